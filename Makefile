@@ -18,9 +18,9 @@ PROVIDER ?= local
 OUT      ?= results/e2e-ha-$(shell date +%Y%m%d-%H%M%S)
 ARGS     ?=
 
-# What the tests run clusters of; see `holdfast fetch --help`.
+# The versions that the tests run clusters of; see `holdfast fetch --help`.
 FETCH       ?= kubernetes default kubernetes v1.36.3 kwok default kubernetes-fused default etcd v3.6.16 etcd v3.5.12
-# Packages whose tests start whole clusters: one at a time, for their timings.
+# Packages whose tests start whole clusters: one at a time, for their timing.
 INTEGRATION := ./clusters/local/... ./suites/...
 TEST_ARGS   ?=
 FUZZTIME    ?= 10s
@@ -33,7 +33,7 @@ FUZZ        ?= .
 e2e-ha: packages-$(PROVIDER) ## From nothing to a report: a cluster, faults, verdicts (PROFILE, PROVIDER, OUT, ARGS)
 	$(BIN) run --profile $(PROFILE) --provider $(PROVIDER) --out $(OUT) $(ARGS)
 
-# The Debian packages that a provider's clusters take; the local one's take none.
+# The Debian packages that a provider's clusters need; the local one's need none.
 packages-%: build ;
 .PHONY: packages-kind
 packages-kind: build

@@ -16,15 +16,15 @@ import (
 
 const module = "github.com/holdfast-ha/holdfast"
 
-// mayImport is the table of CONTRIBUTING.md: what the packages of a folder may
-// import of this module. A folder covers what is below it, and the longest one
-// counts; every package must be covered.
+// mayImport is the table of CONTRIBUTING.md: what the packages of a folder may import from this
+// module. A folder covers its subfolders, and the longest match counts; every package must be
+// covered.
 var mayImport = map[string][]string{
 	"cmd/holdfast": {"suites", "scenarios", "framework", "clusters", "reports", "cmd/holdfast"},
 	"suites":       {"scenarios", "framework", "clusters", "reports", "suites"},
 	"scenarios":    {"framework", "scenarios"},
 	"framework":    {"framework"},
-	// The layers of a judgement, from the evaluation down to the words.
+	// The layers of a judgement, from evaluation down to wording.
 	"framework/judge":                 {"framework/record", "framework/judge"},
 	"framework/judge/internal/judges": {"framework/record", "framework/judge/verdict", "framework/judge/internal/facts", "framework/judge/internal/text"},
 	"framework/judge/internal/facts":  {"framework/record", "framework/judge/verdict", "framework/judge/internal/text"},
@@ -36,8 +36,8 @@ var mayImport = map[string][]string{
 	".":                               {},
 }
 
-// checkImport says what is wrong with a package in folder importing another
-// one of this module, both relative to its root.
+// checkImport reports what is wrong with a package in folder importing another one of this
+// module, both relative to its root.
 func checkImport(folder, imported string) error {
 	within := func(dir, parent string) bool {
 		return dir == parent || strings.HasPrefix(dir, parent+"/")
@@ -73,7 +73,7 @@ func checkJudge(file, imported string) error {
 	return nil
 }
 
-// checkKind keeps kind's library behind its provider.
+// checkKind confines kind's library to its provider.
 func checkKind(folder, imported string) error {
 	within := folder == "clusters/kind" || strings.HasPrefix(folder, "clusters/kind/")
 	if strings.HasPrefix(imported, "sigs.k8s.io/kind") && !within {
@@ -97,7 +97,7 @@ func TestImportsGoOneWay(t *testing.T) {
 			if file != root && (name == "testdata" || name == "bin" || name == "results" || strings.HasPrefix(name, ".")) {
 				return filepath.SkipDir
 			}
-			// A module of its own is a user of this one like any other.
+			// A separate module is a user of this one like any other.
 			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
 				return filepath.SkipDir
 			}

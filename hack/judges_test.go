@@ -15,10 +15,10 @@ import (
 // registry lists the judges.
 const registry = "registry.go"
 
-// usesOfJudges returns where a file of one package uses what a judge's file declares, the
-// registry aside. A judge's file is one with a function that returns a Definition.
+// usesOfJudges returns where a file of one package uses declarations of a judge's file, except
+// for the registry. A judge's file has a function that returns a Definition.
 func usesOfJudges(files map[string]*ast.File) []string {
-	owner := map[string]string{} // of what a judge's file declares
+	owner := map[string]string{} // of each declaration in a judge's file
 	for name, f := range files {
 		if !hasJudge(f) {
 			continue
@@ -55,8 +55,8 @@ func hasJudge(f *ast.File) bool {
 	})
 }
 
-// declaredBy returns the names that a declaration gives its package. Methods are found
-// through their types.
+// declaredBy returns the package-level names of a declaration. Methods are found through their
+// types.
 func declaredBy(decl ast.Decl) (names []string) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -78,8 +78,8 @@ func declaredBy(decl ast.Decl) (names []string) {
 	return names
 }
 
-// namesOutside returns the names that a file uses and does not declare, without the fields
-// of literals.
+// namesOutside returns the names that a file uses and does not declare, except for the fields of
+// literals.
 func namesOutside(f *ast.File) map[string]bool {
 	keys := map[*ast.Ident]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -99,7 +99,7 @@ func namesOutside(f *ast.File) map[string]bool {
 	return names
 }
 
-// No judge uses another: what two of them need is a fact.
+// No judge uses another: what two judges need is a fact.
 func TestJudgesStandAlone(t *testing.T) {
 	const dir = "../framework/judge/internal/judges"
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -128,7 +128,7 @@ func TestJudgesStandAlone(t *testing.T) {
 	}
 }
 
-// The check itself, with a judge that uses another and ones that do not.
+// The check itself, with a judge that uses another and judges that do not.
 func TestUsesOfJudges(t *testing.T) {
 	files := map[string]*ast.File{}
 	for name, body := range map[string]string{

@@ -30,10 +30,10 @@ func browser(t testing.TB) string {
 	return ""
 }
 
-// patient lets a page's timers run before it is printed.
+// patient lets a page's timers run before the page is printed.
 const patient = "--virtual-time-budget=5000"
 
-// browse opens a page with arguments of Chromium's, and returns what it prints and what it logs.
+// browse opens a page with Chromium arguments, and returns its output and its log.
 func browse(t testing.TB, page string, args ...string) (out, log string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -47,8 +47,8 @@ func browse(t testing.TB, page string, args ...string) (out, log string) {
 	return stdout.String(), stderr.String()
 }
 
-// console are the lines of a log that come from the page: errors, and what its policy refused,
-// such as a request to the network.
+// console returns the lines of a log that come from the page: errors, and what its policy
+// refused, such as a request to the network.
 func console(log string) (lines []string) {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "CONSOLE") {
@@ -58,7 +58,7 @@ func console(log string) (lines []string) {
 	return lines
 }
 
-// drive acts as a user of the page, and writes down what is to be seen after each step.
+// drive acts as a user of the page, and records what is visible after each step.
 const drive = `<script>
 addEventListener("load", async () => {
   const seen = {}, rows = () => [...document.querySelectorAll("form.filter + .card tr.row")].filter(r => r.offsetParent !== null).map(r => r.id).join(" ");
@@ -116,8 +116,8 @@ addEventListener("load", async () => {
 });
 </script>`
 
-// The report in a browser: it filters, points, zooms, prints, fits any width, logs no error and
-// asks the network for nothing.
+// The report in a browser filters, highlights, zooms, prints, fits any width, logs no error and
+// sends no network request.
 func TestReportInBrowser(t *testing.T) {
 	browser(t)
 	dir := t.TempDir()
@@ -181,7 +181,7 @@ func TestReportInBrowser(t *testing.T) {
 	if _, log := browse(t, page, patient, "--print-to-pdf="+pdf); len(console(log)) > 0 {
 		t.Errorf("printed: the console has %q", console(log))
 	}
-	// Each timeline is a picture of lanes and one of each chart.
+	// Each timeline is one image for the lanes and one per chart.
 	if text, err := os.ReadFile(pdf); err != nil || bytes.Count(text, []byte("/Subtype /Image")) < 5 {
 		t.Errorf("%v; the printed report has %d pictures, want those of 3 timelines", err, bytes.Count(text, []byte("/Subtype /Image")))
 	}
@@ -205,7 +205,7 @@ func TestReportInBrowser(t *testing.T) {
 	}
 }
 
-// A report on a million observations opens, first timeline included, in under 3 seconds.
+// A report on a million observations opens, including its first timeline, in under 3 seconds.
 func BenchmarkOpen(b *testing.B) {
 	records := map[string]*record.Run{}
 	for i := range 5 {

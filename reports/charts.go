@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// lateScale is what the chart of lateness shows at least, in seconds.
+// lateScale is the minimum scale of the chart of lateness, in seconds.
 const lateScale = 0.05
 
 // chart is a lane of values over time.
 type chart struct {
 	title, label string
-	top          string // what its full height stands for
+	top          string // value at full height
 	tip          string
 	full         float64
 	step         record.Nanos // between samples, at least
@@ -41,7 +41,7 @@ func newSampler(step record.Nanos) *sampler {
 	return &sampler{step: max(2*step, 1), samples: map[record.Nanos]float64{}}
 }
 
-// most keeps the largest value of a step, count adds to it.
+// most keeps the largest value of a step; count adds to it.
 func (s *sampler) most(at record.Nanos, value float64) {
 	at -= at % s.step
 	s.samples[at] = math.Max(s.samples[at], value)
@@ -59,8 +59,8 @@ func (s *sampler) sorted() (list []sample, largest float64) {
 
 func humanSeconds(s float64) string { return human(time.Duration(s * float64(time.Second))) }
 
-// chartsOf returns the latency of the traffic's requests, how many were in error, and how
-// late the harness itself was.
+// chartsOf returns charts of the latency of the traffic's requests, the number of failed ones,
+// and the lateness of the harness itself.
 func chartsOf(run *record.Run, step record.Nanos) (charts []chart) {
 	latency, failures, late := newSampler(step), newSampler(step), newSampler(step)
 	var all []time.Duration
@@ -74,7 +74,7 @@ func chartsOf(run *record.Run, step record.Nanos) (charts []chart) {
 			took := time.Duration(op.V.Return - op.V.Call)
 			all = append(all, took)
 			latency.most(op.V.Return, took.Seconds())
-		case op.V.Refusal == "": // a refusal that says what is there is an answer
+		case op.V.Refusal == "": // a refusal that reports the current state is an answer
 			errors++
 			failures.count(op.V.Return)
 		}
@@ -99,13 +99,13 @@ func chartsOf(run *record.Run, step record.Nanos) (charts []chart) {
 	return charts
 }
 
-// componentLanes shows the components that were seen down or frozen, or were restarted.
+// componentLanes shows the components that were seen down, frozen or restarted.
 func componentLanes(run *record.Run, end, step record.Nanos) []lane {
 	type key struct{ node, component string }
 	tracks := map[key]*track{}
 	var order []key
 	hit := map[key]bool{}
-	restarts := map[key]int{} // as it was first seen
+	restarts := map[key]int{} // when first seen
 	for _, p := range run.Processes {
 		k := key{p.V.Node, p.V.Component}
 		if tracks[k] == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// endOf is the time of the last thing that the record knows of.
+// endOf returns the time of the last entry of the record.
 func endOf(run *record.Run) record.Nanos {
 	end := run.EndAt
 	for _, p := range run.Probes {
@@ -52,7 +52,7 @@ func injectionsOf(run *record.Run) []*injection {
 	return list
 }
 
-// what is the fault in words: "kill kube-apiserver on node-2".
+// what describes the fault: "kill kube-apiserver on node-2".
 func (in *injection) what() string {
 	text := in.name
 	if in.component != "" {
@@ -69,10 +69,10 @@ func (in *injection) what() string {
 
 func (in *injection) proven() bool { return in.injected != nil && in.injected.Proven }
 
-// latency is the time from the call to the effect of a proven injection.
+// latency returns the time from the call to the effect of a proven injection.
 func (in *injection) latency() record.Nanos { return in.injected.Effect - in.injected.Called }
 
-// began is when the fault took effect or, without a proof, was called for.
+// began returns when the fault took effect or, without a proof, when it was called for.
 func (in *injection) began() record.Nanos {
 	first := in.injected
 	if first == nil {
@@ -84,7 +84,7 @@ func (in *injection) began() record.Nanos {
 	return first.Called
 }
 
-// ended is when the fault was healed; ok is false where it was not.
+// ended returns when the fault was healed; ok is false if it was not.
 func (in *injection) ended() (at record.Nanos, ok bool) {
 	if in.healed == nil {
 		return 0, false
@@ -157,7 +157,7 @@ func probeSeriesOf(run *record.Run) []*probeSeries {
 	return list
 }
 
-// outage is a time in which no probe of a series succeeded.
+// outage is a period in which no probe of a series succeeded.
 type outage struct {
 	from, to record.Nanos
 	probes   int
@@ -197,8 +197,8 @@ func (s *probeSeries) longest() time.Duration {
 	return longest
 }
 
-// typicalGap is the median time between observations, 0 for fewer than two. An
-// observer that is silent for much longer than that has nothing to say of now.
+// typicalGap returns the median time between observations, 0 for fewer than two. An observer that
+// has been silent for much longer does not know the current state.
 func typicalGap(times []record.Nanos) record.Nanos {
 	if len(times) < 2 {
 		return 0
@@ -211,8 +211,7 @@ func typicalGap(times []record.Nanos) record.Nanos {
 	return gaps[len(gaps)/2]
 }
 
-// nodeIndex gives the position of a node, by which it has its colour; -1 for an
-// unknown one.
+// nodeIndex returns the position of a node, which determines its colour; -1 for an unknown one.
 func nodeIndex(run *record.Run, name string) int {
 	return slices.IndexFunc(run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
 }

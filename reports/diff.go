@@ -57,25 +57,25 @@ func DiffExitCode(changes []Change) int {
 	return code
 }
 
-// A measured duration has changed only where it did by a quarter and by half a
-// second; less is noise on a busy machine.
+// A measured duration counts as changed only if it did by a quarter and by half a second; less is
+// noise on a busy machine.
 const (
 	noiseShare = 0.25
 	noiseFloor = 500 * time.Millisecond
 )
 
-// Diff reports what changed from a to b: the worse first, then by ID. Seed, times
-// and scenarios are expected to differ and are left out.
+// Diff reports what changed from a to b: the worse first, then by ID. It leaves out seed, times
+// and scenarios, which are expected to differ.
 func Diff(a, b *Results) []Change {
-	changes := append([]Change{}, diffRuns(a.Run, b.Run)...) // never nil, which JSON would call null
+	changes := append([]Change{}, diffRuns(a.Run, b.Run)...) // never nil, which JSON writes as null
 	before, after := byID(a.All()), byID(b.All())
 	for id, x := range before {
 		if y, ok := after[id]; ok {
 			changes = append(changes, diffRequirement(x, y)...)
 			continue
 		}
-		// A requirement that is no longer judged is a hole in the coverage. The checks that
-		// every run had before there were invariants are none.
+		// A requirement that is no longer judged is a gap in coverage. The checks that every run
+		// had before there were invariants do not count.
 		changes = append(changes, Change{Kind: Removed, ID: id, Before: string(x.Verdict), Worse: x.Verdict == judge.Pass && !x.Check()})
 	}
 	for id, y := range after {
@@ -112,7 +112,7 @@ func PrintDiff(w io.Writer, changes []Change) error {
 	return nil
 }
 
-// PrintDiffMarkdown writes the changes as a table, for the page of a CI.
+// PrintDiffMarkdown writes the changes as a table, for a CI job's page.
 func PrintDiffMarkdown(w io.Writer, changes []Change) error {
 	var b bytes.Buffer
 	if len(changes) == 0 {
@@ -190,8 +190,8 @@ func diffRuns(a, b Run) []Change {
 	return changes
 }
 
-// settingsOf returns what the clusters of a run were set to, by the symbols of bounds and by
-// component; where clusters differ, each value.
+// settingsOf returns the settings of a run's clusters, by the symbols of bounds and by component;
+// each value, if clusters differ.
 func settingsOf(r Run) map[string]string {
 	values := map[string][]string{}
 	add := func(name, value string) {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Timelines are drawn in the page: by report.js, with uPlot (https://github.com/leeoniya/uPlot),
-// which is in uplot/ as npm has it.
+// report.js draws the timelines in the page, with uPlot (https://github.com/leeoniya/uPlot),
+// which is in uplot/ as published on npm.
 var (
 	//go:embed report.js
 	pageScript string
@@ -21,16 +21,16 @@ var (
 	uPlotLicense string
 )
 
-// script is all of the page's script, style what uPlot needs of its style sheet.
+// script returns the page's script, style the part of its style sheet that uPlot needs.
 func script() template.JS {
 	return template.JS("/*\n" + uPlotLicense + "*/\n" + uPlotScript + pageScript)
 }
 func style() template.CSS { return template.CSS(uPlotStyle) }
 
-// resolution is the time that half a pixel of a plot stands for.
+// resolution returns the time of half a pixel of a plot.
 func resolution(end record.Nanos) record.Nanos { return end / 1900 }
 
-// The page reads what is drawn as arrays: there can be many of them.
+// The page reads its drawings as arrays: there can be many of them.
 
 // MarshalJSON writes the timeline as report.js reads it.
 func (t *timeline) MarshalJSON() ([]byte, error) {

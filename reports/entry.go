@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// EntryLine gives an entry of a record for people, in one line without a line feed: its
-// time in seconds, its kind and what it holds. v is the entry's value.
+// EntryLine formats an entry of a record as one line of text without a line feed: its time in
+// seconds, its kind and its content. v is the entry's value.
 func EntryLine(e record.Entry, v any) string {
 	line := fmt.Sprintf("%9.3f  %-9s  %s", time.Duration(e.At).Seconds(), e.Kind, words(v))
 	return strings.Map(func(r rune) rune {
@@ -83,7 +83,7 @@ func metaWords(m record.Meta) string {
 		strings.Join(nodes, ", "), strings.Join(m.Entrances, ", "), len(m.Checks))
 }
 
-// whose names a client and its way into the cluster.
+// whose names a client and its entrance to the cluster.
 func whose(client, entrance, api string) string {
 	if api == "etcd" {
 		entrance = "etcd on " + entrance
@@ -116,7 +116,7 @@ func opWords(o record.Op) string {
 	return b.String()
 }
 
-// came says what came of a request.
+// came describes the outcome of a request.
 func came(outcome record.Outcome, status int, problem string) string {
 	var s string
 	switch outcome {
@@ -146,7 +146,7 @@ func optional(before, s string) string {
 
 func took(from, to record.Nanos) string { return " (" + brief(time.Duration(to-from)) + ")" }
 
-// brief gives a duration with as many digits as tell something.
+// brief formats a duration with as many digits as are significant.
 func brief(d time.Duration) string {
 	if d < time.Millisecond {
 		return d.Round(time.Microsecond).String()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// exhibitView is the picture of what judges say of a history.
+// exhibitView is the picture of a judge's finding on a history.
 type exhibitView struct {
 	Class, Names string // of the verdict, and of the requirements that it is shown for
 	Title        string
@@ -20,8 +20,8 @@ type exhibitView struct {
 	Timeline     *timeline
 }
 
-// viewExhibits draws what the results show, each picture once: a requirement may name
-// the judge of an invariant as well.
+// viewExhibits draws the exhibits of the results, each once: a requirement may name the judge of
+// an invariant as well.
 func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 	var shown []*judge.Exhibit
 	var views []exhibitView
@@ -45,9 +45,8 @@ func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 	return views
 }
 
-// stretch is an axis for a few operations that may be milliseconds or minutes long and
-// apart: time continues from left to right, and what is longer is drawn longer, but by its
-// logarithm, so that all of them can be seen.
+// stretch is an axis for a few operations that may last milliseconds or minutes: time runs from
+// left to right, and each interval has a length by its logarithm, so that all are visible.
 type stretch struct{ times, at []record.Nanos }
 
 func newStretch(times []record.Nanos) *stretch {
@@ -63,7 +62,7 @@ func newStretch(times []record.Nanos) *stretch {
 	return s
 }
 
-// place returns where a time is on the axis, which all times of bars are.
+// place returns the position of a time on the axis, which has all times of bars.
 func (s *stretch) place(t record.Nanos) record.Nanos {
 	i, _ := slices.BinarySearch(s.times, t)
 	return s.at[min(i, len(s.at)-1)]
@@ -115,7 +114,7 @@ func (t *timeline) eachBar(change func(*bar)) {
 	}
 }
 
-// within returns what of the lanes is to be seen between two times.
+// within returns the part of the lanes between two times.
 func within(lanes []lane, from, to record.Nanos) (seen []lane) {
 	for _, l := range lanes {
 		var bars []bar
@@ -133,8 +132,8 @@ func within(lanes []lane, from, to record.Nanos) (seen []lane) {
 	return seen
 }
 
-// spanLanes gives each span a row of its own, those of one client or watch together,
-// in the order in which these begin.
+// spanLanes gives each span its own row. Spans of one client or watch are adjacent, in order of
+// the first one's start.
 func spanLanes(spans []judge.Span, end record.Nanos) (rows []lane) {
 	var names []string
 	for _, s := range spans {
@@ -167,7 +166,7 @@ func spanLanes(spans []judge.Span, end record.Nanos) (rows []lane) {
 	return rows
 }
 
-// exactly renders a point in time for operations that are milliseconds apart.
+// exactly formats a time for operations that are milliseconds apart.
 func exactly(t record.Nanos) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.4f", time.Duration(t).Seconds()), "0") + "s"
 }

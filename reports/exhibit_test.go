@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// staleRead is a read that missed what was written while the API server was dead.
+// staleRead is a read that missed a write made while the API server was dead.
 func staleRead() *judge.Exhibit {
 	return &judge.Exhibit{Title: "No order explains these 4 operations on r1", Spans: []judge.Span{
 		{Lane: "node-1/0", Label: `create r1 to "c0-1", version 811`, From: sec(3.2), To: sec(3.2041)},
@@ -64,7 +64,7 @@ func TestExhibitIsInResults(t *testing.T) {
 	}
 }
 
-// What an exhibit says is text from a cluster, and its times may be anything.
+// The text of an exhibit comes from a cluster, and its times may have any value.
 func TestOddExhibits(t *testing.T) {
 	for _, e := range []*judge.Exhibit{
 		{Title: hostile, Spans: []judge.Span{{Lane: hostile, Label: hostile}}},

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// The fixture is a run of two scenarios. In api-server-killed, the API server on
-// node-2 is killed at 20 s and held down for 40 s: its address is gone 13.9 s
-// later, the balancer continues sending to it for too long, and a scheduler lease
-// moves. In etcd-leader-killed, node-1's etcd is killed, the record is cut short.
+// The fixture is a run of two scenarios. In api-server-killed, the API server on node-2 is killed
+// at 20 s and held down for 40 s: its address is removed 13.9 s later, the balancer keeps sending
+// to it for too long, and a scheduler lease moves. In etcd-leader-killed, node-1's etcd is
+// killed, and the record is truncated.
 
 func sec(s float64) record.Nanos { return record.Nanos(s * 1e9) }
 

@@ -52,7 +52,7 @@ type HistoryPoint struct {
 	Sentence string         `json:"sentence,omitempty"`
 }
 
-// NewHistory makes a history of the results in directories.
+// NewHistory makes a history from the results in directories.
 func NewHistory(results map[string]*Results) *History {
 	h := &History{Rows: []HistoryRow{}}
 	dirs := slices.SortedFunc(maps.Keys(results), func(a, b string) int {
@@ -81,12 +81,12 @@ func NewHistory(results map[string]*Results) *History {
 	return h
 }
 
-// Changed reports whether the runs do not all have the same verdict on the requirement.
+// Changed reports whether the runs have different verdicts on the requirement.
 func (r HistoryRow) Changed() bool {
 	return slices.ContainsFunc(r.Points, func(p HistoryPoint) bool { return p.Verdict != r.Points[0].Verdict })
 }
 
-// letter stands for a verdict where there is little space.
+// letter abbreviates a verdict.
 func (p HistoryPoint) letter() string {
 	switch p.Verdict {
 	case judge.Pass:
@@ -137,25 +137,25 @@ func (h *History) Print(w io.Writer) error {
 //go:embed history.html.tmpl
 var historyTemplate string
 
-// multiple is the small picture of a requirement over the runs: 100 wide for each side of the
-// view box, the bound at the upper edge.
+// multiple is the small chart of a requirement over the runs: 100 wide for each side of the view
+// box, with the bound at the upper edge.
 type multiple struct {
 	HistoryRow
 	Marks []point
-	// Line are the measured shares of the bound, as the points of a polyline.
+	// Line has the measured shares of the bound, as the points of a polyline.
 	Line          string
 	Worst, Latest string
 }
 
-// point is a run in the picture.
+// point is a run in the chart.
 type point struct {
 	X, Y  float64
 	Class string
 	Title string
 }
 
-// HTML writes the history as one page that opens offline: a small picture for each
-// requirement, those that changed first.
+// HTML writes the history as one page that opens offline: a small chart for each requirement, the
+// changed ones first.
 func (h *History) HTML() ([]byte, error) {
 	t, err := template.New("history").Parse(historyTemplate)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// nights are results of runs a day apart, of one requirement that is measured and one that is
-// not; the last one fails.
+// nights returns results of runs a day apart, with one requirement that is measured and one that
+// is not; the last one fails.
 func nights() map[string]*Results {
 	all := map[string]*Results{}
 	for i, took := range []time.Duration{4 * time.Second, 6 * time.Second, 21 * time.Second} {
@@ -58,7 +58,7 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What changed comes first; what was found is text, not markup.
+	// Changed requirements come first; findings are text, not markup.
 	text := string(page)
 	if first, second := strings.Index(text, "<b>HA-EP-003</b>"), strings.Index(text, "<b>HA-QR-001</b>"); first < 0 || second < first {
 		t.Errorf("HA-EP-003 at %d, HA-QR-001 at %d", first, second)
@@ -78,7 +78,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A requirement that one night did not judge has a space there.
+// A requirement that one night did not judge has a gap there.
 func TestHistoryWithHoles(t *testing.T) {
 	all := nights()
 	all["results/8"] = New(all["results/8"].Run, all["results/8"].Results[1:], nil)
@@ -107,7 +107,7 @@ func TestDiffOfSettings(t *testing.T) {
 	}
 }
 
-// A CI's page shows a requirement as skipped only if no scenario judged it.
+// A requirement is shown as skipped only if no scenario judged it.
 func TestJUnitWithoutNoise(t *testing.T) {
 	results := []judge.Result{
 		{Requirement: "HA-INV-006", Level: "MUST", Scenario: "a", Verdict: judge.Pass},
@@ -127,7 +127,7 @@ func TestJUnitWithoutNoise(t *testing.T) {
 	}
 }
 
-// A summary that GitHub would refuse for its length goes without the evidence.
+// A summary that exceeds GitHub's limit omits the evidence.
 func TestSummaryLimit(t *testing.T) {
 	results := []judge.Result{{Requirement: "HA-EP-003", Level: "MUST", Scenario: "a", Verdict: judge.Fail, Sentence: "late", Evidence: []string{strings.Repeat("x", summaryLimit)}}}
 	text, err := renderMarkdown(input{New(fixtureRun(), results, nil), nil})

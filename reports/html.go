@@ -18,7 +18,7 @@ import (
 //go:embed report.html.tmpl
 var pageTemplate string
 
-// page is what the template sees.
+// page is the input of the template.
 type page struct {
 	*Results
 	// Headline is the verdict in a sentence, Reproduce the command that runs it again.
@@ -64,8 +64,8 @@ type faultView struct {
 	Bad                                                       bool
 }
 
-// renderHTML writes one page that needs nothing but itself: no network, and no script but
-// for its timelines.
+// renderHTML writes one self-contained page: it needs no network, and has no script except for
+// its timelines.
 func renderHTML(in input) ([]byte, error) {
 	tmpl, err := template.New("report").Funcs(template.FuncMap{
 		"bound":  boundText,
@@ -212,7 +212,7 @@ func viewFault(in *injection) faultView {
 	return v
 }
 
-// legend names what bars and lines look like, those of the nodes that any record has first.
+// legend describes the appearance of bars and lines, with those of the nodes first.
 func legend(in input) []legendEntry {
 	var entries []legendEntry
 	for _, name := range sortedKeys(in.records) {
@@ -253,8 +253,8 @@ func verdictClass(level string, v judge.Verdict) string {
 	}
 }
 
-// sharePercent is the part of the bound that was used, in per cent from 0 to
-// 100, or -1 without a bound or a measured time.
+// sharePercent returns the used part of the bound, in per cent from 0 to 100, or -1 without a
+// bound or a measured time.
 func sharePercent(b *judge.Bound, measured *time.Duration) float64 {
 	s := share(judge.Result{Bound: b, MeasuredDuration: measured})
 	if s < 0 {

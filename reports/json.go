@@ -22,14 +22,14 @@ import (
 // resultsFile is the name of the file that Load reads.
 const resultsFile = "results.json"
 
-// Schema is the published JSON schema of results.json, made from the type Results by
-// go generate ./cmd/holdfast.
+// Schema is the published JSON schema of results.json, generated from the type Results by go
+// generate ./cmd/holdfast.
 //
 //go:embed results.schema.json
 var Schema []byte
 
-// WriteJSON writes v indented, as all JSON of holdfast is: durations as in Kubernetes, such
-// as "1m30s", and empty lists as [].
+// WriteJSON writes v indented, like all JSON of holdfast: durations as in Kubernetes, such as
+// "1m30s", and empty lists as [].
 func WriteJSON(w io.Writer, v any) error {
 	durations := json2.MarshalFunc(func(d time.Duration) ([]byte, error) { return json.Marshal(d.String()) })
 	err := json2.MarshalWrite(w, v, json2.WithMarshalers(durations), json2.Deterministic(true),
@@ -54,8 +54,8 @@ func ReadJSON(data []byte, v any) error {
 	return json2.Unmarshal(data, v, json2.WithUnmarshalers(durations), json2.RejectUnknownMembers(true))
 }
 
-// Load reads the results.json of a results directory. It is strict: a file that
-// does not match the schema is refused with the place that is wrong.
+// Load reads the results.json of a results directory. It is strict: it refuses a file that does
+// not match the schema, and names the place.
 func Load(dir string) (*Results, error) {
 	path := filepath.Join(dir, resultsFile)
 	data, err := os.ReadFile(path)
@@ -76,9 +76,9 @@ func Load(dir string) (*Results, error) {
 	return &r, nil
 }
 
-// Validate reports where data breaks the schema of results.json; nil if it does not.
+// Validate reports where data violates the schema of results.json; nil if it does not.
 func Validate(data []byte) error {
-	// Checked first, since every other complaint follows from it.
+	// Checked first, since a wrong version causes all other errors.
 	var version struct {
 		Version *int `json:"version"`
 	}
@@ -115,7 +115,7 @@ var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile("results.schema.json")
 })
 
-// places renders a schema violation as "at '/run/seed': ...", one per cause.
+// places formats a schema violation as "at '/run/seed': ...", one per cause.
 func places(err error) string {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {

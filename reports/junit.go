@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// The types below are the common denominator of JUnit's XML: the elements of
-// the Jenkins schema, with properties on test cases too.
+// The types below are the common subset of JUnit's XML: the elements of the Jenkins schema, with
+// properties on test cases too.
 
 type junitSuites struct {
 	XMLName xml.Name   `xml:"testsuites"`
@@ -54,10 +54,10 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// renderJUnit makes one test case of each requirement and scenario. A fail is a
-// failure, an inconclusive an error, a not applicable is skipped. A failed INFO
-// is a hazard shown, and no failure. Where a requirement was judged in other
-// scenarios, those that had nothing for it have no test case.
+// renderJUnit makes one test case per requirement and scenario. A fail is a failure, an
+// inconclusive an error, and a not applicable is skipped. A failed INFO shows a hazard and is not
+// a failure. If a requirement was judged in other scenarios, those that had nothing for it have
+// no test case.
 func renderJUnit(in input) ([]byte, error) {
 	suite := junitSuite{
 		Name:      "holdfast",
@@ -97,7 +97,7 @@ func renderJUnit(in input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The encoder escapes line breaks in text, where none needs to be.
+	// The encoder escapes line breaks in text without need.
 	body = bytes.ReplaceAll(body, []byte("&#xA;"), []byte("\n"))
 	return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
 }
@@ -150,8 +150,7 @@ func junitTestCase(group []judge.Result) junitCase {
 	return c
 }
 
-// caseOutput tells everything that was found, so that a passed case can be
-// read too.
+// caseOutput returns all findings, so that a passed case is readable too.
 func caseOutput(group []judge.Result) string {
 	var b strings.Builder
 	for _, r := range group {

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// summaryLimit is how long GitHub lets a step's summary be, in bytes.
+// summaryLimit is GitHub's limit for a step's summary, in bytes.
 const summaryLimit = 1 << 20
 
-// renderMarkdown writes the summary that a CI shows on its page, without the evidence if it
-// would be too long for that.
+// renderMarkdown writes the summary for a CI job's page, without the evidence if it would exceed
+// the limit.
 func renderMarkdown(in input) ([]byte, error) {
 	if text := markdown(in, true); len(text) <= summaryLimit {
 		return text, nil
@@ -62,7 +62,7 @@ func mdTable(b *bytes.Buffer, reqs []Requirement) {
 	}
 }
 
-// mdDetails gives the evidence for all that did not pass.
+// mdDetails writes the evidence for everything that did not pass.
 func mdDetails(b *bytes.Buffer, in input) {
 	first := true
 	for _, r := range in.Results.Results {
@@ -108,7 +108,7 @@ func mdIcon(v judge.Verdict) string {
 	}
 }
 
-// mdText keeps text from being taken for Markdown or HTML, or breaking a table.
+// mdText escapes text so that it is not parsed as Markdown or HTML, and does not break a table.
 func mdText(s string) string {
 	return mdEscaper.Replace(oneLine(s))
 }
@@ -121,7 +121,7 @@ var mdEscaper = strings.NewReplacer(
 // fact is one line of the run info.
 type fact struct{ Name, Value string }
 
-// runFacts is the run info for people.
+// runFacts returns the run info as text.
 func runFacts(run Run) []fact {
 	facts := []fact{
 		{"Run", run.ID},
@@ -164,8 +164,7 @@ func machineText(m Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-// nodeText is a node's address, and those of its versions that differ from the
-// run's.
+// nodeText returns a node's address, and its versions that differ from the run's.
 func nodeText(n Node, common Versions) string {
 	text := n.Address
 	for _, component := range sortedKeys(n.Versions) {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// Exit codes of the program for the verdicts of a run. 2 is left to wrong usage.
+// Exit codes of the program for the verdicts of a run. 2 is reserved for usage errors.
 const (
 	ExitPass         = 0
 	ExitFail         = 1
@@ -17,10 +17,10 @@ const (
 
 const levelInfo = "INFO"
 
-// Merge gives one verdict per requirement of the catalogue over all scenarios and judges
-// that settle it: fail where any failed, else inconclusive where any was inconclusive,
-// else pass; not applicable only where all were. The result is in order of ID. Checks of
-// the harness are left out, see Checks. Titles may be nil.
+// Merge returns one verdict per requirement of the catalogue over all scenarios and judges that
+// settle it: fail if any failed, else inconclusive if any was inconclusive, else pass; not
+// applicable only if all were. The result is in order of ID. Checks of the harness are left out,
+// see Checks. Titles may be nil.
 func Merge(results []judge.Result, titles map[string]string) []Requirement {
 	return merge(results, titles, false)
 }
@@ -31,9 +31,9 @@ func Checks(results []judge.Result, titles map[string]string) []Requirement {
 	return merge(results, titles, true)
 }
 
-// ExitCode gives the program's exit code for the results of a run: 1 where a
-// MUST or SHOULD failed, else 3 where any is inconclusive or there is no result
-// at all, else 0. A failed INFO shows a hazard and is not a failure.
+// ExitCode returns the program's exit code for the results of a run: 1 if a MUST or SHOULD
+// failed, else 3 if any is inconclusive or there is no result at all, else 0. A failed INFO shows
+// a hazard and is not a failure.
 func ExitCode(results []judge.Result) int {
 	if len(results) == 0 {
 		return ExitInconclusive
@@ -94,9 +94,8 @@ func mergeGroup(id, title string, group []judge.Result) Requirement {
 	return req
 }
 
-// decisive returns the result that speaks for a group: the worst verdict, then
-// the largest share of its bound used, then the first by scenario, so that the
-// order of the input makes no difference.
+// decisive returns the deciding result of a group: the worst verdict, then the largest used share
+// of its bound, then the first by scenario, so that the order of the input does not matter.
 func decisive(group []judge.Result) judge.Result {
 	return slices.MaxFunc(group, func(a, b judge.Result) int {
 		return cmp.Or(
@@ -107,8 +106,7 @@ func decisive(group []judge.Result) judge.Result {
 	})
 }
 
-// rank orders verdicts for merging. A verdict that is not known says nothing,
-// so it ranks as inconclusive.
+// rank orders verdicts for merging. An unknown verdict ranks as inconclusive.
 func rank(v judge.Verdict) int {
 	switch v {
 	case judge.NotApplicable:
@@ -129,7 +127,7 @@ func known(v judge.Verdict) judge.Verdict {
 	return v
 }
 
-// knownLevel takes a level that is not known for the strictest one.
+// knownLevel treats an unknown level as the strictest one.
 func knownLevel(level string) string {
 	if levelRank(level) < 0 {
 		return "MUST"
@@ -141,7 +139,7 @@ func levelRank(level string) int {
 	return slices.Index([]string{levelInfo, "SHOULD", "MUST"}, level)
 }
 
-// share is the part of the bound that was used, -1 where that is unknown.
+// share returns the used part of the bound, -1 if unknown.
 func share(r judge.Result) float64 {
 	if r.Bound == nil || r.Bound.Limit <= 0 || r.MeasuredDuration == nil {
 		return -1

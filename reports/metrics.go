@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// renderMetrics writes the verdicts and what can be counted in the OpenMetrics
-// text format, version 1.0.
+// renderMetrics writes the verdicts and counters in the OpenMetrics text format, version 1.0.
 func renderMetrics(in input) ([]byte, error) {
 	m := &metrics{}
 	run := in.Run
@@ -39,7 +38,7 @@ func renderMetrics(in input) ([]byte, error) {
 type metrics struct{ b bytes.Buffer }
 
 func (m *metrics) requirements(name, label, what string, reqs []Requirement) {
-	// In a state set, the label of the state has the name of the metric.
+	// In a state set, the state's label has the name of the metric.
 	m.family(name+"_verdict", "stateset", "", "Verdict on "+what+".")
 	for _, r := range reqs {
 		for _, v := range verdicts {
@@ -134,8 +133,8 @@ func (m *metrics) family(name, kind, unit, help string) {
 	fmt.Fprintf(&m.b, "# HELP %s %s\n", name, help)
 }
 
-// sample writes one sample; labels are names and values in turn. An empty value
-// is the same as no label, so these are left out.
+// sample writes one sample; labels are alternating names and values. An empty value equals a
+// missing label, so it is left out.
 func (m *metrics) sample(name string, value float64, labels ...string) {
 	var pairs []string
 	for i := 0; i+1 < len(labels); i += 2 {

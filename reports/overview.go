@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// Areas are the areas of the catalogue in words, by the middle part of an ID.
+// Areas has the names of the catalogue's areas, by the middle part of an ID.
 var Areas = map[string]string{
 	"INV": "invariants of every run",
 	"TOP": "the cluster as it stands", "QR": "quorum reads and writes", "WCH": "watches",
@@ -24,20 +24,20 @@ var Areas = map[string]string{
 	"SEC": "trust", "WL": "workload smoke", "SOAK": "all at once",
 }
 
-// group are the requirements of an area, the worst first.
+// group is the set of requirements of an area, the worst first.
 type group struct {
 	Name string
 	Rows []row
 }
 
-// row is a requirement with what led to its verdict.
+// row is a requirement with the reason for its verdict.
 type row struct {
 	Requirement
 	Evidence []string
 }
 
 // areaOf returns the area of an ID such as HA-EP-003 as a heading; "Others" for a requirement
-// that is not the catalogue's.
+// that is not in the catalogue.
 func areaOf(id string) string {
 	parts := strings.Split(id, "-")
 	if len(parts) == 3 && parts[0] == "HA" {
@@ -47,8 +47,8 @@ func areaOf(id string) string {
 	return "Others"
 }
 
-// groupsOf returns requirements by area: areas with the worst verdict first, then in the order
-// of the catalogue's IDs.
+// groupsOf groups requirements by area: areas with the worst verdict first, then in the order of
+// the catalogue's IDs.
 func groupsOf(reqs []Requirement, results []judge.Result) (groups []group) {
 	at := map[string]int{}
 	for _, r := range worstFirst(reqs) {
@@ -63,7 +63,7 @@ func groupsOf(reqs []Requirement, results []judge.Result) (groups []group) {
 	return groups
 }
 
-// evidenceOf returns the evidence of the result that decided on a requirement.
+// evidenceOf returns the evidence of the result that decided a requirement.
 func evidenceOf(r Requirement, results []judge.Result) []string {
 	i := slices.IndexFunc(results, func(one judge.Result) bool {
 		return one.Requirement == r.ID && one.Scenario == r.DecidedBy && one.Sentence == r.Sentence
@@ -74,7 +74,7 @@ func evidenceOf(r Requirement, results []judge.Result) []string {
 	return results[i].Evidence
 }
 
-// headline is the verdict of a run in a sentence.
+// headline returns the verdict of a run in a sentence.
 func headline(r *Results) string {
 	total := len(r.Requirements)
 	var failed []string
@@ -99,7 +99,7 @@ func headline(r *Results) string {
 	return fmt.Sprintf("All %s passed.", plural(total, "requirement"))
 }
 
-// shortened lists the first few of all.
+// shortened lists the first few items of all.
 func shortened(all []string, most int) string {
 	if len(all) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
@@ -107,8 +107,8 @@ func shortened(all []string, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// reproduce is the command that makes the same run again: with its seed, and with results in
-// a place of their own.
+// reproduce returns the command that repeats the run: with its seed, and with a new results
+// directory.
 func reproduce(r Run) string {
 	if len(r.Command) == 0 {
 		return ""

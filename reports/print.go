@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// Line is the verdict on a requirement in one line, without colour:
+// Line formats the verdict on a requirement in one line, without colour:
 //
 //	PASS  HA-EP-003  address gone after 13.9s (bound T + I + M = 27s)
 func Line(r Requirement) string {
 	return line(r, 0, 0, false)
 }
 
-// Print announces the verdicts at the end of a run, and a line about its report. It takes
-// requirements and checks of the harness (see Results.All) and shows of the checks those
-// that were in the way. Requirements that lack a verdict for the same reason share a line.
-// Colour is ANSI's, for a terminal.
+// Print prints the verdicts at the end of a run, and a line about its report. It takes
+// requirements and checks of the harness (see Results.All), and prints only checks that were a
+// problem. Requirements without a verdict for the same reason share a line. Colour is ANSI's, for
+// a terminal.
 func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 	var shown, checks []Requirement
 	labels, ids := 0, 0
@@ -65,11 +65,11 @@ func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 	return nil
 }
 
-// sharedLine is how many requirements share a line rather than repeat it.
+// sharedLine is the minimum number of requirements that share a line instead of repeating it.
 const sharedLine = 4
 
-// alike returns the IDs of the requirements that lack a verdict for the same reason as r;
-// none if it has one.
+// alike returns the IDs of the requirements without a verdict for the same reason as r; none if r
+// has a verdict.
 func alike(all []Requirement, r Requirement) (ids []string) {
 	if r.Verdict == judge.Pass || r.Verdict == judge.Fail || r.Sentence == "" {
 		return nil
@@ -98,14 +98,14 @@ func line(r Requirement, labelWidth, idWidth int, color bool) string {
 	return text
 }
 
-// named reports whether a sentence has a formula in it. One of a single letter
-// could be any word.
+// named reports whether a sentence contains a formula. A single letter does not count: it could
+// be any word.
 func named(sentence, formula string) bool {
 	return strings.Contains(formula, " ") && strings.Contains(sentence, formula)
 }
 
-// label is the verdict as it is printed. A failed INFO is marked as what it is,
-// since it does not fail the run.
+// label returns the verdict as printed. A failed INFO has its own label, since it does not fail
+// the run.
 func label(r Requirement) string {
 	switch r.Verdict {
 	case judge.Pass:

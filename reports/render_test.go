@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// hostile is text that breaks every format that does not quote it.
+// hostile is text that breaks every format that does not escape it.
 const hostile = "<script>alert(1)</script> | \"q\" 'a' & `x` ]]> \x00\x1b \xff *b* \\ \n# EOF\n"
 
 func hostileResults() []judge.Result {
@@ -120,8 +120,8 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 
 var metricSample = regexp.MustCompile(`^([a-z_]+)(\{([a-z_]+="([^"\\\n]|\\["\\n])*",?)+\})? -?[0-9.]+$`)
 
-// checkMetrics holds text against the grammar: families in one block each,
-// samples under their own family, no sample twice, EOF at the end and only there.
+// checkMetrics checks text against the grammar: each family in one block, samples under their own
+// family, no duplicate sample, EOF at the end and only there.
 func checkMetrics(t *testing.T, text string) {
 	t.Helper()
 	body, ok := strings.CutSuffix(text, "# EOF\n")
@@ -155,7 +155,7 @@ func checkMetrics(t *testing.T, text string) {
 	}
 }
 
-// longRecord has an observation every 20 ms, and what can change does so all the time.
+// longRecord has an observation every 20 ms, and everything that can change does so constantly.
 func longRecord(scenario string, observations int) *record.Run {
 	run := &record.Run{Meta: fixtureMeta(scenario), Complete: true}
 	for i := range observations {

@@ -232,7 +232,7 @@ func TestDiffExitCode(t *testing.T) {
 	}
 }
 
-// Requirements without a verdict for one reason share a line.
+// Requirements without a verdict for the same reason share a line.
 func TestPrintShares(t *testing.T) {
 	var reqs []Requirement
 	for i := range 5 {
@@ -283,8 +283,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzResults: whatever a file of results holds, it is refused, or read and written again as
-// it was.
+// FuzzResults checks that any results file is either refused or read and written again unchanged.
 func FuzzResults(f *testing.F) {
 	var text bytes.Buffer
 	if err := WriteJSON(&text, New(fixtureRun(), fixtureResults(), fixtureTitles())); err != nil {

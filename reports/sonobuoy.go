@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// SonobuoyFile is the name of the file that Sonobuoy takes the results of a plugin from.
+// SonobuoyFile is the name of the file from which Sonobuoy reads a plugin's results.
 const SonobuoyFile = "sonobuoy_results.yaml"
 
-// sonobuoyItem is what Sonobuoy knows of a test, or of a group of them.
+// sonobuoyItem is a test, or a group of tests, for Sonobuoy.
 type sonobuoyItem struct {
 	Name    string            `yaml:"name"`
 	Status  string            `yaml:"status"`
@@ -21,7 +21,7 @@ type sonobuoyItem struct {
 }
 
 // renderSonobuoy writes an item for each requirement. Sonobuoy has passed, failed, skipped and
-// unknown, which stands for inconclusive.
+// unknown; unknown means inconclusive.
 func renderSonobuoy(in input) ([]byte, error) {
 	all := sonobuoyItem{Name: "holdfast", Status: sonobuoyStatus("", in.Verdict), Meta: map[string]string{"type": "summary"}}
 	for _, r := range in.Requirements {

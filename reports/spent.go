@@ -21,15 +21,15 @@ type Spent struct {
 	Overhead time.Duration `json:"overhead"`
 }
 
-// Total is the sum.
+// Total returns the sum.
 func (s Spent) Total() time.Duration { return s.Waiting + s.Work + s.Overhead }
 
 func (s Spent) plus(o Spent) Spent {
 	return Spent{s.Waiting + o.Waiting, s.Work + o.Work, s.Overhead + o.Overhead}
 }
 
-// SpentOn returns where the time of a scenario went, judging apart. It goes by the
-// names of the phases.
+// SpentOn returns where the time of a scenario went, without judging. It uses the names of the
+// phases.
 func SpentOn(run *record.Run) Spent {
 	var s Spent
 	for i, p := range run.Phases {
@@ -80,8 +80,8 @@ type Cluster struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Spent says where the time of all clusters together went. What a cluster took besides
-// its scenarios is overhead.
+// Spent returns where the time of all clusters together went. Time of a cluster outside its
+// scenarios is overhead.
 func (r Run) Spent() Spent {
 	total, onClusters := r.OnScenarios(), time.Duration(0)
 	for _, c := range r.Clusters {
@@ -91,7 +91,7 @@ func (r Run) Spent() Spent {
 	return total
 }
 
-// OnScenarios is what is spent on scenarios of that.
+// OnScenarios returns the time spent on scenarios.
 func (r Run) OnScenarios() Spent {
 	var total Spent
 	for _, s := range r.Times {
@@ -106,8 +106,8 @@ type timeRow struct {
 	Total, Waiting, Work, Overhead string
 }
 
-// timeRows are the scenarios, what the clusters took besides them, and the sum; none
-// where no times are known.
+// timeRows returns rows for the scenarios, for the time of clusters outside them, and the sum;
+// none if no times are known.
 func timeRows(run Run) []timeRow {
 	if len(run.Times) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func timeRows(run Run) []timeRow {
 	return append(rows, row("in all", "", all))
 }
 
-// timeText is the sum in words.
+// timeText describes the sum.
 func timeText(run Run) string {
 	all := run.Spent()
 	if len(run.Times) == 0 || all.Total() == 0 {
@@ -141,7 +141,7 @@ func percent(part, whole time.Duration) string {
 	return number(100*float64(part)/float64(whole), 0) + " %"
 }
 
-// clusterFacts says what each cluster was like, where there was more than one.
+// clusterFacts describes each cluster, if there was more than one.
 func clusterFacts(run Run) []fact {
 	if len(run.Clusters) < 2 {
 		return nil
@@ -150,7 +150,7 @@ func clusterFacts(run Run) []fact {
 	for _, c := range run.Clusters {
 		words := []string{plural(len(c.Nodes), "node"), "balancer " + c.LoadBalancer, "disk " + c.Disk}
 		if len(c.Nodes) == 0 {
-			words = words[1:] // none of its scenarios has a record
+			words = words[1:] // its scenarios have no record
 		}
 		if c.Versions != run.Versions {
 			words = append(words, "Kubernetes "+c.Versions.Kubernetes, "etcd "+c.Versions.Etcd)

@@ -9,14 +9,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// state is what a lane shows at one time; the zero value means not known, and
-// nothing is drawn.
+// state is what a lane shows at one time; the zero value means unknown, and nothing is drawn.
 type state struct{ class, text string }
 
 // track gathers the states of one lane in order of time.
 type track struct{ bars []bar }
 
-// set says that s holds from at on.
+// set records that s holds from at on.
 func (t *track) set(at record.Nanos, s state) {
 	if n := len(t.bars); n > 0 {
 		last := &t.bars[n-1]
@@ -29,9 +28,8 @@ func (t *track) set(at record.Nanos, s state) {
 	t.bars = append(t.bars, bar{from: at, class: s.class, text: s.text})
 }
 
-// finish ends the track and returns what is to be drawn. Neighbours that are
-// both shorter than step become one; an alarming one among them makes all
-// alarming, so that merging hides nothing.
+// finish ends the track and returns the bars to draw. Neighbours that are both shorter than step
+// are merged; the result is alarming if one of them is, so that merging hides nothing.
 func (t *track) finish(end, step record.Nanos, name string) []bar {
 	var bars []bar
 	for i, b := range t.bars {
@@ -67,7 +65,7 @@ func (t *track) finish(end, step record.Nanos, name string) []bar {
 	return bars
 }
 
-// alarming reports whether a bar shows something that is missing or wrong.
+// alarming reports whether a bar shows something missing or wrong.
 func (b bar) alarming() bool { return b.class == "gone" || b.class == "bad" }
 
 // nodeState is a state in the colour of a node.
@@ -81,8 +79,8 @@ func nodeState(run *record.Run, node, text string) state {
 // nodeColours is the number of colours that the page has for nodes.
 const nodeColours = 7
 
-// etcdLanes shows the leader as the members of the highest term see it, then
-// what each member says.
+// etcdLanes shows the leader according to the members of the highest term, then each member's own
+// view.
 func etcdLanes(run *record.Run, end, step record.Nanos) []lane {
 	if len(run.Etcd) == 0 {
 		return nil
@@ -145,7 +143,7 @@ func etcdLanes(run *record.Run, end, step record.Nanos) []lane {
 	return lanes
 }
 
-// unwritten drops the text of bars too low for it.
+// unwritten removes the text of bars that are too low for it.
 func unwritten(bars []bar) []bar {
 	for i := range bars {
 		bars[i].text = ""
@@ -153,7 +151,7 @@ func unwritten(bars []bar) []bar {
 	return bars
 }
 
-// commonLeader is the leader of the highest term among what members said last.
+// commonLeader returns the leader of the highest term in the members' last views.
 func commonLeader(views map[string]record.EtcdStatus, leader func(string) state) state {
 	var term uint64
 	answers := 0
@@ -181,8 +179,8 @@ func commonLeader(views map[string]record.EtcdStatus, leader func(string) state)
 	return state{"bad", fmt.Sprintf("%d leaders in term %d", len(leaders), term)}
 }
 
-// endpointLanes has a lane per address. Of each source (Endpoints and
-// EndpointSlice) the newest revision read through any entrance counts.
+// endpointLanes has a lane per address. For each source (Endpoints and EndpointSlice), the newest
+// revision read through any entrance counts.
 func endpointLanes(run *record.Run, end, step record.Nanos) []lane {
 	var addresses []string
 	names := map[string]string{}
@@ -242,16 +240,15 @@ func presence(run *record.Run, newest map[string]record.Endpoints, address, node
 	return nodeState(run, node, "present")
 }
 
-// older reports whether revision a is before b; false where they cannot be
-// compared.
+// older reports whether revision a is before b; false if they cannot be compared.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX == nil && errY == nil && x < y
 }
 
-// leaseLanes has a lane per lease. A lease that was not renewed for its
-// duration is shown as expired.
+// leaseLanes has a lane per lease. A lease that was not renewed for its duration is shown as
+// expired.
 func leaseLanes(run *record.Run, end, step record.Nanos) []lane {
 	type holding struct {
 		track

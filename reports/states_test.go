@@ -56,7 +56,7 @@ func TestEtcdLanes(t *testing.T) {
 		case at < 3:
 			see(at, "node-1", "m-node-1", 2)
 			see(at, "node-2", "m-node-1", 2)
-		case at < 5: // node-1 is cut off and still takes itself for the leader
+		case at < 5: // node-1 is cut off and still believes that it is the leader
 			see(at, "node-1", "m-node-1", 2)
 			see(at, "node-2", "", 3)
 		case at < 7:
@@ -93,7 +93,7 @@ func TestLeaseLanes(t *testing.T) {
 	}
 	see(0, "node-1", "1")
 	see(2, "node-1", "2")
-	see(4, "node-1", "2") // read again: renews nothing
+	see(4, "node-1", "2") // the same renewal, read again
 	see(20, "node-2", "3")
 	see(21, "node-1", "2") // from a stale cache
 	see(25, "", "4")
@@ -130,7 +130,7 @@ func TestShortStatesMergeAndHideNothingBad(t *testing.T) {
 	expect(t, "track", tr.finish(sec(9), sec(0.5), "x"), "gone 1.0-1.1 changes too quick to draw 110ms | node n0 1.1-9.0 present")
 }
 
-// A component that was never down has no lane; one that was has, with its states.
+// A component that was never down has no lane; one that was has a lane with its states.
 func TestComponentLanes(t *testing.T) {
 	at := func(seconds float64, p record.ProcessState) record.Timed[record.ProcessState] {
 		return record.Timed[record.ProcessState]{At: record.Nanos(seconds * 1e9), V: p}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// human renders a duration for people with about three digits: "412µs",
-// "3.4ms", "340ms", "1.19s", "27s", "2m03s", "1h02m".
+// human formats a duration with about three digits: "412µs", "3.4ms", "340ms", "1.19s", "27s",
+// "2m03s", "1h02m".
 func human(d time.Duration) string {
 	switch abs := d.Abs(); {
 	case abs == 0:
@@ -43,7 +43,7 @@ func sign(d time.Duration) string {
 	return ""
 }
 
-// number renders f with at most the given decimals and no trailing zeros.
+// number formats f with at most the given decimals and no trailing zeros.
 func number(f float64, decimals int) string {
 	s := strconv.FormatFloat(f, 'f', decimals, 64)
 	if strings.Contains(s, ".") {
@@ -55,7 +55,7 @@ func number(f float64, decimals int) string {
 	return s
 }
 
-// boundText is formula and limit: "T + I + M = 27s"; empty without a bound.
+// boundText returns formula and limit: "T + I + M = 27s"; empty without a bound.
 func boundText(b *judge.Bound) string {
 	if b == nil {
 		return ""
@@ -66,7 +66,7 @@ func boundText(b *judge.Bound) string {
 	return b.Formula + " = " + human(b.Limit)
 }
 
-// inputTexts are the bound's inputs: "I = 10s", "M = 2s", "T = 15s".
+// inputTexts returns the bound's inputs: "I = 10s", "M = 2s", "T = 15s".
 func inputTexts(b *judge.Bound) []string {
 	if b == nil {
 		return nil
@@ -78,7 +78,7 @@ func inputTexts(b *judge.Bound) []string {
 	return parts
 }
 
-// oneLine folds all white space, so that no text breaks a table or a line.
+// oneLine folds all white space, so that text cannot break a table or a line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -97,7 +97,7 @@ func plural(n int, one string) string {
 	return strconv.Itoa(n) + " " + one + "s"
 }
 
-// tally says how many of the requirements have each verdict: "11 pass, 1 fail".
+// tally counts the requirements with each verdict: "11 pass, 1 fail".
 func tally(reqs []Requirement) string {
 	var parts []string
 	for _, v := range verdicts {
@@ -111,7 +111,7 @@ func tally(reqs []Requirement) string {
 	return strings.Join(parts, ", ")
 }
 
-// verdicts are all verdicts in the order in which they are shown.
+// verdicts has all verdicts in display order.
 var verdicts = [...]judge.Verdict{judge.Pass, judge.Fail, judge.Inconclusive, judge.NotApplicable}
 
 func count(reqs []Requirement, v judge.Verdict) int {

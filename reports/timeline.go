@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// timeline is what is drawn of one record: groups of lanes over one axis.
+// timeline is the drawing of one record: groups of lanes over one axis.
 type timeline struct {
 	end    record.Nanos
 	ticks  []tick // of an axis that is not to scale
@@ -22,18 +22,18 @@ type laneGroup struct {
 	lanes []lane
 }
 
-// lane is one row. A thin one is half as high.
+// lane is one row. A thin lane is half as high.
 type lane struct {
 	label, note string
 	thin        bool
 	bars        []bar
 }
 
-// bar is a time in which one thing held.
+// bar is a period with one state.
 type bar struct {
 	from, to record.Nanos
 	class    string // see paints in report.js
-	text     string // written into the bar where it fits
+	text     string // written into the bar if it fits
 	beside   bool   // or else beside it
 	tip      string // shown on hover
 }
@@ -50,8 +50,8 @@ type tick struct {
 	label string
 }
 
-// timelineOf derives the timeline; two things closer than resolution are
-// merged, so that a long record does not make a large page.
+// timelineOf derives the timeline. It merges two things closer than resolution, so that a long
+// record does not make a large page.
 func timelineOf(run *record.Run) *timeline {
 	t := &timeline{end: max(endOf(run), record.Nanos(time.Second))}
 	step := resolution(t.end)
@@ -158,7 +158,7 @@ func reasonLine(reason string) string {
 	return "\n" + clip(oneLine(reason), 160)
 }
 
-// mergeOutages joins outages that would be drawn into the same place.
+// mergeOutages merges outages that would be drawn in the same place.
 func mergeOutages(list []outage, step record.Nanos) []outage {
 	var merged []outage
 	for _, o := range list {
@@ -172,12 +172,12 @@ func mergeOutages(list []outage, step record.Nanos) []outage {
 	return merged
 }
 
-// tip is a text for hovering with the times of what it reports.
+// tip returns a tooltip with the times of what it reports.
 func tip(text string, from, to record.Nanos) string {
 	return fmt.Sprintf("%s\n%s to %s (%s)", text, at(from), at(to), human(time.Duration(to-from)))
 }
 
-// at renders a point in time in seconds from the start.
+// at formats a time in seconds from the start.
 func at(t record.Nanos) string {
 	return fmt.Sprintf("%.2fs", time.Duration(t).Seconds())
 }

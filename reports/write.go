@@ -13,14 +13,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// HTMLFile is the name of the report for people in a results directory.
+// HTMLFile is the name of the HTML report in a results directory.
 const HTMLFile = "report.html"
 
 // input is what every renderer reads.
 type input struct {
 	*Results
-	// records are the records by scenario; one may be missing where it could
-	// not be read.
+	// records are the records by scenario; one that could not be read is missing.
 	records map[string]*record.Run
 }
 
@@ -30,14 +29,12 @@ type file struct {
 	data []byte
 }
 
-// Write renders the verdicts on a run into dir, which it makes where needed:
-// report.html, summary.md, junit.xml, metrics.prom, sonobuoy_results.yaml and results.json. Records
-// are by scenario and may lack some; titles are requirement titles by ID and may
-// be nil.
+// Write renders the verdicts on a run into dir, which it creates if needed: report.html,
+// summary.md, junit.xml, metrics.prom, sonobuoy_results.yaml and results.json. Records are by
+// scenario, and some may be missing; titles are requirement titles by ID and may be nil.
 //
-// Each file appears whole or not at all. All are written under temporary names
-// before the first is renamed, so that a disk that fills up leaves the files of
-// an earlier rendering as they were.
+// Each file is written atomically. All are written under temporary names before the first is
+// renamed, so that a full disk leaves the files of an earlier rendering unchanged.
 func Write(dir string, run Run, results []judge.Result, records map[string]*record.Run, titles map[string]string) error {
 	files, err := render(input{New(run, results, titles), records})
 	if err != nil {
@@ -49,7 +46,7 @@ func Write(dir string, run Run, results []judge.Result, records map[string]*reco
 	return place(dir, files)
 }
 
-// Save writes results.json alone into dir, which must exist.
+// Save writes only results.json into dir, which must exist.
 func Save(dir string, r *Results) error {
 	data, err := renderJSON(input{Results: r})
 	if err != nil {
@@ -68,8 +65,7 @@ func render(in input) ([]file, error) {
 		{"junit.xml", renderJUnit},
 		{"metrics.prom", renderMetrics},
 		{SonobuoyFile, renderSonobuoy},
-		// The last one, so that whoever sees a new results.json finds the
-		// other files beside it.
+		// Last, so that a reader of a new results.json finds the other files beside it.
 		{resultsFile, renderJSON},
 	}
 	var files []file
@@ -93,7 +89,7 @@ func place(dir string, files []file) error {
 	var temps []string
 	defer func() {
 		for _, t := range temps {
-			os.Remove(t) // gone already after a rename
+			os.Remove(t) // fails after a rename
 		}
 	}()
 	for _, f := range files {
@@ -119,7 +115,7 @@ func fill(f *os.File, data []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 }
 
-// writeError says what to do about err, which has the path in it.
+// writeError adds advice to err, which contains the path.
 func writeError(dir string, err error) error {
 	hint := "choose another directory with --out"
 	switch {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// smallDisk names, for a copy of the test binary in namespaces of its own, the
-// directory on which it mounts a file system that is too small.
+// smallDisk passes, to a copy of the test binary in its own namespaces, the directory on which it
+// mounts a file system that is too small.
 const smallDisk = "HOLDFAST_REPORTS_TEST_SMALL_DISK"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// noNamespaces is the exit status of the copy that may not mount.
+// noNamespaces is the exit status of a copy that may not mount.
 const noNamespaces = 77
 
 func writeToSmallDisk(dir string) int {

@@ -12,14 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is a YAML file of which each part's line is known.
+// file is a YAML file with the line of each of its parts.
 type file struct {
 	name     string
 	lines    map[string]int // by path, such as "spec.timeline[0].wait"
 	problems []problem
 }
 
-// problem is what is wrong on a line, 0 if that is not known.
+// problem is an error on a line, 0 if the line is unknown.
 type problem struct {
 	line int
 	err  error
@@ -35,8 +35,8 @@ func (f *file) err() error {
 	return errors.Join(all...)
 }
 
-// undecoded notes what the decoder of YAML makes of values that the schema allows, such as
-// a duration of more digits than there are in time.
+// undecoded records errors of the YAML decoder for values that the schema allows, such as a
+// duration with more digits than time supports.
 func (f *file) undecoded(err error) {
 	var types *yaml.TypeError
 	if !errors.As(err, &types) {
@@ -56,7 +56,7 @@ func (f *file) undecoded(err error) {
 	}
 }
 
-// document reads the only document of a file.
+// document returns the only document of a file.
 func document(name string, data []byte) (*yaml.Node, error) {
 	if len(data) > maxFileSize {
 		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a scenario file", name, maxFileSize)
@@ -74,7 +74,7 @@ func document(name string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// mustDecode reads a file that is part of the program and tested with it.
+// mustDecode decodes a file that is part of the program and tested with it.
 func mustDecode[T any](data []byte) (v T) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
@@ -84,8 +84,8 @@ func mustDecode[T any](data []byte) (v T) {
 	return v
 }
 
-// problem notes what is wrong with the part at a path. The nearest part that the file
-// has tells the line.
+// problem records an error in the part at a path. Its line is that of the nearest part in the
+// file.
 func (f *file) problem(path, text string) {
 	at, line := f.name, 0
 	for p := path; ; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
@@ -104,7 +104,7 @@ func (f *file) problem(path, text string) {
 	f.problems = append(f.problems, problem{line, fmt.Errorf("%s: %s: %s", at, path, text)})
 }
 
-// value returns what a node says, as JSON has it, and notes the lines.
+// value returns the JSON value of a node, and records the lines.
 func (f *file) value(n *yaml.Node, path string) any {
 	f.lines[path] = n.Line
 	switch n.Kind {

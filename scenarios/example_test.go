@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// quake stands for a fault of a program's own.
+// quake stands for a program's own fault.
 var quake = &fault.Fault{Name: "quake", Params: []fault.Param{{Name: "magnitude", Doc: "from 1 to 9"}}}
 
 const shaken = `
@@ -25,7 +25,7 @@ spec:
   - {id: HA-QR-001, judge: cross-read}
 `
 
-// A file may name faults and judges of one's own beside the built-in ones. Load reads it from
+// A file may name custom faults and judges in addition to the built-in ones. Load reads it from
 // disk.
 func ExampleParse() {
 	unshaken := judge.Judge{Doc: judge.Doc{Name: "unshaken", NeedsFault: true}}

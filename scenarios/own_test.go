@@ -22,14 +22,14 @@ spec:
     - {id: HA-QR-001, judge: linearizable}
 `
 
-// meteor is a fault of a program's own.
+// meteor is a program's own fault.
 var meteor = &fault.Fault{Name: "meteor", Params: []fault.Param{{Name: "size", Doc: "in metres"}}}
 
 func survives() judge.Judge {
 	return judge.Judge{Doc: judge.Doc{Name: "survives", NeedsFault: true, NeedsBound: true, Params: map[string]string{"grace": "a duration"}}}
 }
 
-// A file may name faults and judges of a user's own, which are checked as the built-in ones are.
+// A file may name a user's own faults and judges, which are validated like the built-in ones.
 func TestOwnNames(t *testing.T) {
 	both := []Option{WithFaults(meteor), WithJudges(survives())}
 	for name, test := range map[string]struct {

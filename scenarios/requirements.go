@@ -30,8 +30,8 @@ type Requirement struct {
 	Breaks string `yaml:"breaks" json:"breaks,omitempty"`
 }
 
-// Invariant reports whether judges of every run settle the requirement in every scenario
-// (see judge.Doc).
+// Invariant reports whether judges of every run settle the requirement in every scenario (see
+// judge.Doc).
 func (r Requirement) Invariant() bool { return r.Area == "INV" }
 
 type requirementList struct {
@@ -44,7 +44,7 @@ var requirements = sync.OnceValue(func() []Requirement {
 	return mustDecode[requirementList](requirementsFile).Requirements
 })
 
-// Requirements returns the catalogue in its own order. Callers must not change it.
+// Requirements returns the catalogue in its own order. Callers must not modify it.
 func Requirements() []Requirement { return requirements() }
 
 // RequirementByID finds a requirement.
@@ -57,8 +57,8 @@ func RequirementByID(id string) (Requirement, bool) {
 	return Requirement{}, false
 }
 
-// SettledBy returns the scenarios that settle a requirement: all of them an invariant,
-// else those that name it.
+// SettledBy returns the scenarios that settle a requirement: all of them for an invariant,
+// otherwise those that name it.
 func SettledBy(r Requirement) []*Scenario {
 	var settle []*Scenario
 	for _, s := range All() {

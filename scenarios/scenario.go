@@ -43,7 +43,7 @@ type Scenario struct {
 	Victim int    `json:"victim,omitempty"`
 	Of     string `json:"of,omitempty"`
 
-	source *file // nil unless it was read from a file
+	source *file // nil unless read from a file
 }
 
 // Metadata names a scenario.
@@ -104,19 +104,18 @@ type Topology struct {
 	Sysctls map[string]string `yaml:"sysctls" json:"sysctls,omitempty"`
 }
 
-// AsTheRun reports whether a scenario asks for nothing else than the run's own cluster,
-// or one like it.
+// AsTheRun reports whether a scenario asks for nothing but the run's own cluster, or one like it.
 func (t Topology) AsTheRun() bool {
 	t.Own, t.Name, t.Needs = false, "", nil
 	return reflect.ValueOf(t).IsZero()
 }
 
-// settings are those that Needs may name.
+// settings returns the settings that Needs may name.
 func (t *Topology) settings() map[string]any {
 	return map[string]any{"loadBalancer": &t.LoadBalancer, "etcdBalancer": &t.EtcdBalancer, "disk": &t.Disk, "election": &t.Election}
 }
 
-// Needed returns the topology without what Needs does not name.
+// Needed returns the topology without the settings that Needs does not name.
 func (t Topology) Needed() Topology {
 	if len(t.Needs) == 0 {
 		return t
@@ -146,8 +145,8 @@ type Settles struct {
 	Params map[string]string `yaml:"params" json:"params,omitempty"`
 }
 
-// Profiles are the profiles: three by size, each of which settles what those before it do,
-// and one that breaks nothing, for clusters that people depend on.
+// Profiles are the profiles: three by size, each of which settles what the previous ones do, and
+// one that breaks nothing, for production clusters.
 var Profiles = []string{"smoke", "core", "full", "observe"}
 
 // In reports whether the scenario belongs to a profile.
@@ -155,8 +154,8 @@ func (s *Scenario) In(profile string) bool {
 	return slices.Contains(s.Spec.Profiles, profile)
 }
 
-// NotFor reports why the scenario does not apply to a cluster with that many
-// control-plane nodes; empty where it does.
+// NotFor returns why the scenario does not apply to a cluster with that many control-plane nodes;
+// empty if it does.
 func (s *Scenario) NotFor(nodes int) string {
 	switch {
 	case s.Missing != "":
@@ -169,7 +168,7 @@ func (s *Scenario) NotFor(nodes int) string {
 	return ""
 }
 
-// Experiment returns what the engine is to run.
+// Experiment returns the experiment for the engine.
 func (s *Scenario) Experiment() engine.Experiment {
 	e := engine.Experiment{Name: s.Metadata.Name, Traffic: s.Spec.Traffic, ProbeInterval: s.Spec.Probes.Interval, Victim: s.Victim, Timeline: s.Spec.Timeline}
 	for _, r := range s.Spec.Requirements {
@@ -182,8 +181,8 @@ func (s *Scenario) Experiment() engine.Experiment {
 	return e
 }
 
-// Expected is about how long the scenario takes on a cluster with these settings,
-// which is not made for it alone (see engine.Experiment.Expected).
+// Expected returns the approximate time of the scenario on a cluster with these settings, without
+// creating it (see engine.Experiment.Expected).
 func (s *Scenario) Expected(settings framework.Settings) time.Duration {
 	return s.Experiment().Expected(settings)
 }
@@ -211,12 +210,12 @@ var all = sync.OnceValue(func() []*Scenario {
 		}
 		list = append(list, s)
 	}
-	// What touches nothing goes first, on the cluster as it was made.
+	// Scenarios without faults go first, on the cluster as created.
 	slices.SortStableFunc(list, func(a, b *Scenario) int { return min(1, a.faults()) - min(1, b.faults()) })
 	return list
 })
 
-// faults counts the steps that touch the cluster.
+// faults counts the steps that change the cluster.
 func (s *Scenario) faults() int {
 	n := 0
 	for _, step := range s.Spec.Timeline {
@@ -227,12 +226,11 @@ func (s *Scenario) faults() int {
 	return n
 }
 
-// All returns the scenarios that come with the program, those without a fault
-// first. Callers must not change them.
+// All returns the scenarios of the program, those without a fault first. Callers must not modify
+// them.
 func All() []*Scenario { return all() }
 
-// Digest returns the SHA-256 digest of the catalogue: of its requirements, topologies and
-// scenarios as they come with the program.
+// Digest returns the SHA-256 digest of the catalogue: its requirements, topologies and scenarios.
 func Digest() string { return digest() }
 
 var digest = sync.OnceValue(func() string {
@@ -253,16 +251,16 @@ var digest = sync.OnceValue(func() string {
 
 const maxFileSize = 1 << 20
 
-// Option adds to what a scenario file may name.
+// Option extends what a scenario file may name.
 type Option func(*engine.Options)
 
-// WithFaults lets a scenario inject faults beside the built-in ones. engine.Run takes them,
-// too.
+// WithFaults lets a scenario inject faults in addition to the built-in ones. engine.Run takes
+// them, too.
 func WithFaults(own ...*fault.Fault) Option {
 	return func(o *engine.Options) { o.Faults = append(o.Faults, own...) }
 }
 
-// WithJudges lets a scenario name judges beside the built-in ones. engine.Run and
+// WithJudges lets a scenario name judges in addition to the built-in ones. engine.Run and
 // judge.Evaluate take them, too.
 func WithJudges(own ...judge.Judge) Option {
 	return func(o *engine.Options) { o.Judges = append(o.Judges, own...) }
@@ -275,7 +273,8 @@ func collect(options []Option) (o engine.Options) {
 	return o
 }
 
-// Load reads a scenario file; - stands for standard input. Errors name file, line, field and what is allowed.
+// Load reads a scenario file; - stands for standard input. Errors name file, line, field and the
+// allowed values.
 func Load(path string, options ...Option) (*Scenario, error) {
 	f, err := os.Stdin, error(nil)
 	if path == "-" {
@@ -314,7 +313,7 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 	}
 	s := Scenario{source: f}
 	if err := doc.Decode(&s); err != nil {
-		// Of what types it is not, the schema has told.
+		// The schema has reported wrong types.
 		if len(f.problems) == 0 {
 			f.undecoded(err)
 		}
@@ -354,8 +353,8 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 	return &s, nil
 }
 
-// Fits refuses what the scenario cannot do to a cluster of these control-plane nodes, such
-// as an injection into a node that it does not have.
+// Fits returns an error if the scenario cannot run on a cluster with these control-plane nodes,
+// such as for an injection into a node that does not exist.
 func (s *Scenario) Fits(nodes []fault.Place) error {
 	f := s.source
 	if f == nil {
@@ -368,7 +367,7 @@ func (s *Scenario) Fits(nodes []fault.Place) error {
 	return f.err()
 }
 
-// File returns the name of the file that the scenario was read from; empty for none.
+// File returns the name of the scenario's file; empty if there is none.
 func (s *Scenario) File() string {
 	if s.source == nil {
 		return ""

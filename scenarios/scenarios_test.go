@@ -55,9 +55,9 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// Every requirement of these areas is settled, and what a cluster MUST keep by the
-// profile core already. What has to do with changes and recovery takes longer, and may be
-// for the profile full.
+// Every requirement of these areas is settled, and the profile core already settles what a
+// cluster MUST keep. Requirements on changes and recovery take longer, and may need the profile
+// full.
 func TestSettled(t *testing.T) {
 	settled, core := map[string]bool{}, map[string]bool{}
 	for _, s := range All() {
@@ -100,8 +100,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// A client that is stranded on a dead member is seen in two requests that begin after
-// H + M, each of which takes all the time it may, and one that began before may last on.
+// A client stranded on a dead member shows in two requests that start after H + M, each of which
+// takes the maximum time, and an earlier one may still be pending.
 func TestStrandedClientsAreSeen(t *testing.T) {
 	symbols := map[string]time.Duration{"H": 3 * time.Second, "M": time.Second}
 	least := symbols["H"] + symbols["M"] + 3*observe.SessionLimit
@@ -146,7 +146,7 @@ func TestBadFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first line says what the error must hold.
+		// The first line is the expected error.
 		first, _, _ := strings.Cut(string(b), "\n")
 		want := strings.TrimPrefix(first, "# error: ")
 		if _, err := Load(f); err == nil || !strings.Contains(err.Error(), want) {

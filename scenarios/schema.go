@@ -30,11 +30,11 @@ type object = map[string]any
 // duration is a duration as time.ParseDuration reads it.
 const duration = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 
-// aboveZero is in every duration that is longer than none.
+// aboveZero matches every duration longer than zero.
 const aboveZero = "[1-9]"
 
-// Schema returns the JSON schema (draft 2020-12) of scenario files that are loaded with
-// these options. The loader validates files against it, and editors may.
+// Schema returns the JSON schema (draft 2020-12) of scenario files that are loaded with these
+// options. The loader validates files against it, and editors can.
 func Schema(options ...Option) ([]byte, error) {
 	s := schemaOf(reflect.TypeFor[Scenario](), "", details(collect(options)))
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -43,7 +43,7 @@ func Schema(options ...Option) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// schemaOf describes a type of this package; path leads to it from the file's top.
+// schemaOf returns the schema of a type of this package; path leads to it from the file's top.
 func schemaOf(t reflect.Type, path string, details map[string]object) object {
 	s := object{}
 	switch {
@@ -77,7 +77,7 @@ func schemaOf(t reflect.Type, path string, details map[string]object) object {
 	return s
 }
 
-// details returns what the types do not tell, by path.
+// details returns what the types do not express, by path.
 func details(own engine.Options) map[string]object {
 	var faults []string
 	for _, f := range slices.Concat(fault.All(), own.Faults) {
@@ -131,13 +131,13 @@ func details(own engine.Options) map[string]object {
 	}
 }
 
-// format is the schema of scenario files, as files are validated against it.
+// format is the schema that scenario files are validated against.
 type format struct {
 	schema object
 	valid  *jsonschema.Schema
 }
 
-// builtIn is the format of files that name nothing of a user's own.
+// builtIn is the format of files without user-defined names.
 var builtIn = sync.OnceValues(func() (*format, error) { return newFormat() })
 
 // formatOf returns the format of files that are loaded with these options.
@@ -169,7 +169,7 @@ func newFormat(options ...Option) (*format, error) {
 	return f, json.Unmarshal(text, &f.schema)
 }
 
-// violation is one place where a file does not follow the schema.
+// violation is one place where a file violates the schema.
 type violation struct{ path, text string }
 
 // violations validates a file's content.
@@ -193,7 +193,7 @@ func (f *format) violations(content any) ([]violation, error) {
 	return all, nil
 }
 
-// explain says what is wrong in one place.
+// explain describes the violations in one place.
 func (f *format) explain(e *jsonschema.ValidationError) []violation {
 	path := ""
 	for _, part := range e.InstanceLocation {
@@ -267,7 +267,7 @@ func names(values any) (names []string) {
 	return names
 }
 
-// wanted says in words of YAML what types are wanted.
+// wanted describes the wanted types in words of YAML.
 func wanted(types []string) string {
 	words := map[string]string{"object": "fields", "array": "a list", "integer": "a whole number", "boolean": "true or false", "string": "text"}
 	if len(types) == 1 && words[types[0]] != "" {

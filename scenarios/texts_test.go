@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// refersBack finds texts that another row must be read for.
+// refersBack matches texts that depend on another row.
 var refersBack = regexp.MustCompile(`^(As|Its|It|Their|They|The same|Also|Likewise)\b`)
 
-// A requirement's text stands alone in a report, and states the bounds that it is judged by.
+// A requirement's text stands alone in a report, and states its bounds.
 func TestTextsStandAlone(t *testing.T) {
 	alone := func(text string) bool { return !refersBack.MatchString(text) && len(strings.Fields(text)) >= 6 }
 	for _, text := range []string{"As HA-EP-003.", "Its address is gone within `I`, and stays away until then."} {

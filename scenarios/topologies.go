@@ -18,11 +18,11 @@ var topologies = sync.OnceValue(func() map[string]Topology {
 	return mustDecode[map[string]Topology](topologiesFile)
 })
 
-// Topologies returns the clusters that scenarios can ask for by name. Callers must not
-// change them.
+// Topologies returns the clusters that scenarios can ask for by name. Callers must not modify
+// them.
 func Topologies() map[string]Topology { return topologies() }
 
-// String describes in one line what is asked for.
+// String describes the topology in one line.
 func (t Topology) String() string {
 	var words []string
 	add := func(what, value string) {
@@ -53,7 +53,7 @@ func (t Topology) String() string {
 	return strings.Join(words, ", ")
 }
 
-// expand gives a topology that is named the settings of that name.
+// expand fills a named topology with the settings of that name.
 func (t *Topology) expand() error {
 	if t.Name == "" && len(t.Needs) > 0 {
 		return errors.New("needs: it is for a topology that is named")

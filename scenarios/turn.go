@@ -8,13 +8,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// longestName is how long the name of a scenario may be.
+// longestName is the maximum length of a scenario's name.
 const longestName = 63
 
-// InTurn returns the scenario as it is run with the node of a number as its victim, in a
-// cluster of so many control-plane nodes: what it does to node 1 it does to the victim, to
-// node 2 to the next one and so on, and where a role leaves a choice of nodes or can be moved,
-// the victim is hit.
+// InTurn returns the scenario with the node of a number as its victim, in a cluster with that
+// many control-plane nodes: faults for node 1 hit the victim, those for node 2 the next one, and
+// so on. If a role leaves a choice of nodes or can be moved, the victim is hit.
 func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 	turned := *s
 	turned.Victim, turned.Of = (victim-1)%nodes+1, s.Metadata.Name
@@ -45,8 +44,8 @@ func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 	return &turned
 }
 
-// Chooses reports whether a fault of the scenario hits one of several nodes that would do as
-// well, in a cluster of so many, so that a run with another victim shows something else.
+// Chooses reports whether a fault of the scenario hits one of several equivalent nodes, in a
+// cluster with that many, so that a run with another victim shows something else.
 func (s *Scenario) Chooses(nodes int) bool {
 	numbers := map[int]bool{}
 	for _, step := range s.Spec.Timeline {
@@ -55,7 +54,7 @@ func (s *Scenario) Chooses(nodes int) bool {
 		}
 		named, err := fault.Names(step.Inject.Target)
 		switch {
-		case err != nil: // Validate would have said it
+		case err != nil: // Validate reports it
 		case named.Role == "any" || named.Role == "follower" || named.Role == "standby":
 			return true
 		case named.Number > 0:

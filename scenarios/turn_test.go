@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// targets are what the scenario's faults and changes are aimed at.
+// targets returns the targets of the scenario's faults and changes.
 func targets(s *scenarios.Scenario) string {
 	var all []string
 	for _, step := range s.Spec.Timeline {
@@ -55,7 +55,7 @@ func TestInTurn(t *testing.T) {
 			t.Errorf("%s: victim %d and name %s", test.scenario, turned.Victim, turned.Metadata.Name)
 		}
 	}
-	// A fourth turn on three nodes begins again.
+	// A fourth turn on three nodes starts over.
 	if s := named("etcd-leader-killed").InTurn(4, 3); s.Victim != 1 || s.Metadata.Name != "etcd-leader-killed-victim-4" {
 		t.Errorf("the fourth turn of three nodes is %s with victim %d", s.Metadata.Name, s.Victim)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// written is a file with one thing in it that may be wrong.
+// written returns a file with one part that may be wrong.
 func written(traffic, inject, wait, bound, extra string) string {
 	return fmt.Sprintf(`apiVersion: holdfast.dev/v1alpha1
 kind: Scenario
@@ -26,7 +26,7 @@ spec:
 
 const kill = "fault: kill, target: etcd/leader"
 
-// nonsense is what files must not say, with the line and what is in the error.
+// nonsense has invalid files, with the line and a part of the error.
 var nonsense = []struct{ file, want string }{
 	{written("", "fault: kill, target: etcd/9", "8s", "2s", ""), "x.yaml:7: .*7 control-plane nodes at most"},
 	{written("", "fault: disk-slow, target: apiserver/2", "8s", "2s", ""), "x.yaml:7: .*it takes etcd"},
@@ -66,7 +66,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// All that is wrong is told in the order of the file.
+// All errors are reported in the order of the file.
 func TestOrderOfProblems(t *testing.T) {
 	_, err := Parse("x.yaml", []byte(written("timeout: 0s", "fault: latency, target: node/2, params: {delay: -5ms}", "0s", "0s", "  summary: 7\n  minNodes: 9\n")))
 	if err == nil {
@@ -85,7 +85,7 @@ func TestOrderOfProblems(t *testing.T) {
 	}
 }
 
-// What depends on the cluster is refused once that is known.
+// Fits reports errors that depend on the cluster.
 func TestFits(t *testing.T) {
 	three := []fault.Place{{Name: "node-1", Zone: "a"}, {Name: "node-2", Zone: "b"}, {Name: "node-3", Zone: "c"}}
 	for inject, want := range map[string]string{

@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// slow is how long a scenario is expected to take, at least, for the label of that name.
+// slow is the expected duration from which a scenario has the label of that name.
 const slow = 90 * time.Second
 
-// labels returns the labels of a scenario's spec: its profiles, or "own" for one that is
-// not the catalogue's; ID, area and level of each requirement; fault-NAME for each fault;
-// needs-ABILITY, needs-BALANCER, needs-fuse and needs-N-nodes; disruptive if it touches the
+// labels returns the labels of a scenario's spec: its profiles, or "own" for a scenario that is
+// not in the catalogue; ID, area and level of each requirement; fault-NAME for each fault;
+// needs-ABILITY, needs-BALANCER, needs-fuse and needs-N-nodes; disruptive if it changes the
 // cluster; slow if it takes 90 s or more.
 func (s *suite) labels(one *scenarios.Scenario) ginkgo.Labels {
 	labels := ginkgo.Labels(slices.Clone(one.Spec.Profiles))
@@ -46,7 +46,7 @@ func (s *suite) labels(one *scenarios.Scenario) ginkgo.Labels {
 			add("fault-" + step.Inject.Fault)
 			if f, err := fault.Find(step.Inject.Fault, s.options.Faults...); err == nil {
 				for _, n := range f.Needs {
-					// Others are needed by some targets or parameters only.
+					// Only some targets or parameters need others.
 					if ability, rest, _ := strings.Cut(n, " "); rest == "" || strings.HasPrefix(ability, "Disk") {
 						add("needs-" + ability)
 					}

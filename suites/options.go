@@ -21,47 +21,47 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// Options say what a suite runs, and on what. Providers is needed; all other fields have
-// useful zero values.
+// Options set what a suite runs, and on what. Providers is required; all other fields have useful
+// zero values.
 type Options struct {
-	// Providers are those that a user can choose from; the first one is the default.
+	// Providers are the providers that a user can choose from; the first one is the default.
 	Providers []clusters.Provider
-	// Provider is the name of the one that creates the clusters; empty for the default.
+	// Provider is the name of the provider that creates the clusters; empty for the default.
 	Provider string
 	// Cluster describes the cluster under test, clusters.Default() if it is nil. A
 	// ClusterFile replaces it.
 	Cluster     *clusters.Cluster
 	ClusterFile string
-	// Scenarios are registered beside those of the catalogue, and those in Files.
+	// Scenarios are registered in addition to those of the catalogue and those in Files.
 	Scenarios []*scenarios.Scenario
 	Files     []string
-	// Faults and Judges are those that these scenarios may name beside the built-in ones.
+	// Faults and Judges are those that these scenarios may name in addition to the built-in ones.
 	Faults []*fault.Fault
 	Judges []judge.Judge
-	// Profile limits the specs to a profile. Without a profile, and if Ginkgo's flags
-	// filter nothing, the suite runs its own scenarios or, if it has none, the profile smoke.
+	// Profile limits the specs to a profile. Without a profile, and if Ginkgo's flags filter
+	// nothing, the suite runs its own scenarios or, if it has none, the profile smoke.
 	Profile string
-	// Out is the results directory, which is created; empty for results/DATE-TIME. If it
-	// holds something, as with --repeat, OUT.2 and so on is used.
+	// Out is the results directory, which the suite creates; empty for results/DATE-TIME. If it
+	// is not empty, as with --repeat, the suite uses OUT.2 and so on.
 	Out string
-	// Seed is that of traffic and faults; Ginkgo's random seed if it is 0.
+	// Seed is the seed of traffic and faults; Ginkgo's random seed if it is 0.
 	Seed uint64
-	// Intensity is how many times as much traffic scenarios have as by default; if it is 0,
-	// 3 for the profile full and else 1.
+	// Intensity multiplies the traffic of scenarios; if it is 0, it is 3 for the profile full and
+	// 1 for the others.
 	Intensity int
 	// Harness is the version of the program, for records; the version of the main module
 	// if it is empty.
 	Harness string
 }
 
-// own is the label of scenarios that are not the catalogue's.
+// own is the label of scenarios that are not in the catalogue.
 const own = "own"
 
-// AddFlags adds the flags of a suite, each of which can be set by an environment variable
-// as well: --provider (HOLDFAST_PROVIDER), --cluster (HOLDFAST_CLUSTER), --file
-// (HOLDFAST_FILE), --profile (HOLDFAST_PROFILE), --out (HOLDFAST_OUT), --seed
-// (HOLDFAST_SEED), --intensity (HOLDFAST_INTENSITY). A flag wins over its variable, and both win over the field. Call it
-// before the flags are parsed, as in TestMain. An error names a variable with a bad value.
+// AddFlags adds the flags of a suite, each of which can also be set by an environment variable:
+// --provider (HOLDFAST_PROVIDER), --cluster (HOLDFAST_CLUSTER), --file (HOLDFAST_FILE), --profile
+// (HOLDFAST_PROFILE), --out (HOLDFAST_OUT), --seed (HOLDFAST_SEED), --intensity
+// (HOLDFAST_INTENSITY). A flag overrides its variable, and both override the field. Call it
+// before the flags are parsed, as in TestMain. An error names a variable with an invalid value.
 func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	var problems []error
 	add := func(name, usage string, set func(string) error) {
@@ -144,7 +144,7 @@ func (o *Options) scenarios() ([]*scenarios.Scenario, error) {
 	return all, nil
 }
 
-// filter puts the profile into Ginkgo's label filter.
+// filter adds the profile to Ginkgo's label filter.
 func (o *Options) filter(config *types.SuiteConfig) error {
 	if o.Profile != "" && !slices.Contains(scenarios.Profiles, o.Profile) {
 		return fmt.Errorf("--profile %s: allowed are %s", o.Profile, strings.Join(scenarios.Profiles, ", "))

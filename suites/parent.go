@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// dieWithParent exits when ginkgo or go, which started this process, was killed: otherwise
-// the specs would continue, out of the user's reach. Workers and their clusters die with
-// this process.
+// dieWithParent exits when ginkgo or go, which started this process, is killed: otherwise the
+// specs would continue out of the user's reach. Workers and their clusters die with this process.
 func dieWithParent() {
 	parent := os.Getppid()
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent))

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// prepare makes ready what the suite's processes share: binaries, and the results
-// directory with the plan. Ginkgo calls it in the first process.
+// prepare prepares what the suite's processes share: binaries, and the results directory with the
+// plan. Ginkgo calls it in the first process.
 func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 	var all []*clusters.Cluster
 	for _, part := range s.plan.Parts {
@@ -47,10 +47,10 @@ func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 	return b
 }
 
-// progress shows a line at once, since what it is about takes long.
+// progress prints a line immediately, since the work takes long.
 func progress(line string) { fmt.Fprintln(os.Stderr, line) }
 
-// join takes over what prepare has made. Ginkgo calls it in each process.
+// join loads what prepare prepared. Ginkgo calls it in each process.
 func (s *suite) join(b []byte) {
 	gomega.Expect(json.Unmarshal(b, &s.dir)).To(gomega.Succeed())
 	p, err := run.Load(s.dir)
@@ -64,7 +64,7 @@ func (s *suite) join(b []byte) {
 	*s.plan = *p
 }
 
-// newDir creates a results directory: out or, if that holds something, out.2 and so on.
+// newDir creates a results directory: out or, if that is not empty, out.2 and so on.
 func newDir(out string) (string, error) {
 	if out == "" {
 		out = filepath.Join("results", time.Now().Format("20060102-150405"))
@@ -95,7 +95,7 @@ const (
 	slotLock    = ".slot-%d.lock"
 )
 
-// often is how often a lock is tried.
+// often is how often a process tries to take a lock.
 const often = 200 * time.Millisecond
 
 func (s *suite) locked(ctx context.Context, lock func(*flock.Flock, context.Context, time.Duration) (bool, error), f func() error) error {
@@ -107,7 +107,7 @@ func (s *suite) locked(ctx context.Context, lock func(*flock.Flock, context.Cont
 	return f()
 }
 
-// takeSlot waits until the machine can bear one more cluster.
+// takeSlot waits until the machine has room for one more cluster.
 func (s *suite) takeSlot(ctx context.Context) (*flock.Flock, error) {
 	config, _ := ginkgo.GinkgoConfiguration()
 	if config.ParallelTotal == 1 {
@@ -133,7 +133,7 @@ func (s *suite) takeSlot(ctx context.Context) (*flock.Flock, error) {
 	}
 }
 
-// note saves what came of a part, which other processes may do at the same time.
+// note saves the results of a part; other processes may do so at the same time.
 func (s *suite) note(part *run.Part) error {
 	l := s.file(planLock)
 	if err := l.Lock(); err != nil {

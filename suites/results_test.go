@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNewDir: results of a repeated suite do not overwrite each other.
+// TestNewDir checks that a repeated suite does not overwrite earlier results.
 func TestNewDir(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, want := range []string{"out", "out.2", "out.3"} {

@@ -21,11 +21,11 @@ type onCluster struct {
 	suite *suite
 	part  *run.Part
 	host  *run.Host
-	slot  *flock.Flock // nil if there is one process
+	slot  *flock.Flock // nil if there is only one process
 }
 
-// create creates the cluster before the first spec of the container; it is deleted after
-// the last one, or when the suite is interrupted.
+// create creates the cluster before the first spec of the container. The suite deletes it after
+// the last spec, or when it is interrupted.
 func (on *onCluster) create(ctx ginkgo.SpecContext) {
 	s := on.suite
 	on.host = s.plan.Host(s.provider, s.dir, on.part, func(line string) { ginkgo.By(strings.TrimSpace(line)) })
@@ -58,7 +58,7 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	}
 	var settled run.Settled
 	once := func() (err error) {
-		// A scenario that spoiled the cluster has left none.
+		// If a scenario spoiled the cluster, there is none.
 		if err = on.host.Create(ctx); err == nil {
 			settled, err = on.host.Run(ctx, scenario)
 		}
@@ -76,7 +76,7 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	verdicts(settled)
 }
 
-// proofs adds what faults did to the report.
+// proofs adds the effects of faults to the report.
 func (s *suite) proofs(scenario string) {
 	seen, err := record.Read(record.Dir(s.dir, scenario))
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *suite) proofs(scenario string) {
 	}
 }
 
-// verdicts ends a spec according to the verdicts. Each requirement that fails is a failure.
+// verdicts ends a spec according to the verdicts. Each failed requirement is a failure.
 func verdicts(settled run.Settled) {
 	var failed, unclear, away []judge.Result
 	passed := false
@@ -126,7 +126,7 @@ func verdicts(settled run.Settled) {
 	}
 }
 
-// inconclusive begins the reason of a skip for what must not count as passed.
+// inconclusive is the prefix of a skip's reason if the spec must not count as passed.
 const inconclusive = "inconclusive: "
 
 func sentences(results []judge.Result) string {
@@ -155,12 +155,12 @@ func (hold) NegatedFailureMessage(actual any) string {
 	return actual.(judge.Result).Requirement + " holds"
 }
 
-// beside calls f while other processes of the suite may do the same.
+// beside calls f while other processes of the suite may also do so.
 func (s *suite) beside(ctx context.Context, f func() error) error {
 	return s.locked(ctx, (*flock.Flock).TryRLockContext, f)
 }
 
-// alone calls f when no other process of the suite runs a scenario or creates a cluster.
+// alone calls f while no other process of the suite runs a scenario or creates a cluster.
 func (s *suite) alone(ctx context.Context, f func() error) error {
 	return s.locked(ctx, (*flock.Flock).TryLockContext, f)
 }

@@ -1,6 +1,5 @@
-// Package suites runs scenarios as Ginkgo specs: one spec a scenario, in an ordered
-// container for each cluster, which is created before the container's first spec and
-// deleted after its last one.
+// Package suites runs scenarios as Ginkgo specs: one spec per scenario, in an ordered container
+// per cluster, which is created before the container's first spec and deleted after its last one.
 //
 //	ginkgo ./suites                                                # profile smoke
 //	ginkgo -v --procs=2 --label-filter='core && QR' ./suites
@@ -8,15 +7,15 @@
 //	ginkgo --focus etcd-leader-killed ./suites -- --provider kind --out results/mine
 //	go test ./suites -timeout 60m -args --profile core --seed 7
 //
-// Ginkgo's own flags work as usual. What is under test is set with flags of the suite (see
-// Options.AddFlags), behind "--" or "-args", or with environment variables. The results
-// directory is the one that `holdfast run` writes, also with several processes.
+// Ginkgo's own flags work as usual. Flags of the suite (see Options.AddFlags), behind "--" or
+// "-args", or environment variables set what is under test. The results directory has the same
+// layout as that of `holdfast run`, also with several processes.
 //
-// A spec fails with one failure for each requirement that fails; its text is the judge's
-// sentence. A scenario that is inconclusive or does not apply is skipped, with the reason.
-// If any is inconclusive the suite fails in its last node, which names them.
+// A spec fails with one failure per failed requirement; its text is the judge's sentence. A
+// scenario that is inconclusive or not applicable is skipped, with the reason. If any is
+// inconclusive, the suite fails in its last node, which names them.
 //
-// The machine needs what `holdfast doctor` asks for. Binaries that are not in the cache
+// The machine must meet the requirements of `holdfast doctor`. Binaries that are not in the cache
 // are fetched before the first spec.
 package suites
 
@@ -36,9 +35,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// Main runs the tests of a suite and returns their exit code. In copies of the program
-// that a provider or a suite has started (nodes, sandboxes, workers) it does not return.
-// It is for TestMain:
+// Main runs the tests of a suite and returns their exit code. It does not return in copies of the
+// program that a provider or a suite started (nodes, sandboxes, workers). It is for TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(suites.Main(m, options)) }
 func Main(m *testing.M, o *Options) int {
@@ -48,9 +46,9 @@ func Main(m *testing.M, o *Options) int {
 	return m.Run()
 }
 
-// RunSpecs registers a spec for each scenario and runs Ginkgo's specs: those, and all
-// others of the test binary. The suite must not have a BeforeSuite node of its own, since
-// Ginkgo allows one and this function adds it.
+// RunSpecs registers a spec for each scenario and runs all Ginkgo specs of the test binary. The
+// suite must not have its own BeforeSuite node, since Ginkgo allows one and this function adds
+// it.
 func RunSpecs(t *testing.T, o *Options, description string) {
 	t.Helper()
 	config, _ := ginkgo.GinkgoConfiguration()
@@ -67,11 +65,11 @@ func RunSpecs(t *testing.T, o *Options, description string) {
 	ginkgo.RunSpecs(t, description, config)
 }
 
-// suite is what the specs share.
+// suite is the state that the specs share.
 type suite struct {
 	options  *Options
 	provider clusters.Provider
-	all      []*scenarios.Scenario // that are registered
+	all      []*scenarios.Scenario // the registered ones
 	plan     *run.Plan             // of those that run
 	idle     []run.Part            // of the others, which Ginkgo skips
 	dir      string                // results directory, once it exists
@@ -108,14 +106,14 @@ func newSuite(o *Options, config *types.SuiteConfig) (*suite, error) {
 	return s, err
 }
 
-// parts divides scenarios into parts for up to parallel clusters at a time. All processes
-// of a suite come to the same parts.
+// parts divides scenarios into parts for up to parallel clusters at a time. The result is the
+// same in all processes of a suite.
 func (s *suite) parts(some []*scenarios.Scenario, parallel int) []run.Part {
 	parts, _ := run.Divide(s.plan.Cluster, some, parallel, clusters.Creation(s.provider)) // newSuite has tried it
 	return parts
 }
 
-// choose plans what Ginkgo is going to run according to its preview.
+// choose plans what Ginkgo will run according to its preview.
 func (s *suite) choose(preview ginkgo.Report, parallel int) error {
 	runs := map[string]bool{}
 	for _, spec := range preview.SpecReports {
@@ -157,8 +155,7 @@ func (s *suite) register() {
 	})
 }
 
-// notFor returns why a scenario does not apply to the cluster that it would get; empty if
-// it does.
+// notFor returns why a scenario does not apply to its cluster; empty if it does.
 func (s *suite) notFor(one *scenarios.Scenario) string {
 	c, err := run.Cluster(s.plan.Cluster, one.Spec.Cluster)
 	if err != nil {

@@ -71,8 +71,8 @@ func printCatalogPage(w io.Writer, entries []catalogEntry) error {
 	return err
 }
 
-// printSettling prints which scenarios settle a requirement, and which judges: those of
-// every run an invariant.
+// printSettling prints the scenarios that settle a requirement, and its judges; an invariant is
+// settled by the judges of every run.
 func printSettling(b *strings.Builder, e catalogEntry, guarantees map[string]string, always []string, settings framework.Settings) {
 	switch {
 	case e.Invariant():

@@ -84,7 +84,7 @@ for another reason.`, certify.Turns, certify.Profile),
 			if signer, err = bundle.LoadKey(key); err != nil {
 				return exitWith(exitUsage, err)
 			}
-			// Hours of experiments must not end at a key that cannot sign.
+			// Fail before hours of experiments, not after them, if the key cannot sign.
 			if _, err = signer.Sign(cmd.Context(), nil); err != nil {
 				return usageError("%s is a public key, and signing takes the private one", key)
 			}
@@ -147,7 +147,7 @@ for another reason.`, certify.Turns, certify.Profile),
 	return cmd
 }
 
-// certification returns the plan of a certification of rows.
+// certification plans a run that certifies rows.
 func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (*run.Plan, clusters.Provider, error) {
 	ids, profile, err := certify.Select(rows)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/certify"
 )
 
-// TestClusterCertify certifies a row, is killed in the middle and resumed, and verifies the
+// TestClusterCertify certifies a row, kills certify halfway and resumes it, and verifies the
 // bundle as a reviewer does.
 func TestClusterCertify(t *testing.T) {
 	c := newCommandLine(t)
@@ -41,7 +41,7 @@ func TestClusterCertify(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// On a busy machine it is inconclusive; it is not to fail.
+	// Inconclusive is fine on a busy machine; a failure is not.
 	if text, code := c.try("certify", "--resume", out, "--key", in("vendor.key")); code != exitPass && code != exitInconclusive {
 		t.Fatalf("exit code %d:\n%s", code, text)
 	}
@@ -68,7 +68,7 @@ func TestClusterCertify(t *testing.T) {
 		t.Errorf("the reviewer's statement: %v", err)
 	}
 
-	// Another key, and another byte.
+	// A different key, then a changed byte.
 	c.do(exitFail, "verify", file, "--key", in("reviewer.key.pub"))
 	data, err := os.ReadFile(file)
 	if err != nil {

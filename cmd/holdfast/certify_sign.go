@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/certify"
 )
 
-// tokenVariable is the environment variable that Sigstore's tools read a token from.
+// tokenVariable is the environment variable from which Sigstore's tools read the token.
 const tokenVariable = "SIGSTORE_ID_TOKEN"
 
 // signature is what certify sign prints as JSON.

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/certify"
 )
 
-// TestCertifySign signs a bundle with services of its own, with a token from the environment.
+// TestCertifySign signs a bundle with its own services and a token from the environment.
 func TestCertifySign(t *testing.T) {
 	services, dir := keylesstest.New(t), t.TempDir()
 	private, _, err := bundle.GenerateKey()
@@ -38,7 +38,7 @@ func TestCertifySign(t *testing.T) {
 	if err := keyless.Verify(file, services.TrustedRoot(t), "ci@example.com", keylesstest.Issuer); err != nil {
 		t.Error(err)
 	}
-	// It has no experiments, so that it is refused for another reason than its signature.
+	// The bundle has no experiments, so verify refuses it, but not for its signature.
 	_, stderr := c.do(exitFail, "verify", file, "--identity", "ci@example.com", "--issuer", keylesstest.Issuer, "--trusted-root", services.TrustedRoot(t))
 	c.contains(stderr, "no statement of type "+certify.VerdictsType)
 	t.Setenv(tokenVariable, "no token")

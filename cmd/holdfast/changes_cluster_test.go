@@ -24,17 +24,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// TestClusterChangesKilled kills each command that changes nodes with SIGKILL after each of
-// its steps; a restore, which is not interrupted by that, after every fourth. Every time the
-// change is undone, or the same command completes it; the cluster has one etcd member for
-// each node, and no acknowledged write is lost.
+// TestClusterChangesKilled kills each command that changes nodes with SIGKILL after each of its
+// steps, and a restore, which continues regardless, after every fourth. Each time, the change is
+// undone or the same command completes it; the cluster has one etcd member per node, and no
+// acknowledged write is lost.
 func TestClusterChangesKilled(t *testing.T) {
 	c := newCommandLine(t)
 	const older = "v1.36.3"
 	if _, err := release.Lookup(release.Kubernetes, older, release.Options{}); err != nil {
 		t.Skip(err)
 	}
-	// Watches end when an API server asks for it, rather than after 30 s.
+	// API servers end watches on shutdown, rather than after 30 s.
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	spec := "apiVersion: holdfast.dev/v1alpha1\nkind: Cluster\nspec:\n  nodes: 1\n  workers: 0\n  kubernetesVersion: " + older +
 		"\n  extraArgs: {kube-apiserver: {shutdown-watch-termination-grace-period: 1s}}\n"
@@ -48,7 +48,7 @@ func TestClusterChangesKilled(t *testing.T) {
 	c.whole(2)
 	c.killedAfterEachStep(1, "scale", "1")
 	c.whole(1)
-	// The step after the one that is seen may have begun when the kill arrives, and is completed.
+	// The next step may have started when the kill arrives; it is completed.
 	c.killedAfterEachStep(1, "upgrade", "--to", release.DefaultKubernetes)
 	for _, h := range c.status().Hosts {
 		for name, version := range h.Versions {
@@ -68,19 +68,19 @@ func TestClusterChangesKilled(t *testing.T) {
 	c.killedAfterSteps(1, 4, "snapshot", "restore", file)
 	c.whole(1)
 	w.check()
-	// It is refused while etcd's members are not those of the nodes.
+	// scale refuses to run while the etcd members do not match the nodes.
 	c.do(exitPass, "scale", "2")
 	c.whole(2)
 }
 
-// killedAfterEachStep runs a command until it completes, and kills it the first time after
-// its first step, the second time after two, and so on; at least so many times.
+// killedAfterEachStep runs a command until it completes: it kills the first attempt after one
+// step, the second after two, and so on, at least atLeast times.
 func (c commandLine) killedAfterEachStep(atLeast int, args ...string) {
 	c.t.Helper()
 	c.killedAfterSteps(atLeast, 1, args...)
 }
 
-// killedAfterSteps is killedAfterEachStep with `more` further steps each time.
+// killedAfterSteps is killedAfterEachStep with `more` additional steps each time.
 func (c commandLine) killedAfterSteps(atLeast, more int, args ...string) {
 	c.t.Helper()
 	for killed := 0; ; killed++ {
@@ -96,8 +96,8 @@ func (c commandLine) killedAfterSteps(atLeast, more int, args ...string) {
 	}
 }
 
-// killedAfter runs a command and kills it with SIGKILL once it has printed that many steps;
-// done reports that it completed first.
+// killedAfter runs a command and kills it with SIGKILL once it has printed that many steps; done
+// reports whether it completed first.
 func (c commandLine) killedAfter(steps int, args ...string) (output string, seen int, done bool) {
 	c.t.Helper()
 	cmd := c.command(args...)
@@ -121,7 +121,7 @@ func (c commandLine) killedAfter(steps int, args ...string) (output string, seen
 	_, _ = io.Copy(io.Discard, stderr)
 	err = cmd.Wait()
 	if err != nil && strings.Contains(said.String(), "try again later") {
-		// A restore is not interrupted, and takes longer than a command waits for it.
+		// A restore continues after the kill, and takes longer than a command waits for it.
 		return c.killedAfter(steps, args...)
 	}
 	if err != nil && seen < steps {
@@ -158,7 +158,7 @@ type writer struct {
 	mu           sync.Mutex
 	acknowledged []string
 	failed       int
-	problem      error // of the last one that failed
+	problem      error // of the last failed write
 }
 
 const writtenTo = "default"
@@ -207,7 +207,7 @@ func (c commandLine) write() *writer {
 	return w
 }
 
-// check makes sure that all that was acknowledged is there, once the writing has ended.
+// check checks that no acknowledged write is lost, once the writer has stopped.
 func (w *writer) check() {
 	w.c.t.Helper()
 	client, err := w.c.client()

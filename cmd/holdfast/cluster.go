@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// addNameFlag gives a command on a running cluster the flag --name, and returns
-// what opens that cluster.
+// addNameFlag adds the flag --name to a command on a running cluster, and returns a function that
+// opens that cluster.
 func addNameFlag(cmd *cobra.Command) func() (*keeper.Handle, error) {
 	name := nameFlag(cmd)
 	return func() (*keeper.Handle, error) {
@@ -78,7 +78,7 @@ as one JSON object after another.`,
 	return cmd
 }
 
-// watchInterval is how often a status that is watched is asked for.
+// watchInterval is how often a watched status is polled.
 const watchInterval = time.Second
 
 // watchStatus shows the status of a cluster whenever it changes.
@@ -89,7 +89,7 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, asJSON bool) error {
 		status, err := h.Status(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // it is how one ends it
+			return nil // the user stops watching this way
 		case err != nil:
 			return err
 		}
@@ -111,7 +111,7 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, asJSON bool) error {
 	}
 }
 
-// showAgain shows a status in the place of the one before, or below it.
+// showAgain prints a status in place of the previous one, or below it.
 func showAgain(out io.Writer, s *keeper.Status, text string, asJSON, first bool) error {
 	if asJSON {
 		_, err := io.WriteString(out, text)
@@ -119,7 +119,7 @@ func showAgain(out io.Writer, s *keeper.Status, text string, asJSON, first bool)
 	}
 	switch {
 	case isTerminal(out):
-		fmt.Fprint(out, "\x1b[H\x1b[2J") // to the top of a screen that is empty
+		fmt.Fprint(out, "\x1b[H\x1b[2J") // clears the screen and moves to its top
 	case !first:
 		fmt.Fprintln(out)
 	}
@@ -185,8 +185,8 @@ func processWords(p framework.Process) string {
 	return "running"
 }
 
-// processNote says what is special about a process: that it leads, or why it
-// cannot be asked.
+// processNote says what is special about a process: that it is the leader, or why it cannot be
+// queried.
 func processNote(s *keeper.Status, h keeper.HostStatus, p framework.Process) string {
 	if p.Component == framework.Etcd && h.Etcd != nil {
 		switch {
@@ -256,8 +256,8 @@ type downState struct {
 	State string `json:"state"`
 }
 
-// nothingToDelete is the end of a command that deletes a cluster which does not run: what
-// was to be is so already. Which of several was meant must be said.
+// nothingToDelete handles the deletion of a cluster that does not run, which is a success. If
+// several clusters run, the user must name one.
 func nothingToDelete(cmd *cobra.Command, name string, asJSON bool, err error) error {
 	running, listing := keeper.List()
 	switch {
@@ -376,8 +376,7 @@ Without HOST it runs on the harness's own machine, in the cluster's network.
 	return cmd
 }
 
-// runChild runs a program in the place of this one: with its streams, and with
-// its exit code as ours.
+// runChild runs a program in place of this one, with its streams, and exits with its exit code.
 func runChild(cmd *cobra.Command, child *exec.Cmd) error {
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }

@@ -20,12 +20,12 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// clusterTests turns on the tests that start clusters; `make test` does, once
-// the binaries are fetched.
+// clusterTests enables the tests that start clusters; `make test` sets it once the binaries are
+// fetched.
 const clusterTests = "HOLDFAST_TEST_CLUSTERS"
 
-// commandLine runs holdfast with a directory of its own for running clusters, or, where
-// run is empty, with the user's.
+// commandLine runs holdfast with its own directory for running clusters, or with the user's if
+// run is empty.
 type commandLine struct {
 	t   testing.TB
 	run string
@@ -35,7 +35,7 @@ func newCommandLine(t *testing.T) commandLine {
 	if os.Getenv(clusterTests) == "" {
 		t.Skipf("starts clusters: set %s=1, after `holdfast fetch kubernetes default kwok default`", clusterTests)
 	}
-	// Short, as it holds sockets.
+	// Short, since it holds sockets.
 	dir, err := os.MkdirTemp("", "hf")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func (c commandLine) do(code int, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// try runs a command and returns all that it printed and its exit code.
+// try runs a command and returns all its output and its exit code.
 func (c commandLine) try(args ...string) (output string, code int) {
 	c.t.Helper()
 	stdout, stderr, code := c.execute(args...)
@@ -104,7 +104,7 @@ func (c commandLine) status() keeper.Status {
 	return s
 }
 
-// up makes a cluster that ends with the test.
+// up creates a cluster that is deleted at the end of the test.
 func (c commandLine) up(args ...string) {
 	c.t.Helper()
 	c.t.Cleanup(func() { _ = c.command("down").Run() })
@@ -229,8 +229,8 @@ func TestClusterCommands(t *testing.T) {
 	}
 }
 
-// TestClusterRunKilled kills a run with SIGKILL at random moments. Nothing of it
-// is left, and what it recorded can be judged.
+// TestClusterRunKilled kills a run with SIGKILL at random moments. Nothing of the run is left,
+// and its record can be judged.
 func TestClusterRunKilled(t *testing.T) {
 	c := newCommandLine(t)
 	moments := 3
@@ -260,7 +260,7 @@ func TestClusterRunKilled(t *testing.T) {
 	}
 }
 
-// leavesOnly makes sure that what leftovers lists is soon what it was before.
+// leavesOnly checks that leftovers soon returns the same list as before.
 func (c commandLine) leavesOnly(before []string, what string) {
 	c.t.Helper()
 	var after []string
@@ -272,9 +272,8 @@ func (c commandLine) leavesOnly(before []string, what string) {
 	c.t.Errorf("%s: there was\n%s\nand there is\n%s", what, strings.Join(before, "\n"), strings.Join(after, "\n"))
 }
 
-// leftovers lists what a run could leave on the machine: processes, which have
-// the directory of this command line in their environment, mounts and network
-// devices.
+// leftovers lists what a run could leave on the machine: processes with the directory of this
+// command line in their environment, mounts and network devices.
 func (c commandLine) leftovers() []string {
 	c.t.Helper()
 	var found []string

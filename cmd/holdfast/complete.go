@@ -15,18 +15,18 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// values are what a shell may complete a word to.
+// values returns the completions for a word.
 type values func() []string
 
-// completed returns a function for cobra that completes to values, and to no file.
+// completed returns a cobra function that completes to values, and to no file.
 func completed(all values) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return all(), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeFlags makes shells complete the values of the flags that a command and its
-// subcommands share with others.
+// completeFlags registers completions for the flags that a command shares with others, and for
+// those of its subcommands.
 func completeFlags(cmd *cobra.Command) {
 	known := map[string]values{
 		"scenario":    scenarioNames,
@@ -56,7 +56,7 @@ func completeFlags(cmd *cobra.Command) {
 			all = nil
 		}
 		if all != nil {
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, completed(all)) // fails for an unknown flag only
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, completed(all)) // fails only for an unknown flag
 		}
 	})
 	for _, sub := range cmd.Commands() {
@@ -93,7 +93,7 @@ func clusterNames() []string {
 	return names
 }
 
-// versions are those of a product that this machine has, and the default.
+// versions returns the versions of a product in this machine's cache, and the default.
 func versions(p release.Product) []string {
 	all := []string{p.Default()}
 	if dir, err := release.DefaultCacheDir(); err == nil {

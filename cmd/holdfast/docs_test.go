@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command line of holdfast that README and docs show in a block is one that it takes:
-// the command is there, and so are its flags and as many arguments.
+// holdfast accepts each of its command lines in the code blocks of README and docs: the command
+// and its flags exist, and the number of arguments is right.
 func TestCommandsOfDocs(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
@@ -44,7 +44,7 @@ func TestCommandsOfDocs(t *testing.T) {
 	}
 }
 
-// commandsIn returns the command lines of holdfast in the blocks of a page of Markdown.
+// commandsIn returns the holdfast command lines in the code blocks of a Markdown page.
 func commandsIn(page string) (all [][]string) {
 	fenced := false
 	joined := strings.ReplaceAll(page, "\\\n", " ")

@@ -17,7 +17,7 @@ type checkState string
 
 const (
 	stateOK       checkState = "ok"
-	stateFallback checkState = "fallback" // something else takes its place
+	stateFallback checkState = "fallback" // something else replaces it
 	stateMissing  checkState = "missing"
 )
 
@@ -69,7 +69,7 @@ run here until something is changed.`,
 		Args: cobra.NoArgs,
 	}
 	inside := cmd.Flags().Bool("inside", false, "")
-	_ = cmd.Flags().MarkHidden("inside") // fails for an unknown flag only
+	_ = cmd.Flags().MarkHidden("inside") // fails only for an unknown flag
 	output := addOutputFlag[diagnosis](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *inside {

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// clusterMemory is what a cluster of three nodes takes, with room to breathe.
+	// clusterMemory is what a cluster of three nodes uses, with some headroom.
 	clusterMemory = 3 << 30
-	// buildDisk is what building one version of Kubernetes takes in Go's
-	// caches; runDisk is for a cluster and its results.
+	// buildDisk is what Go's caches need to build one version of Kubernetes; runDisk is for a
+	// cluster and its results.
 	buildDisk = 8 << 30
 	runDisk   = 1 << 30
 )

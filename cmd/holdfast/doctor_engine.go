@@ -10,9 +10,8 @@ import (
 
 const onlyKind = "only the kind provider needs one"
 
-// checkEngine asks the Docker engine that the kind provider would use, and has
-// it run a privileged container. Nothing is required of it: the local provider
-// needs none.
+// checkEngine checks the Docker engine that the kind provider would use, and runs a privileged
+// container on it. Nothing here is required: the local provider needs no engine.
 func checkEngine(ctx context.Context) []check {
 	c := check{Name: "Docker engine"}
 	problems := engine.Problems()
@@ -40,16 +39,16 @@ func checkEngine(ctx context.Context) []check {
 	return checks
 }
 
-// lacking is the check of something that the kind provider can do without at times.
+// lacking returns the check for something that the kind provider does not always need.
 func lacking(p engine.Problem) check {
 	name, about, _ := strings.Cut(engine.Missing([]engine.Problem{p}), " of at least ")
-	if about != "" { // a limit of the kernel
+	if about != "" { // a kernel limit
 		return check{Name: name}.fallback("lower than "+about, "only the kind provider needs it; "+p.Advice)
 	}
 	return check{Name: name}.fallback("not found", "only the kind provider needs it, to build the node image where no image registry can be reached; "+p.Advice)
 }
 
-// checkPrivileged has an engine run a privileged container.
+// checkPrivileged runs a privileged container on an engine.
 func checkPrivileged(ctx context.Context, e engine.Engine, startable bool) check {
 	c := check{Name: "privileged containers"}
 	err := engine.CheckPrivileged(ctx, e)

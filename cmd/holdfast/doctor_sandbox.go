@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// checkSandbox starts a sandbox, just as a cluster does, and has this program
-// look around in it. Without TUN the network stands on packet sockets alone.
+// checkSandbox starts a sandbox, as a cluster does, and runs this program in it to check it.
+// Without TUN the network uses packet sockets alone.
 func checkSandbox(ctx context.Context, tun bool) []check {
 	c := check{Name: "namespaces", Required: true}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -57,7 +57,7 @@ func sandboxProblem(err error, stderr string) string {
 	return err.Error()
 }
 
-// sandboxAdvice names the settings of this machine that stand in the way.
+// sandboxAdvice names the settings of this machine that prevent sandboxes.
 func sandboxAdvice() string {
 	var set []string
 	for _, s := range []struct{ file, bad, want string }{
@@ -76,14 +76,13 @@ func sandboxAdvice() string {
 	return "user namespaces are not restricted by a sysctl; in a container, allow the system calls unshare, clone and mount (seccomp) and an unmasked /proc"
 }
 
-// insideChecks tries what the network of a cluster needs. It runs in a sandbox
-// of its own, which goes with all that was made.
+// insideChecks tries what the network of a cluster needs. It runs in its own sandbox, which is
+// removed with all that the checks created.
 func insideChecks() []check {
 	return append([]check{checkVeth(), checkPacketSocket()}, checkLimits()...)
 }
 
-// checkLimits tries control groups, by which pressure can be put on a component
-// alone.
+// checkLimits tries control groups, which put pressure on a single component.
 func checkLimits() []check {
 	quota, memory := check{Name: "processor quotas"}, check{Name: "memory limits"}
 	if err := local.LimitSupport(framework.Limit{CPU: 20}); err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// An ordinary user gets checks whose texts are their own, in a table that fits a terminal.
+// For an ordinary user doctor prints each check with its own texts, in a table that fits a
+// terminal.
 func TestDoctorAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// faultCluster is a cluster that can have every fault.
+// faultCluster is a cluster that supports every fault.
 const faultCluster = `apiVersion: holdfast.dev/v1alpha1
 kind: Cluster
 metadata:
@@ -32,8 +32,8 @@ spec:
 // manyFaults is how many random faults TestClusterManyFaults injects.
 const manyFaults = "HOLDFAST_TEST_FAULTS"
 
-// healLimit is how long a fault may take to be healed, from the end of its time
-// to live, and the cluster to be whole again.
+// faultHealLimit is how long healing a fault and recovery of the cluster may take, from the end
+// of the fault's time to live.
 const faultHealLimit = 3 * time.Minute
 
 func (c commandLine) upForFaults() {
@@ -55,7 +55,7 @@ func (c commandLine) history() map[string]fault.Entry {
 	all := map[string]fault.Entry{}
 	for line := range bytes.Lines(b) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it is being written
+			break // another process is writing it
 		}
 		var e fault.Entry
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -66,8 +66,8 @@ func (c commandLine) history() map[string]fault.Entry {
 	return all
 }
 
-// awaitWhole waits until no fault is active, every way in is ready, every
-// process runs, and all etcd members follow one leader.
+// awaitWhole waits until no fault is active, every entrance is ready, every process runs, and all
+// etcd members follow one leader.
 func (c commandLine) awaitWhole(what string) {
 	c.t.Helper()
 	var broken []string
@@ -113,9 +113,9 @@ func (c commandLine) awaitWhole(what string) {
 	c.t.Fatalf("after %s the cluster is not whole within %s:\n%s", what, faultHealLimit, strings.Join(broken, "\n"))
 }
 
-// TestClusterFaultsOutliveHarness injects every fault as its example says, and
-// kills the command that did it with SIGKILL. Each heals on its own when its time
-// is over, with proof, and the cluster is whole again.
+// TestClusterFaultsOutliveHarness injects every fault as in its example, and kills the command
+// that injected it with SIGKILL. Each fault heals automatically when its time is over, with
+// proof, and the cluster recovers.
 func TestClusterFaultsOutliveHarness(t *testing.T) {
 	c := newCommandLine(t)
 	c.upForFaults()
@@ -127,7 +127,7 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 			target, params, _ := strings.Cut(f.Example, " ")
 			lasts := "4s"
 			if f == fault.MemoryPressure {
-				lasts = "15s" // its process has to touch all of its pages first
+				lasts = "15s" // the process has to touch all of its pages first
 			}
 			cmd := c.command(append([]string{"inject", f.Name, "--on", target, "--for", lasts}, strings.Fields(params)...)...)
 			var out bytes.Buffer
@@ -168,7 +168,7 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 	}
 }
 
-// resources are what the cluster's server holds.
+// resources are what the cluster's server uses.
 type resources struct {
 	descriptors, threads int
 	mib                  float64
@@ -176,9 +176,8 @@ type resources struct {
 	kinds                string // of descriptors
 }
 
-// TestClusterManyFaults injects random faults in a row, as their examples say,
-// and heals each. The cluster ends whole, and its server holds no more than
-// before.
+// TestClusterManyFaults injects random faults in a row, as in their examples, and heals each. The
+// cluster recovers, and its server uses no more resources than before.
 func TestClusterManyFaults(t *testing.T) {
 	c := newCommandLine(t)
 	n := 10
@@ -207,7 +206,7 @@ func TestClusterManyFaults(t *testing.T) {
 		}
 		c.awaitWhole(f.Name)
 	}
-	// What the first of each kind sets up for good is not a drift.
+	// What the first fault of each kind sets up permanently is not drift.
 	warm := min(n/4, 20)
 	var before resources
 	for i := range n {
@@ -221,14 +220,14 @@ func TestClusterManyFaults(t *testing.T) {
 	drifted := func(r resources) bool {
 		return r.descriptors > before.descriptors+10 || r.threads > before.threads+5 || r.mib > before.mib+50 || r.rules != 0
 	}
-	// Dials of an overload that were under way at its end take some seconds to
-	// fail or to be hung up, and memory that was freed some to be given back.
+	// Dials of an overload that are pending at its end take some seconds to fail or to be closed,
+	// and freed memory takes some to be returned.
 	after := c.resources()
 	t.Logf("before %+v, right after %+v", before, after)
 	for deadline := time.Now().Add(20 * time.Second); drifted(after) && time.Now().Before(deadline); after = c.resources() {
 		time.Sleep(time.Second)
 	}
-	// Such as a compaction that finds the automatic one just done.
+	// Such as a compaction right after the automatic one.
 	if nothing > max(1, n/20) {
 		t.Errorf("%d of %d faults found nothing to do", nothing, n)
 	}

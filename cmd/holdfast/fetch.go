@@ -94,7 +94,7 @@ type want struct {
 	version string
 }
 
-// parseWants checks all pairs before the first fetch begins.
+// parseWants checks all pairs before the first fetch starts.
 func parseWants(args []string) ([]want, error) {
 	var wants []want
 	for i := 0; i < len(args); i++ {
@@ -140,8 +140,8 @@ func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release
 	return entries, nil
 }
 
-// fetchProgress shows what a fetch does; commands that fetch on the way to
-// something else use it too.
+// fetchProgress shows the progress of a fetch; commands that fetch as part of something else use
+// it too.
 func fetchProgress(p *progress) func(release.Event) {
 	return func(e release.Event) {
 		if e.Lasting {

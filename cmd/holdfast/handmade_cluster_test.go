@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// TestClusterHandmade follows docs/handmade/README.md: a cluster that a shell script makes, which
-// knows nothing of holdfast, is recognized and judged, with a component killed.
+// TestClusterHandmade follows docs/handmade/README.md: holdfast recognizes and judges a cluster
+// made by a shell script that knows nothing of holdfast, and kills a component of it.
 func TestClusterHandmade(t *testing.T) {
 	c := newCommandLine(t)
 	if os.Getuid() != 0 {

@@ -65,7 +65,7 @@ touched), 3 no proof (what was touched is undone).`,
 	return cmd
 }
 
-// readInjectArgs reads what can be wrong without a cluster.
+// readInjectArgs reads the arguments that can be validated without a cluster.
 func readInjectArgs(r *keeper.InjectRequest, params []string) error {
 	f, err := fault.Find(r.Fault)
 	switch {
@@ -90,7 +90,7 @@ func readInjectArgs(r *keeper.InjectRequest, params []string) error {
 	return nil
 }
 
-// faultError gives an error of injecting or healing its exit code.
+// faultError adds the exit code to an error of injecting or healing.
 func faultError(err error) error {
 	if errors.As(err, new(*fault.Refused)) {
 		return exitWith(exitUsage, err)
@@ -113,7 +113,7 @@ func printInjection(out io.Writer, e fault.Entry) error {
 	return err
 }
 
-// undoing says what the last attempt to undo an injection came to.
+// undoing describes the outcome of the last attempt to undo an injection.
 func undoing(e fault.Entry) string {
 	if e.Error == "" && e.Healing != nil {
 		return e.Healing.What

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// An injection without proof of effect is not said to be active, also where
-// there is no proof either that it was undone.
+// An injection without proof of effect is not reported as active, even without proof that it was
+// undone.
 func TestPrintInjection(t *testing.T) {
 	effect := fault.Proof{What: "no packet came"}
 	for name, x := range map[string]struct {

@@ -185,7 +185,7 @@ Levels:
 	return cmd
 }
 
-// maxConsent keeps a consent from being forgotten.
+// maxConsent limits a consent so that one that is forgotten expires.
 const maxConsent = 31 * 24 * time.Hour
 
 func consentLevels(texts []string) (all []remote.Level, err error) {

@@ -28,7 +28,7 @@ func judged(dir string) (*run.Verdicts, error) {
 	return v, err
 }
 
-// reportOn says where the report on verdicts is, or how to have one.
+// reportOn says where the report on verdicts is, or how to create one.
 func reportOn(v *run.Verdicts, dir string) string {
 	stored, err := reports.Load(dir)
 	if _, missing := os.Stat(filepath.Join(dir, reports.HTMLFile)); err != nil || missing != nil {
@@ -52,8 +52,7 @@ func reportIn(dir string) string {
 	return "Report: " + path
 }
 
-// announce prints the verdicts and notes on them, and ends the command with their
-// exit code.
+// announce prints the verdicts and notes on them, and returns their exit code.
 func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.Results], notes ...string) error {
 	results := reports.New(v.Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
@@ -70,7 +69,7 @@ func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.R
 
 func empty(s string) bool { return s == "" }
 
-// only leaves of the verdicts those on the requirements of these IDs; without any, all.
+// only keeps the verdicts on the requirements with these IDs; all if there are none.
 func only(v *run.Verdicts, ids []string) error {
 	if len(ids) == 0 {
 		return nil

@@ -21,8 +21,7 @@ themselves; these set it up beforehand, show it and remove it.`,
 	return cmd
 }
 
-// kindEngine returns the address of the engine that clusters are made in, and starts one
-// if none exists.
+// kindEngine returns the address of the engine for kind clusters, and starts one if none exists.
 func kindEngine(ctx context.Context) (string, error) {
 	e, err := engine.Ensure(ctx, engine.Config{})
 	return e.Host, err

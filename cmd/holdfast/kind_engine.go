@@ -50,7 +50,7 @@ Starting it requires root.`,
 	return cmd
 }
 
-// runEngine runs what gets an engine, and prints how to use it.
+// runEngine calls get for an engine, and prints how to use it.
 func runEngine(output *outputFlag[engine.Engine], get func(context.Context, engine.Config) (engine.Engine, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		e, err := get(cmd.Context(), engineConfig(cmd))
@@ -61,7 +61,7 @@ func runEngine(output *outputFlag[engine.Engine], get func(context.Context, engi
 	}
 }
 
-// engineConfig has the steps of an engine's start shown.
+// engineConfig returns a configuration that shows the steps of the engine's start.
 func engineConfig(cmd *cobra.Command) engine.Config {
 	p := newProgress(cmd.ErrOrStderr())
 	return engine.Config{Progress: func(s string) { p.Line("%s", s) }}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// newKindImageCommand returns `holdfast kind image`. engine finds the Docker engine
-// and returns its address as in DOCKER_HOST, empty for that of the environment.
+// newKindImageCommand returns `holdfast kind image`. engine finds the Docker engine and returns
+// its address as in DOCKER_HOST; empty for the one from the environment.
 func newKindImageCommand(engine func(context.Context) (string, error)) *cobra.Command {
 	var (
 		config image.Config
@@ -91,7 +91,7 @@ func ensureImages(cmd *cobra.Command, config image.Config) (image.Images, error)
 	return images, err
 }
 
-// imageProgress shows how images are made; commands that make them on the way to
+// imageProgress shows the progress of building images; commands that build images as part of
 // something else use it too.
 func imageProgress(p *progress) func(image.Event) {
 	return func(e image.Event) {
@@ -106,7 +106,7 @@ func imageProgress(p *progress) func(image.Event) {
 func writeImages(w io.Writer, images image.Images) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(what string, i image.Image) {
-		// In a table a reason is one line.
+		// A reason takes one line in a table.
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", what, i.Name, i.Source, strings.Join(strings.Fields(i.Why), " "))
 	}
 	for _, n := range images.Nodes {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/image"
 )
 
-// registry is a docker whose engine has no images and whose registry has all.
+// registry is a docker command whose engine has no images and whose registry has all.
 const registry = `#!/bin/sh
 echo "$DOCKER_HOST $*" >>"$DOCKER_LOG"
 case "$1 $2" in
@@ -25,8 +25,7 @@ case "$1 $2" in
 esac
 `
 
-// kindImage runs the command with the stand-in for docker, and returns what it
-// printed.
+// kindImage runs the command with the stand-in for docker, and returns its output.
 func kindImage(t *testing.T, engine func(context.Context) (string, error), args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := newKindImageCommand(engine)

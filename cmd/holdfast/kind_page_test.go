@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// TestKindPage: the page about kind has a row for each scenario that kind has no cluster
-// for, with the requirements that nothing else settles there; and none of the others asks
-// for arguments that kind refuses.
+// TestKindPage checks that the page about kind has a row for each scenario that kind cannot
+// provide a cluster for, with the requirements that nothing else settles there, and that no other
+// scenario asks for arguments that kind refuses.
 func TestKindPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/kind.md")
 	if err != nil {

@@ -39,7 +39,7 @@ func kindLeft(t *testing.T) string {
 	return strings.Join(all, " ")
 }
 
-// kindNothing makes sure that nothing of the cluster is left, soon.
+// kindNothing checks that nothing of the cluster is left after a short time.
 func kindNothing(t *testing.T) {
 	t.Helper()
 	left := "?"
@@ -75,15 +75,15 @@ func kindKeepers(t *testing.T) (pids []int) {
 	return pids
 }
 
-// TestKindUpForReal makes a cluster of kind that stays, goes through the commands on it,
-// and kills what keeps it. It takes root, what docs/kind.md says, and ten minutes:
+// TestKindUpForReal creates a kind cluster that stays, runs the commands on it, and kills its
+// keeper. It needs root, the setup in docs/kind.md, and ten minutes:
 //
 //	HOLDFAST_TEST_KIND=1 go test ./cmd/holdfast -run TestKindUpForReal -v -timeout 60m
 func TestKindUpForReal(t *testing.T) {
 	if os.Getenv("HOLDFAST_TEST_KIND") == "" {
 		t.Skip("set HOLDFAST_TEST_KIND=1")
 	}
-	c := commandLine{t: t} // where the engine is, if holdfast started it
+	c := commandLine{t: t} // the engine's address, if holdfast started it
 	name := func(args ...string) []string {
 		command, rest := args[0], args[1:]
 		return append([]string{command, "--name", kindUp}, rest...)
@@ -132,7 +132,7 @@ func TestKindUpForReal(t *testing.T) {
 		}
 	})
 
-	// Following ends on Ctrl-C, and nothing of it stays in the node.
+	// Following stops on Ctrl-C, and leaves nothing in the node.
 	t.Run("follow", func(t *testing.T) {
 		c := commandLine{t: t}
 		follow := c.command(name("logs", kindUp+"-control-plane", "etcd", "--follow")...)
@@ -162,7 +162,7 @@ func TestKindUpForReal(t *testing.T) {
 		kindNothing(t)
 		out, code := "", exitPass
 		for deadline := time.Now().Add(time.Minute); code != exitUsage && time.Now().Before(deadline); {
-			out, code = c.try(name("status")...) // what ended the cluster ends a moment later
+			out, code = c.try(name("status")...) // the process that deleted the cluster exits a moment later
 		}
 		c.contains(out, "no such cluster")
 	})
@@ -211,7 +211,7 @@ func TestKindUpForReal(t *testing.T) {
 		}
 	})
 
-	// One that somebody else made is not taken for holdfast's.
+	// holdfast does not take over a cluster that another program created.
 	t.Run("another's", func(t *testing.T) {
 		c := commandLine{t: t}
 		e, err := engine.Find(t.Context())

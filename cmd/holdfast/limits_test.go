@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestClusterLimitsLeftBehind kills what keeps a cluster while a component is in a
-// control group, which the kernel keeps. The keeper, or the next cluster, removes it.
+// TestClusterLimitsLeftBehind kills the keeper of a cluster while a component is in a control
+// group, which the kernel keeps. The keeper, or the next cluster, removes it.
 func TestClusterLimitsLeftBehind(t *testing.T) {
 	c := newCommandLine(t)
 	limit := func() (tree string) {
@@ -65,7 +65,7 @@ func TestClusterLimitsLeftBehind(t *testing.T) {
 	}
 	second := limit()
 	awaitGone(first, "the next cluster was made")
-	// A child is listed with the thread that started it.
+	// The kernel lists a child with the thread that started it.
 	var children []byte
 	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(keeper()) + "/task/*/children")
 	for _, list := range lists {

@@ -42,7 +42,7 @@ func newListCommand() *cobra.Command {
 	return cmd
 }
 
-// listClusters asks all clusters for their state, at the same time.
+// listClusters queries the state of all clusters at the same time.
 func listClusters(ctx context.Context) ([]listed, error) {
 	names, err := keeper.List()
 	if err != nil {

@@ -1,9 +1,9 @@
-// Command holdfast puts a highly available Kubernetes control plane under
-// faults and says, with evidence, whether it keeps its promises.
+// Command holdfast injects faults into a highly available Kubernetes control plane and reports,
+// with evidence, whether it keeps its promises.
 //
-// The command line is thin: each command is one file with one constructor,
-// listed in commands.go, and the work is done by the packages it calls. What
-// the commands share (exit codes, output formats, progress) is in root.go.
+// The command line is thin: each command is one file with one constructor, listed in commands.go,
+// and calls the packages that do the work. What the commands share (exit codes, output formats,
+// progress) is in root.go.
 //
 // Tests of the command line are text scripts in testdata/script; run them with
 //

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// outputFlag is the flag -o, --output of a command that prints a T: for people, as JSON, or in
-// other formats that it has.
+// outputFlag is the flag -o, --output of a command that prints a T: as text, as JSON, or in the
+// command's other formats.
 type outputFlag[T any] struct {
 	format  string
 	formats []string
 }
 
-// addOutputFlag gives cmd the flag -o, which takes formats, the default first: table and json
-// unless others are named. `holdfast schema` publishes the schema of T.
+// addOutputFlag adds the flag -o to cmd. It accepts formats, the default first: table and json if
+// none are given. `holdfast schema` publishes the schema of T.
 func addOutputFlag[T any](cmd *cobra.Command, formats ...string) *outputFlag[T] {
 	if len(formats) == 0 {
 		formats = []string{"table", "json"}
@@ -43,13 +43,13 @@ func (o *outputFlag[T]) Set(s string) error {
 	return nil
 }
 
-// json reports whether JSON is asked for.
+// json reports whether the user asked for JSON.
 func (o *outputFlag[T]) json() bool { return o.format == "json" }
 
 // printed is the type that the command prints as JSON.
 func (o *outputFlag[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
 
-// print prints v as JSON if that is asked for, and has text print it otherwise.
+// print prints v as JSON if the user asked for it, and otherwise calls text.
 func (o *outputFlag[T]) print(cmd *cobra.Command, v T, text func(io.Writer) error) error {
 	if o.json() {
 		return writeJSON(cmd.OutOrStdout(), v)

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// pace is how long scenarios take here, as a multiple of what is expected of them on an idle
-// machine of two cores: first as the last run left it, then as this one shows it.
+// pace is how long scenarios take here, as a multiple of their expected time on an idle machine
+// with two cores. It starts from the last run's pace and adapts to this run's.
 type pace struct {
 	before          float64
 	spent, expected time.Duration // of the completed scenarios
 }
 
-// paceWeight is for how long a time of scenarios the last run's pace counts.
+// paceWeight is how much time of scenarios the last run's pace counts for.
 const paceWeight = time.Minute
 
 // add counts a completed scenario.
@@ -28,13 +28,13 @@ func (p *pace) factor() float64 {
 	return (p.before*float64(paceWeight) + float64(p.spent)) / float64(paceWeight+p.expected)
 }
 
-// of is how long something is expected to take here.
+// of returns how long something is expected to take here.
 func (p *pace) of(expected time.Duration) time.Duration {
 	return time.Duration(p.factor() * float64(expected))
 }
 
-// paceFile returns the file with the paces of this machine, by provider. A pace that cannot
-// be read or is out of range counts as 1; errors of writing are ignored.
+// paceFile returns the file with the paces of this machine, by provider. A pace that cannot be
+// read or is out of range counts as 1; write errors are ignored.
 func paceFile() (string, error) {
 	dir, err := release.DefaultCacheDir()
 	return filepath.Join(dir, "pace.json"), err
@@ -58,7 +58,7 @@ func rememberedPace(provider string) pace {
 	return pace{before: 1}
 }
 
-// remember keeps the pace for the next run, unless too little was seen of it.
+// remember saves the pace for the next run, unless the run was too short.
 func (p *pace) remember(provider string) {
 	if p.expected < paceWeight {
 		return

@@ -11,7 +11,7 @@ func TestPace(t *testing.T) {
 	if p := rememberedPace("local"); p.of(time.Minute) != time.Minute {
 		t.Errorf("without a run before: %v", p)
 	}
-	// A run on a machine that takes twice as long.
+	// The machine takes twice as long as expected.
 	p := rememberedPace("local")
 	p.add(4*time.Minute, 2*time.Minute)
 	if got := p.of(time.Minute).Round(time.Second); got != 100*time.Second {
@@ -24,11 +24,11 @@ func TestPace(t *testing.T) {
 	if p := rememberedPace("kind"); p.of(time.Minute) != time.Minute {
 		t.Errorf("of another provider: %v", p)
 	}
-	// Too little to go by.
+	// Too short to count.
 	short := pace{before: 1}
 	short.add(10*time.Minute, time.Second)
 	short.remember("local")
-	// Nonsense counts for nothing.
+	// Invalid values are ignored.
 	path, err := paceFile()
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ Exit codes: 0 the profile fits, 1 it does not, 2 bad input.`,
 	return cmd
 }
 
-// newProfileOf completes a command that inspects a node by a profile.
+// newProfileOf completes a command that inspects a node with a profile.
 func newProfileOf(cmd *cobra.Command, profile func(*clusters.Inventory) string) *cobra.Command {
 	var inventory string
 	cmd.Args = cobra.ExactArgs(1)

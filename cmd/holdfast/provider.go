@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
-// providers are all that create clusters or take them over; the first one does unless the
-// user names another.
+// providers are all providers that create clusters or take them over; the first is the default.
 var providers = []clusters.Provider{local.Provider{}, kind.Provider{}, remote.Provider{}}
 
 func providerNames() string {

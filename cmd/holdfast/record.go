@@ -86,8 +86,8 @@ func kindNames() []string {
 	return names
 }
 
-// findRecord returns the directory of a record: dir itself, or that of a scenario
-// where dir is a results directory.
+// findRecord returns the directory of a record: dir itself, or that of a scenario if dir is a
+// results directory.
 func findRecord(dir, scenario string) (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, record.FileName)); err == nil && scenario == "" {
 		return dir, nil
@@ -115,7 +115,7 @@ func findRecord(dir, scenario string) (string, error) {
 	return record.Dir(dir, scenario), nil
 }
 
-// recordPrinter prints a record, an entry at a time.
+// recordPrinter prints a record, one entry at a time.
 type recordPrinter struct {
 	filter *record.Filter
 	json   bool
@@ -133,7 +133,7 @@ func (p *recordPrinter) print(ctx context.Context, dir string, w io.Writer) erro
 		}
 	}
 	if p.follow && errors.Is(err, context.Canceled) {
-		return nil // nobody wants to see more
+		return nil // the user stopped it
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (p *recordPrinter) entries(ctx context.Context, r *record.Reader, out *bufi
 				return fmt.Errorf("printing the record: %w", err)
 			}
 		}
-		// What was added to a finished record is the business of judges.
+		// Entries added to a finished record are for judges.
 		if p.follow && (e.Kind == record.KindEnd || p.filter.Until > 0 && e.At > p.filter.Until) {
 			return nil
 		}

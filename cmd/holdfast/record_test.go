@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// mkrecord writes a record: mkrecord DIR whole|cut|changed|running [PLAN]. The fault is
-// at 600 ms or later. With a plan it is of that run, with the checks of its first
-// scenario.
+// mkrecord writes a record: mkrecord DIR whole|cut|changed|running [PLAN]. The fault is at 600 ms
+// or later. With a plan the record belongs to that run, and has the checks of its first scenario.
 func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|running [PLAN]")
@@ -43,7 +42,7 @@ func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	if args[1] == "running" {
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if run, err := record.Read(dir); err == nil && len(run.Faults) > 0 {
-				break // it is written
+				break // it is complete
 			}
 		}
 		ts.Defer(func() { _ = w.Close(record.End{}) })
@@ -62,7 +61,7 @@ func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, data, 0o644))
 }
 
-// A record that is being written is printed as it grows, until it ends.
+// Following prints a record that grows, until it ends.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	w, err := record.Create(dir, record.Meta{Run: "r1"})
@@ -84,7 +83,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	next("of run r1")
-	for i := range 5 { // each is printed before there is another
+	for i := range 5 { // each is printed before the next is written
 		if err := w.Append(record.KindPhase, record.Phase{Name: fmt.Sprint("phase-", i)}); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +98,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Following ends without an error where nobody wants to see more.
+// Following exits without an error when the user interrupts it.
 func TestFollowInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	w, err := record.Create(dir, record.Meta{Run: "r1"})

@@ -12,12 +12,11 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
-// reexec turns copies of this program that a provider has started (a sandbox's
-// first process, a node agent, an etcd, what keeps a Docker engine or a cluster) into
-// what they are meant to be, and does not return in them. It must come before anything
-// else in main.
+// reexec runs the role of a copy of this program that a provider started (a sandbox's first
+// process, a node agent, an etcd, the keeper of a Docker engine or a cluster), and does not
+// return in such a copy. It must be called first in main.
 func reexec() {
-	if filepath.Base(os.Args[0]) == "etcdctl" { // as it is called in 'holdfast shell'
+	if filepath.Base(os.Args[0]) == "etcdctl" { // 'holdfast shell' calls it so
 		ctlv3.MustStart()
 		os.Exit(0)
 	}

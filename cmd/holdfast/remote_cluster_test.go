@@ -20,17 +20,17 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// foreign is a cluster of the local provider that is reached as one that holdfast did not
-// create: over SSH, with sshd on each node. To an agent its components are processes that a
-// supervisor restarts.
+// foreign is a cluster of the local provider that holdfast reaches like one it did not create:
+// over SSH, with sshd on each node. To an agent its components are processes that a supervisor
+// restarts.
 type foreign struct {
 	commandLine
 	dir, inventory     string
-	text, distribution string // of the inventory, without and of its distribution
+	text, distribution string // of the inventory; text is without its distribution
 }
 
-// sshdScript starts sshd on a node. What an agent writes to is the node's own from then on:
-// nodes share the machine's files otherwise.
+// sshdScript starts sshd on a node, and gives the node its own copy of what an agent writes to:
+// otherwise nodes share the machine's files.
 const sshdScript = `set -e
 mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd /run/etc/up /run/etc/work
@@ -79,7 +79,7 @@ func newForeign(t *testing.T) *foreign {
 	authorized := f.write("id.pub", string(ssh.MarshalAuthorizedKey(own)))
 	f.write("ssh_config", "Host *\n  User root\n  IdentityFile "+key+"\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
 	f.distribution = "./local.yaml"
-	// The etcd of the local provider has a name of its own.
+	// The local provider names its etcd differently.
 	f.write("local.yaml", `components:
 - {name: etcd, command: holdfast-etcd}
 - {name: kube-apiserver, command: kube-apiserver}
@@ -127,19 +127,19 @@ func (f *foreign) write(name, text string) string {
 	return path
 }
 
-// inside returns the arguments that run holdfast where the nodes can be reached.
+// inside returns the arguments that run holdfast in a place that can reach the nodes.
 func (f *foreign) inside(args ...string) []string {
 	return append([]string{"shell", "--", filepath.Join(f.dir, "holdfast")}, args...)
 }
 
-// consent has the owner of the cluster consent to levels.
+// consent records the owner's consent to levels.
 func (f *foreign) consent(levels string) {
 	f.t.Helper()
 	manifest, _ := f.do(exitPass, f.inside("consent", "--inventory", f.inventory, "--level", levels)...)
 	f.do(exitPass, "kubectl", "apply", "-f", f.write("consent.yaml", manifest))
 }
 
-// left returns what agents have left on the nodes.
+// left returns what agents left on the nodes.
 func (f *foreign) left() string {
 	f.t.Helper()
 	all := ""
@@ -150,9 +150,9 @@ func (f *foreign) left() string {
 	return all
 }
 
-// TestClusterRemote takes over a cluster that holdfast did not create, as far as its owner
-// consents: not at all, with a look at it, and with faults. Nothing is left in it, also not
-// by a run that was killed.
+// TestClusterRemote takes over a cluster that holdfast did not create, with growing consent of
+// its owner: none, read-only, and faults. Nothing is left in the cluster, not even by a run that
+// was killed.
 func TestClusterRemote(t *testing.T) {
 	f := newForeign(t)
 	out := func(name string) string { return filepath.Join(f.dir, name) }
@@ -178,7 +178,7 @@ func TestClusterRemote(t *testing.T) {
 		t.Errorf("without consent there is on the nodes:\n%s", left)
 	}
 
-	// With a look at it.
+	// Read-only.
 	f.consent("read-only")
 	text, code := f.try(run("observed", "--profile", "observe")...)
 	if code != exitPass && code != exitInconclusive {
@@ -194,7 +194,7 @@ func TestClusterRemote(t *testing.T) {
 		t.Errorf("with a look at it there is on the nodes:\n%s", left)
 	}
 
-	// With faults, but not with the loss of quorum.
+	// Faults, but not the loss of quorum.
 	f.consent("process,network")
 	text, code = f.try(run("broken", "--scenario", "steady,etcd-member-isolated,quorum-lost")...)
 	if code != exitPass && code != exitInconclusive {

@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// listArguments prints the processes of components with their arguments, of which tabs separate
-// each two.
+// listArguments prints the processes of components with their arguments, separated by tabs.
 const listArguments = `for p in /proc/[0-9]*; do
 	args=$(tr '\0' '\t' <$p/cmdline) || continue
 	case "$args" in
@@ -27,10 +26,10 @@ done 2>/dev/null
 true
 `
 
-// fusedScript runs etcd and the control plane as one process, where k3s has its files, and
-// starts it again 5 s after its end, as k3s's systemd unit does. Its arguments are the program,
-// the arguments of the components, the configuration of etcd, and the API server's certificates
-// for etcd.
+// fusedScript runs etcd and the control plane as one process, with files where k3s has them, and
+// restarts it 5 s after it exits, as k3s's systemd unit does. Its arguments are the program, the
+// arguments of the components, the configuration of etcd, and the API server's certificates for
+// etcd.
 const fusedScript = `set -e
 dir=/var/lib/rancher/k3s/server
 mkdir -p $dir/db/etcd $dir/tls/etcd
@@ -43,8 +42,8 @@ ln -s "$1" "/run/k3s server"
 setsid sh -c 'while :; do "/run/k3s server" /run/arguments; sleep 5; done' </dev/null >/run/k3s.log 2>&1 &
 `
 
-// fuse makes each node's etcd, API server, controller manager and scheduler one process, as they
-// are in k3s: those of the local provider are held down.
+// fuse runs each node's etcd, API server, controller manager and scheduler as one process, as in
+// k3s; the local provider's own ones are held down.
 func (f *foreign) fuse() {
 	f.t.Helper()
 	e, err := release.Lookup(release.KubernetesFused, release.DefaultKubernetes, release.Options{})
@@ -108,7 +107,7 @@ func (f *foreign) fuse() {
 	f.t.Fatalf("the fused cluster is not ready:\n%s", said)
 }
 
-// etcdConfig returns the configuration file with the settings that flags of etcd have.
+// etcdConfig returns the configuration file equivalent to flags of etcd.
 func etcdConfig(t testing.TB, flags map[string]string) string {
 	t.Helper()
 	value := func(text string) any {
@@ -138,8 +137,8 @@ func etcdConfig(t testing.TB, flags map[string]string) string {
 }
 
 // TestClusterFused runs against a cluster whose nodes run etcd, API server, controller manager
-// and scheduler as one process. It is detected as k3s. What does not need one of them alone
-// passes, and says what else was hit; what does is not applicable.
+// and scheduler as one process, which holdfast detects as k3s. Requirements that do not need one
+// component alone pass, and report what else was hit; the others are not applicable.
 func TestClusterFused(t *testing.T) {
 	f := newForeign(t)
 	f.fuse()

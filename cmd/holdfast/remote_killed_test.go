@@ -16,12 +16,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// killTrials is the environment variable that says in how many faults TestClusterKilled kills
-// processes; two without it.
+// killTrials is the environment variable with the number of faults in which TestClusterKilled
+// kills processes; the default is two.
 const killTrials = "HOLDFAST_TEST_KILLS"
 
-// nodeScript prints what a fault or an agent may change on a node, without what changes by
-// itself: files, nftables, mounts, devices, and processes that are stopped or of holdfast.
+// nodeScript prints what a fault or an agent may change on a node: files, nftables, mounts,
+// devices, and processes that are stopped or belong to holdfast. It omits what changes
+// automatically.
 const nodeScript = `find /usr/local/bin /etc/holdfast /run/holdfast /var/lib/holdfast /etc/systemd/system /etc/kubernetes /run/*.holdfast 2>/dev/null | sort
 nft list ruleset
 cat /proc/self/mounts
@@ -37,7 +38,7 @@ done 2>/dev/null | sort
 true
 `
 
-// interruptedFaults are one fault of each kind that agents carry out.
+// interruptedFaults has one fault of each kind that agents carry out.
 var interruptedFaults = []struct{ fault, target, params string }{
 	{"kill", "apiserver/2", ""},
 	{"freeze", "etcd/2", ""},
@@ -49,11 +50,11 @@ var interruptedFaults = []struct{ fault, target, params string }{
 	{"disk-wipe", "etcd/2", ""},
 }
 
-// What is killed in the middle of a fault, besides the harness.
+// The processes that are killed in the middle of a fault, besides the harness.
 var killModes = []string{
 	"nothing else",
 	"ssh",
-	"the agent", // what keeps it starts it again
+	"the agent", // its keeper restarts it
 	"the agent and what keeps it",
 	"the agent, what keeps it and its guard", // nothing heals before the release
 }
@@ -64,7 +65,7 @@ func (f *foreign) nodeState(node string) string {
 	return out
 }
 
-// endInside kills processes on a node by their names, as the kernel has them.
+// endInside kills processes on a node by name, as the kernel has it.
 func (f *foreign) endInside(node string, names ...string) {
 	f.t.Helper()
 	script := fmt.Sprintf(`for p in /proc/[0-9]*; do
@@ -75,7 +76,7 @@ true
 	f.do(exitPass, "shell", node, "--", "sh", f.write("end.sh", script))
 }
 
-// endSSH kills the processes of ssh that this test has started.
+// endSSH kills the ssh processes that this test started.
 func (f *foreign) endSSH() (killed int) {
 	f.t.Helper()
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -92,9 +93,9 @@ func (f *foreign) endSSH() (killed int) {
 	return killed
 }
 
-// TestClusterKilled kills the harness at random in the middle of faults, and with it ssh, the
-// agent, or what keeps the agent. The nodes heal long before the time of the fault is over, and
-// nothing is left on them.
+// TestClusterKilled kills the harness at a random point during faults, and with it ssh, the
+// agent, or the agent's keeper. The nodes heal long before the fault's time is over, and nothing
+// is left on them.
 func TestClusterKilled(t *testing.T) {
 	f := newForeign(t)
 	trials := 2
@@ -123,7 +124,7 @@ func TestClusterKilled(t *testing.T) {
 	}
 }
 
-// in returns f as a part of a test.
+// in returns f for a subtest.
 func (f *foreign) in(t *testing.T) *foreign {
 	part := *f
 	part.t = t
@@ -131,7 +132,7 @@ func (f *foreign) in(t *testing.T) *foreign {
 }
 
 // interrupt starts a run with one fault, kills it while the fault is active, and waits until the
-// nodes are as they were.
+// nodes are back in their earlier state.
 func (f *foreign) interrupt(i int, fault, target, params, mode string, random *rand.Rand, before map[string]string) {
 	t := f.t
 	t.Helper()
@@ -180,7 +181,7 @@ spec:
 		t.Errorf("the fault has no proof: %s %s", hit.Proof, hit.Error)
 	}
 	f.keptSnapshot(out)
-	// With these the second run gets as far as the agents.
+	// With these faults the second run gets as far as the agents.
 	if slices.Contains([]string{"crash-loop", "latency", "stop", "loss"}, fault) {
 		f.secondRun(scenario, out)
 	}
@@ -213,7 +214,7 @@ spec:
 	}
 	t.Logf("ready and nothing stopped %s after the harness was killed", time.Since(killed).Round(100*time.Millisecond))
 
-	// With the agent, and what keeps it, the guard is all that is left on the node.
+	// With the agent and its keeper killed, only the guard is left on the node.
 	asBefore := func(nodes ...string) bool {
 		return !slices.ContainsFunc(nodes, func(n string) bool { return f.nodeState(n) != before[n] })
 	}
@@ -231,17 +232,18 @@ spec:
 	if mode == "the agent and what keeps it" {
 		wait(90*time.Second, "node-2")
 	}
-	if i%len(killModes) != 0 { // the guards remove agents without requests, which takes minutes
+	if i%len(killModes) != 0 { // guards remove agents without requests, which takes minutes
 		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
 	}
 	wait(5*time.Minute, "node-1", "node-2", "node-3")
 }
 
-// secondRun tries to run beside a run whose fault is active, which it leaves alone.
+// secondRun tries to run beside a run with an active fault, and checks that it leaves the fault
+// alone.
 func (f *foreign) secondRun(scenario, first string) {
 	f.t.Helper()
 	text, code := "", exitInconclusive
-	// In the middle of a fault the API may fail before the agents are asked.
+	// In the middle of a fault the API may fail before holdfast queries the agents.
 	for i := 0; i < 5 && code == exitInconclusive && !strings.Contains(text, "another run"); i++ {
 		text, code = f.try(f.inside("run", "--inventory", f.inventory, "--out", fmt.Sprintf("%s-second-%d", first, i), "-f", scenario)...)
 		time.Sleep(time.Second)
@@ -258,7 +260,7 @@ func (f *foreign) secondRun(scenario, first string) {
 	}
 }
 
-// keptSnapshot checks that a run has kept a snapshot of etcd that only its owner can read.
+// keptSnapshot checks that a run kept an etcd snapshot that only its owner can read.
 func (f *foreign) keptSnapshot(out string) {
 	f.t.Helper()
 	all, _ := filepath.Glob(filepath.Join(out, "etcd-snapshots", "*.db"))

@@ -24,7 +24,7 @@ const (
 	exitInconclusive = 3 // inconclusive, or holdfast itself could not do its work
 )
 
-// exitError carries the exit code of the program with an error.
+// exitError carries an error and the program's exit code for it.
 type exitError struct {
 	code int
 	err  error
@@ -39,11 +39,11 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitWith returns an error that makes the program print err and end with
-// code. With a nil err nothing is printed, for commands that have already said
-// what there is to say. Errors without a code end the program with
-// exitInconclusive, except those of the command line itself (unknown command,
-// bad flag, wrong number of arguments), which end it with exitUsage.
+// exitWith returns an error that makes the program print err and exit with code. If err is nil
+// the program prints nothing, for commands that have already printed their output. For errors
+// without a code the program exits with exitInconclusive, except for those of the command line
+// itself (unknown command, bad flag, wrong number of arguments), for which it exits with
+// exitUsage.
 func exitWith(code int, err error) error {
 	return &exitError{code: code, err: err}
 }
@@ -53,7 +53,7 @@ func usageError(format string, args ...any) error {
 	return exitWith(exitUsage, fmt.Errorf(format, args...))
 }
 
-// exitCode returns the code that err asks for.
+// exitCode returns the exit code for err.
 func exitCode(err error) int {
 	var e *exitError
 	switch {
@@ -66,8 +66,8 @@ func exitCode(err error) int {
 	}
 }
 
-// endingSignals are those that end a command in order. SIGHUP, of a terminal that closes,
-// is one of them unless the program was started to ignore it, as nohup does.
+// endingSignals are the signals on which a command shuts down in order. SIGHUP, sent when a
+// terminal closes, is one of them unless the program was started to ignore it, as with nohup.
 func endingSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -76,8 +76,8 @@ func endingSignals() []os.Signal {
 	return all
 }
 
-// execute runs the command line and returns the exit code. Interrupt, SIGTERM and
-// SIGHUP cancel the command's context; a second one ends the program at once.
+// execute runs the command line and returns the exit code. Interrupt, SIGTERM and SIGHUP cancel
+// the command's context; a second signal makes the program exit immediately.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	defer stop()
@@ -89,7 +89,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 
-	// What fails before a command's own code runs is wrong usage.
+	// A failure before the command's own code runs is a usage error.
 	running := false
 	markRunning(root, &running)
 
@@ -154,24 +154,23 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
 	return root
 }
 
-// progress shows long work: on a terminal as one live line that is rewritten,
-// elsewhere as plain lines. Its methods may be called by several goroutines.
+// progress shows the progress of long work: one live line on a terminal, plain lines elsewhere.
+// Its methods may be called concurrently.
 type progress struct {
 	mu    sync.Mutex
 	w     io.Writer
-	width int // columns of the terminal, 0 where there is none
+	width int // columns of the terminal; 0 if there is none
 	live  bool
 	last  string
 	said  time.Time
 	start time.Time
 }
 
-// plainInterval is how often, at most, a changing status becomes a line where
-// there is no terminal.
+// plainInterval is how often, at most, a changing status is printed without a terminal.
 const plainInterval = 10 * time.Second
 
-// newProgress returns a progress on w, which is the command's ErrOrStderr as a
-// rule, so that standard output stays for results.
+// newProgress returns a progress on w, usually the command's ErrOrStderr, so that standard output
+// has only results.
 func newProgress(w io.Writer) *progress {
 	p := &progress{w: w, start: time.Now()}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -183,8 +182,7 @@ func newProgress(w io.Writer) *progress {
 	return p
 }
 
-// Status replaces the live line. Without a terminal it is printed at most
-// every ten seconds.
+// Status replaces the live line. Without a terminal it prints a line at most every ten seconds.
 func (p *progress) Status(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +205,7 @@ func (p *progress) Status(format string, args ...any) {
 	fmt.Fprintf(p.w, "\r\x1b[K%s", s)
 }
 
-// Line prints a line that stays.
+// Line prints a permanent line.
 func (p *progress) Line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// Without a terminal a changing status is rare lines, and no line is rewritten.
+// Without a terminal progress prints a changing status rarely, and rewrites no line.
 func TestProgressWithoutTerminal(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b)

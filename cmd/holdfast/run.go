@@ -160,18 +160,18 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	return cmd
 }
 
-// wanted is what a plan is made of besides its cluster.
+// wanted is what a plan is made from besides its cluster.
 type wanted struct {
 	scenarios []*scenarios.Scenario
 	// turn repeats scenarios for other victims; nil for none.
 	turn     func(*clusters.Cluster, []*scenarios.Scenario) []*scenarios.Scenario
 	attach   string // name of a cluster to take over; empty to make clusters
-	parallel int    // what the flag says; it counts only if it was set, and so does seed
+	parallel int    // the flag's value; used only if it was set, and so is seed
 	seed     uint64
 }
 
-// plan returns the plan of a run on the cluster that the flags describe, or on clusters like
-// it, and its provider.
+// plan returns the plan of a run on the cluster that the flags describe, or on similar clusters,
+// and its provider.
 func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.Provider, error) {
 	if err := f.takeOver(cmd, &w.attach); err != nil {
 		return nil, nil, err
@@ -218,7 +218,7 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	return p, provider, nil
 }
 
-// carryOut prepares and runs a plan, or what is left of it, with results in a directory.
+// carryOut prepares and runs a plan, or what is left of it, with results in dir.
 func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provider, p *run.Plan, out string, resume bool) (*run.Verdicts, error) {
 	shown := newProgress(cmd.ErrOrStderr())
 	var all []*clusters.Cluster
@@ -261,8 +261,8 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 	return v, nil
 }
 
-// resumable returns the plan of a run that is to be resumed and its provider. Of the
-// command's flags only those that change nothing about the run may be set beside --resume.
+// resumable returns the plan and the provider of a run to resume. Besides --resume the user may
+// set only flags that do not change the run.
 func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, error) {
 	var other []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -284,7 +284,7 @@ func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, er
 	return p, provider, err
 }
 
-// printLeft prints what a run that is resumed has left to do.
+// printLeft prints what a resumed run still has to do.
 func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 	left := p.Unsettled(dir)
 	if asJSON {
@@ -310,8 +310,8 @@ func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, o
 	return announce(cmd, v, output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(dir)}, empty)...)
 }
 
-// early says why verdicts are missing, if so: a run that was interrupted settles less, and
-// says nothing of the machine.
+// early says why verdicts are missing, if any are: an interrupted run settles less, but its
+// missing verdicts do not point to an overloaded machine.
 func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	starved := run.Starved(v.Results)
 	switch {
@@ -327,14 +327,14 @@ func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	return ""
 }
 
-// randomSeed returns a seed that a person can type again.
+// randomSeed returns a seed short enough to type again.
 func randomSeed() uint64 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return uint64(binary.LittleEndian.Uint32(b[:]))
 }
 
-// checkResultsDir refuses a results directory that holds something.
+// checkResultsDir refuses a results directory that is not empty.
 func checkResultsDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -351,7 +351,7 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// takeOver has the cluster of an inventory taken over, if the flags name one.
+// takeOver takes over the cluster of an inventory, if the flags name one.
 func (f *clusterFlags) takeOver(cmd *cobra.Command, attach *string) error {
 	remote := remote.Provider{}.Name()
 	switch asked := cmd.Flags().Changed("provider"); {
@@ -368,8 +368,8 @@ func (f *clusterFlags) takeOver(cmd *cobra.Command, attach *string) error {
 	return nil
 }
 
-// clusterOrAttach returns the cluster that the flags describe or, where one is named that
-// is to be taken over, that one as it is.
+// clusterOrAttach returns the cluster that the flags describe, or the existing one to take over
+// if the flags name it.
 func (f *clusterFlags) clusterOrAttach(cmd *cobra.Command, provider clusters.Provider, attach string) (*clusters.Cluster, error) {
 	if attach == "" {
 		return f.cluster()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// board shows how a run gets on: what runs on which cluster, what is left, and when it
-// is expected to end.
+// board shows the progress of a run: what runs on which cluster, what is left, and when it is
+// expected to end.
 type board struct {
 	shown    *progress
 	parallel int
@@ -32,10 +32,10 @@ type board struct {
 // shownPart is a part of the plan on the board.
 type shownPart struct {
 	name     string
-	creation time.Duration   // about how long making its cluster takes
+	creation time.Duration   // about how long creating its cluster takes
 	left     []shownScenario // not yet over; the first one runs if since is set
-	since    time.Time       // when the first one began
-	started  bool            // the part is under way
+	since    time.Time       // when the first one started
+	started  bool            // the part has started
 	ended    bool
 	number   int // of the scenario that runs
 }
@@ -75,7 +75,7 @@ func (b *board) Close() {
 	b.pace.remember(b.provider)
 }
 
-// part finds a part, which then is under way. The caller holds the lock.
+// part finds a part and marks it as started. The caller holds the lock.
 func (b *board) part(name string) *shownPart {
 	i := slices.IndexFunc(b.parts, func(one *shownPart) bool { return one.name == name })
 	b.parts[i].started = true
@@ -94,8 +94,8 @@ func (b *board) line(part, format string, args ...any) {
 	b.shown.Line("%5s  %s  %s", b.shown.Elapsed(), part, fmt.Sprintf(format, args...))
 }
 
-// Begins implements run.Board; a scenario that ran before on the same cluster and was
-// not settled is over.
+// Begins implements run.Board. An earlier scenario on the same cluster that was not settled is
+// over.
 func (b *board) Begins(part, scenario string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *board) Settled(part string, s run.Settled) {
 	b.line(part, "[%d/%d] %s: %s; %s", one.number, b.total, s.Scenario, verdicts(s.Results), b.outlook())
 }
 
-// over takes the first n scenarios of a part off the board.
+// over removes the first n scenarios of a part from the board.
 func (b *board) over(one *shownPart, n int) {
 	n = max(n, 0)
 	b.done += n
@@ -145,7 +145,7 @@ func (b *board) Ended(part string) {
 	one.ended = true
 }
 
-// outlook says how much is left, and until when.
+// outlook says how much is left, and when it will be done.
 func (b *board) outlook() string {
 	ends := b.ends(time.Now())
 	if b.done == b.total {
@@ -154,7 +154,7 @@ func (b *board) outlook() string {
 	return fmt.Sprintf("%d left, until about %s (in %s)", b.total-b.done, time.Now().Add(ends).Format("15:04:05"), ends.Round(time.Second))
 }
 
-// ends returns how long it is expected to take from now until all is done.
+// ends returns the expected time from now until all is done.
 func (b *board) ends(now time.Time) time.Duration {
 	var parts []run.Part
 	for _, one := range b.parts {
@@ -175,7 +175,7 @@ func (b *board) ends(now time.Time) time.Duration {
 	return slices.Max(append(run.Ends(parts, b.parallel), 0))
 }
 
-// watch keeps a live line up to date on a terminal, until what it returns is called.
+// watch keeps a live line up to date on a terminal, until stop is called.
 func (b *board) watch() (stop func()) {
 	if b.shown.width == 0 {
 		return func() {}
@@ -200,7 +200,7 @@ func (b *board) watch() (stop func()) {
 	}
 }
 
-// status is the board in one line.
+// status returns the board in one line.
 func (b *board) status(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,15 +217,15 @@ func (b *board) status(now time.Time) string {
 	return strings.Join(append(words, "ends in "+cmp.Or(b.ends(now), time.Second).Round(time.Second).String()), ", ")
 }
 
-// noteworthy results are those on the scenario's own requirements, and those on
-// invariants and the harness that did not pass.
+// noteworthy reports whether a result is on the scenario's own requirements, or is one on an
+// invariant or the harness that did not pass.
 func noteworthy(r judge.Result) bool {
 	known, _ := scenarios.RequirementByID(r.Requirement)
 	always := known.Invariant() || r.Judge == "harness"
 	return !always || r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable
 }
 
-// verdicts counts those that are noteworthy, but for the harness: "2 pass, 1 inconclusive".
+// verdicts counts the noteworthy results, except those on the harness: "2 pass, 1 inconclusive".
 func verdicts(results []judge.Result) string {
 	var words []string
 	for _, v := range []judge.Verdict{judge.Fail, judge.Inconclusive, judge.Pass, judge.NotApplicable} {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// planned returns a plan of two clusters with two scenarios each, of which each is
-// expected to take 22 s, and making a cluster 8 s.
+// planned returns a plan of two clusters with two scenarios each. Each scenario is expected to
+// take 22 s, and creating a cluster 8 s.
 func planned(t *testing.T) *run.Plan {
 	t.Helper()
 	p := &run.Plan{Cluster: clusters.Default(), Parallel: 2}
@@ -56,7 +56,7 @@ func TestBoard(t *testing.T) {
 	ends(52 * time.Second)
 	b.Says("cluster-1", "starting")
 	last("cluster-1  starting")
-	ends(52 * time.Second) // cluster-2 is still to be made
+	ends(52 * time.Second) // cluster-2 does not exist yet
 	b.Says("cluster-2", "starting")
 	b.Begins("cluster-1", "a")
 	last("cluster-1  [1/4] a begins, expected to take 22s; 4 left, until about ", "(in 44s)")
@@ -78,9 +78,9 @@ func TestBoard(t *testing.T) {
 	last("[3/4] d begins", "2 left")
 	b.Settled("cluster-2", run.Settled{Scenario: "d"})
 	b.Ended("cluster-2")
-	// a took 12 s of the 22 that were expected, d none.
+	// a took 12 s of the expected 22 s, d none.
 	ends(15 * time.Second)
-	// That of cluster-1 dies without having started b.
+	// The worker of cluster-1 dies without starting b.
 	b.Ended("cluster-1")
 	ends(0)
 	if got := b.outlook(); got != "nothing is left" {

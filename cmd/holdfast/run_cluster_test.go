@@ -43,7 +43,7 @@ func TestClustersSideBySide(t *testing.T) {
 		}
 	}
 	out := filepath.Join(dir, "out")
-	// On a busy machine it is inconclusive; it is not to fail.
+	// Inconclusive is fine on a busy machine; a failure is not.
 	if text, code := c.try(slices.Concat([]string{"run", "--parallel", "2", "--nodes", "1", "--data", "disk", "--out", out}, files)...); code != exitPass && code != exitInconclusive {
 		t.Fatalf("exit code %d:\n%s", code, text)
 	}
@@ -88,7 +88,7 @@ func TestClustersSideBySide(t *testing.T) {
 	}
 }
 
-// TestClusterRunInterrupted ends runs as a user does, or a terminal that closes: the fault is
+// TestClusterRunInterrupted interrupts runs as a user or a closing terminal does: the fault is
 // healed, the report says that the run was interrupted, and nothing is left.
 func TestClusterRunInterrupted(t *testing.T) {
 	passHangups()
@@ -139,8 +139,8 @@ func TestClusterRunInterrupted(t *testing.T) {
 	}
 }
 
-// TestClusterThatCannotBeMade costs the verdicts on its scenarios, within seconds, and
-// leaves a report that says why.
+// TestClusterThatCannotBeMade checks that a cluster that cannot be created costs the verdicts on
+// its scenarios within seconds, and that the report says why.
 func TestClusterThatCannotBeMade(t *testing.T) {
 	c := newCommandLine(t)
 	file := filepath.Join(t.TempDir(), "refused.yaml")

@@ -16,8 +16,8 @@ import (
 //go:generate sh -c "go run . schema scenario >../../docs/scenario.schema.json"
 //go:generate go test -count=1 -run ^TestSchemas$ . -update
 
-// schemas has the JSON schema of what each command prints with -o json, in a file named as
-// the command.
+// schemas has the JSON schema of each command's -o json output, in a file named after the
+// command.
 //
 //go:embed schemas
 var schemas embed.FS
@@ -60,7 +60,7 @@ func schemaNames() []string {
 	return names
 }
 
-// schemaOf returns the schema of a document, or of what a command prints.
+// schemaOf returns the schema of a document, or of a command's output.
 func schemaOf(name string) ([]byte, error) {
 	switch name {
 	case "scenario":

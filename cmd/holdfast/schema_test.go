@@ -30,8 +30,8 @@ import (
 
 var update = flag.Bool("update", false, "write schemas/*.json")
 
-// Each command with -o json has a published schema, which is made from the type that it
-// prints and from the comments of that type.
+// Each command with -o json has a published schema, generated from the type that it prints and
+// that type's comments.
 func TestSchemas(t *testing.T) {
 	printed := map[string]reflect.Type{"plan": reflect.TypeFor[*run.Plan](), "results": reflect.TypeFor[*reports.Results]()}
 	eachCommand(newRootCommand(), func(cmd *cobra.Command) {
@@ -45,7 +45,7 @@ func TestSchemas(t *testing.T) {
 			return
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), "holdfast "), " ", "-")
-		if o.printed() != reflect.TypeFor[*reports.Results]() { // which reports publishes
+		if o.printed() != reflect.TypeFor[*reports.Results]() { // reports publishes that one
 			printed[name] = o.printed()
 		}
 	})
@@ -107,7 +107,7 @@ func schemaFor(t *testing.T, name string, of reflect.Type, comments map[string]s
 	s := r.ReflectFromType(of)
 	for name, d := range s.Definitions {
 		for i := 0; named[name].Kind() == reflect.Struct && i < named[name].NumField(); i++ {
-			// The library knows omitempty alone.
+			// The library supports only omitempty.
 			if tag, how, _ := strings.Cut(named[name].Field(i).Tag.Get("json"), ","); strings.Contains(how, "omitzero") {
 				d.Required = slices.DeleteFunc(d.Required, func(field string) bool { return field == tag })
 			}
@@ -141,7 +141,7 @@ func anys[T any](all []T) (some []any) {
 	return some
 }
 
-// special describes the types whose JSON their Go type does not show.
+// special describes types whose JSON differs from their Go type.
 func special(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -156,7 +156,7 @@ func special(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// conforms checks what the last command printed against a schema: conforms kind engine status.
+// conforms checks the last command's output against a schema: conforms kind engine status.
 func conforms(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: conforms SCHEMA")
@@ -164,7 +164,7 @@ func conforms(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(followsSchema(strings.Join(args, " "), ts.ReadFile("stdout")))
 }
 
-// followsSchema reports where JSON that a command printed breaks its schema; nil if it does not.
+// followsSchema reports where a command's JSON output breaks its schema; nil if it does not.
 func followsSchema(name, printed string) error {
 	text, err := schemaOf(name)
 	if err != nil {
@@ -200,7 +200,7 @@ func followsSchema(name, printed string) error {
 	}
 }
 
-// A schema refuses what its command cannot have printed.
+// A schema refuses output that its command cannot print.
 func TestFollowsSchema(t *testing.T) {
 	const good = `{"version": "v1", "go": "go1.26", "platform": "linux/amd64"}`
 	if err := followsSchema("version", good); err != nil {

@@ -15,12 +15,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	reexec() // doctor starts a sandbox out of this very binary
+	reexec() // doctor starts a sandbox from this binary
 	testscript.Main(m, map[string]func(){"holdfast": main})
 }
 
-// TestScript runs testdata/script. The scripts have no network: modules come
-// from a proxy in this test, release archives from nowhere.
+// TestScript runs testdata/script. The scripts have no network: modules come from a proxy in this
+// test, and release archives are unavailable.
 func TestScript(t *testing.T) {
 	passHangups()
 	proxy := goproxytest.NewTestServer(t, filepath.Join("..", "..", "clusters", "release", "testdata", "mod"), "127.0.0.1:0")
@@ -39,10 +39,10 @@ func TestScript(t *testing.T) {
 				"HOLDFAST_MIRROR=http://127.0.0.1:1",
 				"GOPROXY="+proxy.URL, "GOSUMDB=off", "GOTOOLCHAIN=local",
 				"GOMODCACHE="+filepath.Join(env.WorkDir, ".mod"), "GOFLAGS=-modcacherw",
-				// The standard library need not be compiled again.
+				// Do not compile the standard library again.
 				"GOCACHE="+strings.TrimSpace(string(goCache)),
 				"NO_PROXY=127.0.0.1",
-				// Where holdfast is, for scripts without anything else on PATH.
+				// The directory of holdfast, for scripts without anything else on PATH.
 				"BIN="+filepath.SplitList(env.Getenv("PATH"))[0],
 			)
 			return nil
@@ -52,8 +52,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// passHangups has commands get SIGHUP under nohup, too, which ignores it: they inherit that
-// unless this process catches it.
+// passHangups lets commands receive SIGHUP even under nohup, which ignores it: they inherit the
+// ignored signal unless this process catches it.
 func passHangups() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) }
 
 // code runs a command and compares its exit code with one or several:

@@ -67,7 +67,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 			return exitWith(exitUsage, err)
 		}
 		var outcomes []selftest.Outcome
-		var early error // why it ended before all was run
+		var early error // why the selftest stopped before all was run
 		if !list {
 			if outcomes, early = plantAll(cmd, work, parallel, out, resume); len(outcomes) == 0 && early != nil {
 				return early
@@ -125,7 +125,7 @@ func printRows(w io.Writer, rows []selftest.Row, markdown, list bool) error {
 	return nil
 }
 
-// selftestExit turns the table into the command's exit code.
+// selftestExit returns the exit code for the table.
 func selftestExit(rows []selftest.Row) error {
 	code := exitPass
 	for _, r := range rows {

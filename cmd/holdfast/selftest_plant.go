@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
-// outcomesFile keeps what came of a selftest in its directory: a line that says of which
-// version of holdfast, and one for each outcome.
+// outcomesFile has the outcomes of a selftest in its directory: one line with the version of
+// holdfast, and one per outcome.
 const outcomesFile = "outcomes.jsonl"
 
-// plantAll runs the work in sandboxes: that many at a time, then what that left unclear one
-// at a time. Records and logs go to out, where that is not empty; resume is the directory
-// of an earlier selftest to continue with instead. With an error it returns what came of the
-// runs before.
+// plantAll runs the work in sandboxes: up to parallel batches at a time, then the unclear ones
+// again one at a time. Records and logs go to out, unless it is empty; resume is the directory of
+// an earlier selftest to continue instead. If it fails, it also returns the outcomes of the runs
+// so far.
 func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resume string) ([]selftest.Outcome, error) {
 	p := &planting{shown: newProgress(cmd.ErrOrStderr())}
 	switch {
@@ -71,15 +71,15 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 	return p.outcomes, p.broken
 }
 
-// planting is what came of the batches so far.
+// planting has the outcomes of the batches so far.
 type planting struct {
-	dir   string // gets a directory for each batch
+	dir   string // has a directory for each batch
 	shown *progress
 	file  *os.File // the outcomes
 
 	mu       sync.Mutex
 	outcomes []selftest.Outcome
-	broken   error // why the file of outcomes lacks some
+	broken   error // why the file of outcomes is incomplete
 }
 
 // outcomesHead is the first line of the file of outcomes.
@@ -115,8 +115,8 @@ func (p *planting) load(dir string) error {
 	}
 }
 
-// open begins the file of outcomes, with those that are known: in place of the earlier
-// one, whose last line may have been cut short.
+// open creates the file of outcomes with those known so far. It replaces the earlier file, whose
+// last line may be truncated.
 func (p *planting) open() (err error) {
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory of a selftest: %w; name another one with --out", err)
@@ -136,7 +136,7 @@ func (p *planting) open() (err error) {
 	return nil
 }
 
-// settled keeps an outcome, in place of an earlier one of the same unit.
+// settled records an outcome, in place of an earlier one of the same unit.
 func (p *planting) settled(o selftest.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *planting) settled(o selftest.Outcome) {
 	}
 }
 
-// carryOut runs batches, that many at a time, until ctx ends.
+// carryOut runs batches, up to parallel at a time, until ctx is done.
 func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel int) {
 	total := 0
 	for _, b := range work {
@@ -185,7 +185,7 @@ func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			// The other clusters continue; what this one was to show stays open.
+			// The other clusters continue; the units left on this one stay open.
 			for _, u := range b.Units[settled:] {
 				add(selftest.Outcome{Unit: u, Problem: err.Error(), Unclear: true})
 			}

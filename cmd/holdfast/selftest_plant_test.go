@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
-// TestOutcomes keeps outcomes and reads them again, also where the last one was cut short.
+// TestOutcomes writes outcomes and reads them again, also if the last line is truncated.
 func TestOutcomes(t *testing.T) {
 	dir := t.TempDir()
 	unit := selftest.Unit{Plant: "a", Cluster: "proxied", Scenario: "s", Subjects: []string{"takeover"}}
@@ -58,7 +58,7 @@ func TestOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // what was cut short is gone then
+	for range 2 { // the truncated line is gone in the second round
 		if got, want := read(), []selftest.Outcome{other}; !reflect.DeepEqual(got, want) {
 			t.Errorf("read %+v of what was cut short, want %+v", got, want)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// TestClusterSnapshot saves a snapshot of a cluster and takes it back to that, also when etcd
-// has lost its quorum: what was there then is there again, what came later is gone, and the
-// revision only rises.
+// TestClusterSnapshot saves a snapshot of a cluster and restores it, also after etcd lost its
+// quorum: objects from before the snapshot are back, later ones are gone, and the revision only
+// increases.
 func TestClusterSnapshot(t *testing.T) {
 	c := newCommandLine(t)
 	c.up("--nodes", "3", "--name", "back", "--wait")
@@ -67,7 +67,7 @@ func TestClusterSnapshot(t *testing.T) {
 		t.Errorf("the revision was %d, and is %d", last, later)
 	}
 
-	// Two of three members are down, and would be for long.
+	// Two of three members are down, and would stay down for a long time.
 	c.do(exitPass, "inject", "kill", "--on", "etcd/2", "--for", "5m")
 	c.do(exitPass, "inject", "kill", "--on", "etcd/3", "--for", "5m")
 	back()
@@ -76,7 +76,7 @@ func TestClusterSnapshot(t *testing.T) {
 		t.Errorf("the same snapshot was restored again: the revision was %d, and is %d", later, now)
 	}
 
-	// Another cluster does not take it by mistake.
+	// Another cluster must not accept it by mistake.
 	c.do(exitPass, "down", "--name", "back")
 	c.up("--nodes", "1", "--name", "other", "--wait")
 	_, errOut = c.do(exitUsage, "snapshot", "restore", file)

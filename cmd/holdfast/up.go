@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// clusterFlags are the flags that describe a cluster, for every command that
-// makes one.
+// clusterFlags are the flags that describe a cluster, for every command that creates one.
 type clusterFlags struct {
 	file, provider, name, kubernetes, etcd, balancer, data, disk string
 	nodes                                                        int
@@ -36,16 +35,16 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags.StringVar(&f.disk, "disk", "", "what etcd's data pass through: fuse, for faults of the disk, or none")
 }
 
-// addTakeOver adds the flags that name a cluster which holdfast did not create.
+// addTakeOver adds the flags for taking over a cluster that holdfast did not create.
 func (f *clusterFlags) addTakeOver(cmd *cobra.Command, attach *string) {
 	cmd.Flags().StringVar(attach, "attach", "", "name of an existing cluster to take over for the run (provider kind)")
 	cmd.Flags().StringVar(&f.inventory, "inventory", "", "inventory `file` of an existing cluster to take over for the run (provider remote)")
 }
 
-// described reports whether the flags say more of the cluster than its size and versions.
+// described reports whether the flags set more of the cluster than its size and versions.
 func (f *clusterFlags) described() bool { return f.file != "" || f.balancer != "" || f.disk != "" }
 
-// cluster returns the cluster that the flags describe, checked.
+// cluster returns the cluster that the flags describe, validated.
 func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	if _, err := providerNamed(f.provider); err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	return spec, nil
 }
 
-// prepare has a provider get what clusters are made of and this machine lacks.
+// prepare makes a provider fetch what clusters need and this machine does not have.
 func prepare(ctx context.Context, provider clusters.Provider, p *progress, all ...*clusters.Cluster) error {
 	err := provider.Prepare(ctx, clusters.Preparation{Release: release.Options{Progress: fetchProgress(p)},
 		Progress: func(line string) { p.Line("%s", line) }}, all...)
@@ -193,8 +192,7 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 	return cmd
 }
 
-// prepared returns the cluster that the flags describe when there is all that it is made
-// of.
+// prepared returns the cluster that the flags describe, once everything it needs is available.
 func (f *clusterFlags) prepared(ctx context.Context, provider clusters.Provider, p *progress) (*clusters.Cluster, error) {
 	spec, err := f.cluster()
 	if err != nil {
@@ -206,7 +204,7 @@ func (f *clusterFlags) prepared(ctx context.Context, provider clusters.Provider,
 	return spec, prepare(ctx, provider, p, spec)
 }
 
-// describe returns the description of a cluster that is to be taken over as it is.
+// describe returns the description of an existing cluster to take over.
 func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, name string) (*clusters.Cluster, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok {

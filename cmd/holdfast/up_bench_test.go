@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// BenchmarkUp measures `holdfast up --wait` of three control-plane nodes with each
-// provider, in turn: s/PROVIDER is the time until the cluster is ready, and kind/local how
-// many times longer kind takes. The engine and its images are there before. Where there is
-// no engine and none can be started, kind is left out.
+// BenchmarkUp measures `holdfast up --wait` of three control-plane nodes with each provider in
+// turn: s/PROVIDER is the time until the cluster is ready, and kind/local the ratio of the two.
+// The engine and its images exist before. If there is no engine and none can be started, kind is
+// left out.
 func BenchmarkUp(b *testing.B) {
 	c := commandLine{t: b}
 	run := func(args ...string) error {

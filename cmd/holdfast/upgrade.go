@@ -107,7 +107,7 @@ type changed struct {
 	Steps   []framework.Step `json:"steps"`
 }
 
-// change changes nodes and prints what was done; done is a format for the cluster's name.
+// change changes nodes and prints the result; done is a format for the cluster's name.
 func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *outputFlag[changed], r keeper.ChangeRequest, done string) error {
 	h, err := open()
 	if err != nil {

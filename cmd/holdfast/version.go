@@ -12,9 +12,8 @@ import (
 // version is set by the Makefile with -ldflags -X main.version=...
 var version = ""
 
-// holdfastVersion returns the version of this program, for people and for the
-// records it writes: what the Makefile stamped, else what Go recorded, else
-// "devel".
+// holdfastVersion returns the version of this program, for users and for the records it writes:
+// the one stamped by the Makefile, else the one recorded by Go, else "devel".
 func holdfastVersion() string {
 	if version != "" {
 		return version
@@ -25,7 +24,7 @@ func holdfastVersion() string {
 	return "devel"
 }
 
-// versionLine is the version for people.
+// versionLine returns the version as one line of text.
 func versionLine() string {
 	return fmt.Sprintf("holdfast %s (%s, %s/%s)", holdfastVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,9 +1,8 @@
-// Package benchnetwork measures the switch's faults side by side with other
-// ways to break a network, in one run: toxiproxy, as a library in this process,
-// and nftables, through netlink. It is a module of its own, so that nothing else
-// depends on what it compares with.
+// Package benchnetwork compares the switch's faults with other ways to break a network, in one
+// run: toxiproxy, as a library in this process, and nftables, through netlink. It is a separate
+// module, so that nothing else depends on what it compares with.
 //
 //	make bench-network
 //
-// It needs user namespaces; each part says what it lacks where it is skipped.
+// It needs user namespaces; a skipped part says what is missing.
 package benchnetwork

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideEnv is set in the copy of the test binary that runs in its own
-// namespaces. Its value says why not, where they could not be had.
+// insideEnv is set in the copy of the test binary that runs in its own namespaces. If these could
+// not be created, its value is the reason.
 const insideEnv = "HOLDFAST_BENCH_SANDBOX"
 
 const insideYes = "yes"
 
-// TestMain runs the benchmarks in user, mount, PID and network namespaces of
-// their own: no packet leaves them, and nothing is left behind.
+// TestMain runs the benchmarks in their own user, mount, PID and network namespaces: no packet
+// leaves them, and nothing is left behind.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(insideEnv) == "":
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log whatever they are told
-	// The switch needs a processor when a packet comes; see its package comment.
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log despite their settings
+	// The switch needs a CPU when a packet arrives; see its package comment.
 	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
 	os.Exit(m.Run())
 }
@@ -114,7 +114,7 @@ func newMachine(b *testing.B) machine {
 	return m
 }
 
-// in runs do in the machine's namespace.
+// in calls do in the machine's namespace.
 func (m machine) in(do func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(int(m.ns.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -124,11 +124,11 @@ func (m machine) in(do func() error) error {
 	})
 }
 
-// onThread runs do on a thread that ends with it, whatever do makes of it.
+// onThread calls do on its own thread, which exits with it.
 func onThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // never unlocked, so that the thread exits
 		result <- do()
 	}()
 	return <-result

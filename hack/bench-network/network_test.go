@@ -22,14 +22,14 @@ var addresses = [2]netip.Prefix{netip.MustParsePrefix("10.77.0.11/24"), netip.Mu
 
 const port = 5001
 
-// path is a way from one end to another that can be broken.
+// path is a network path from one end to another that can be broken.
 type path struct {
 	name string
-	// machine are the ends; one without a namespace is this process's own.
+	// machine are the ends; one without a namespace is in this process's own.
 	machine [2]machine
-	// target is where the sender sends to.
+	// target is the address that the sender sends to.
 	target string
-	// cut and delay break the way, and return how to mend it.
+	// cut and delay break the path, and return how to mend it.
 	cut   func() (mend func() error, err error)
 	delay func(time.Duration) (mend func() error, err error)
 }
@@ -53,7 +53,7 @@ func switchPath(b *testing.B) path {
 	return p
 }
 
-// nftablesPath leads across a veth pair; a rule at its end drops.
+// nftablesPath leads across a veth pair; a rule at its end drops packets.
 func nftablesPath(b *testing.B) path {
 	p := path{name: "nftables", machine: [2]machine{newMachine(b), newMachine(b)}, target: addressOf(1)}
 	err := p.machine[0].in(func() error {
@@ -124,8 +124,8 @@ func toxiproxyPath(b *testing.B) path {
 		}
 		return func() error { return proxy.Toxics.RemoveToxic(b.Context(), kind) }, nil
 	}
-	// Its toxic "timeout" closes the connection when it is removed. Without
-	// bandwidth nothing comes through either, and the connection lives on.
+	// Its toxic "timeout" closes the connection when it is removed. With a bandwidth of 0 nothing
+	// passes either, and the connection stays open.
 	p.cut = func() (func() error, error) { return toxic("bandwidth", map[string]any{"rate": 0}) }
 	p.delay = func(d time.Duration) (func() error, error) {
 		return toxic("latency", map[string]any{"latency": d.Milliseconds(), "jitter": 0})
@@ -135,7 +135,7 @@ func toxiproxyPath(b *testing.B) path {
 
 func addressOf(i int) string { return netip.AddrPortFrom(addresses[i].Addr(), port).String() }
 
-// in runs do at one end.
+// in calls do at one end.
 func (p path) in(end int, do func() error) error {
 	if p.machine[end].ns == nil {
 		return do()
@@ -186,17 +186,16 @@ func (p path) udp(b *testing.B) (out, in net.Conn) {
 	return out, in
 }
 
-// ways are all paths, the switch's first, which the others are compared with.
+// ways has all paths, starting with the switch's, which the others are compared with.
 var ways = []struct {
 	name string
 	make func(*testing.B) path
 }{{"switch", switchPath}, {"nftables", nftablesPath}, {"toxiproxy", toxiproxyPath}}
 
-// BenchmarkCut measures, with a message every 100 µs under way, the time from
-// the call of a cut until a message was first held up and none came any more
-// (effect), and from the call of its healing until the first one came (heal).
-// The switch and nftables carry datagrams; toxiproxy knows only connections. x
-// reports how many times as long as the switch's the median takes.
+// BenchmarkCut sends a message every 100 µs. It measures the time from the call of a cut until
+// the first held-up message after which none arrived (effect), and from the call of its healing
+// until the first message arrived (heal). The switch and nftables carry datagrams; toxiproxy
+// supports only connections. x is the ratio of the median to the switch's.
 func BenchmarkCut(b *testing.B) {
 	needSandbox(b)
 	const samples = 100
@@ -238,11 +237,10 @@ func BenchmarkCut(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency measures what a latency of 20 ms does to a connection with a
-// message every millisecond: effect is the time from the call until a message
-// was first sent that came late, and error is by how much the median and the
-// 99th percentile of the delays are off, the way's own delay included. x tells
-// how many times as far off as the switch's the median is.
+// BenchmarkLatency measures what a latency of 20 ms does to a connection with a message every
+// millisecond: effect is the time from the call until the first late message was sent, and error
+// is how much the median and the 99th percentile of the delays are off, including the path's own
+// delay. x is the ratio of the median's error to the switch's.
 func BenchmarkLatency(b *testing.B) {
 	needSandbox(b)
 	const asked, messages = 20 * time.Millisecond, 3000
@@ -273,7 +271,7 @@ func BenchmarkLatency(b *testing.B) {
 			if _, err := p.delay(asked); err != nil {
 				b.Fatal(err)
 			}
-			s.settle(b, 100) // those that were under way
+			s.settle(b, 100) // messages that were in flight
 			from := s.now()
 			s.settle(b, messages)
 			var off []time.Duration
@@ -286,7 +284,7 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// firstLate returns when the first message was sent that was delayed.
+// firstLate returns when the first delayed message was sent.
 func firstLate(b *testing.B, all []arrival, by time.Duration) time.Duration {
 	b.Helper()
 	for _, a := range all {
@@ -298,8 +296,8 @@ func firstLate(b *testing.B, all []arrival, by time.Duration) time.Duration {
 	return 0
 }
 
-// report adds the quantiles of some durations to a benchmark, and the ratio of
-// the median to that of the first one that was reported with this base.
+// report adds the quantiles of some durations to a benchmark, and the ratio of the median to the
+// first one reported with this base.
 func report(b *testing.B, what string, all []time.Duration, base *time.Duration) {
 	p50, p99 := quantiles(all)
 	if *base == 0 {

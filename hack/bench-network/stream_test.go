@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// arrival is a message that came through.
+// arrival is a message that arrived.
 type arrival struct{ sent, came time.Duration }
 
-// stream sends small messages at a steady pace, and writes down when they come.
+// stream sends small messages at a steady pace, and records their arrival.
 type stream struct {
 	start time.Time
 	done  chan struct{}
@@ -23,8 +23,8 @@ type stream struct {
 	got  []arrival
 }
 
-// newStream sends a message of 8 bytes every pace from one end to the other,
-// until stop is called.
+// newStream sends a message of 8 bytes every pace from one end to the other, until stop is
+// called.
 func newStream(b *testing.B, connect func(*testing.B) (out, in net.Conn), pace time.Duration) (s *stream, stop func()) {
 	b.Helper()
 	out, in := connect(b)
@@ -67,7 +67,7 @@ func newStream(b *testing.B, connect func(*testing.B) (out, in net.Conn), pace t
 
 func (s *stream) now() time.Duration { return time.Since(s.start) }
 
-// last returns when the last message came.
+// last returns when the last message arrived.
 func (s *stream) last() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +77,7 @@ func (s *stream) last() time.Duration {
 	return s.got[len(s.got)-1].came
 }
 
-// heldUp returns when the first message was sent that has not come after the
-// last one that has.
+// heldUp returns when the first message after the last arrived one was sent.
 func (s *stream) heldUp() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +92,7 @@ func (s *stream) heldUp() time.Duration {
 	return s.sent[i]
 }
 
-// after returns the messages that came after a time.
+// after returns the messages that arrived after a time.
 func (s *stream) after(t time.Duration) []arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +100,7 @@ func (s *stream) after(t time.Duration) []arrival {
 	return s.got[i:len(s.got):len(s.got)]
 }
 
-// settle waits until n more messages have come.
+// settle waits until n more messages have arrived.
 func (s *stream) settle(b *testing.B, n int) {
 	b.Helper()
 	from := s.now()

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// Limits of what Open unpacks, whatever the file says.
+// Limits of what Open unpacks, regardless of the file's own claims.
 const (
 	maxFiles = 20_000
 	maxBytes = 2 << 30
 )
 
-// writeArchive writes files, by name, in the one form that readArchive takes.
+// writeArchive writes files, by name, in the only form that readArchive accepts.
 func writeArchive(out io.Writer, names []string, open func(name string) (io.ReadCloser, int64, error)) error {
 	w := tar.NewWriter(out)
 	for _, name := range names {
@@ -48,14 +48,14 @@ func writeFile(w *tar.Writer, name string, open func(name string) (io.ReadCloser
 	return err
 }
 
-// header is that of a file: nothing in it is left to the machine it was written on.
+// header returns a file's header: nothing in it depends on the machine that writes it.
 func header(name string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
 }
 
-// readArchive unpacks an archive into a directory, which must be empty, and returns the
-// SHA-256 digests of its files by name. It writes the archive down again as it reads, and
-// refuses it where the two differ.
+// readArchive unpacks an archive into a directory, which must be empty, and returns the SHA-256
+// digests of its files by name. It writes the archive again while reading, and refuses it if the
+// two differ.
 func readArchive(in io.Reader, dir string) (digests map[string]string, err error) {
 	digests = map[string]string{}
 	same := &comparer{in: bufio.NewReaderSize(in, 1<<20)}
@@ -92,7 +92,7 @@ func readArchive(in io.Reader, dir string) (digests map[string]string, err error
 		}
 		digests[h.Name] = hex.EncodeToString(sum.Sum(nil))
 	}
-	// What the reader has left, such as the rest of the padding.
+	// The part that the reader left, such as the rest of the padding.
 	if _, err := io.Copy(&same.seen, same.in); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func orStart(name string) string {
 	return name
 }
 
-// comparer is written what should have been read, and compares it with what was.
+// comparer receives the expected bytes, and compares them with the bytes that were read.
 type comparer struct {
 	in      *bufio.Reader
 	seen    bytes.Buffer // read and not compared yet
@@ -126,7 +126,7 @@ func (c *comparer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unpack writes a file and the directories that it is in.
+// unpack writes a file and its parent directories.
 func unpack(path string, in io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

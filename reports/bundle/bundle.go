@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// PayloadType is that of an in-toto statement in an envelope.
+	// PayloadType is the type of an in-toto statement in an envelope.
 	PayloadType = "application/vnd.in-toto+json"
-	// envelopes is the folder of the envelopes, and KeyFile the public key that the
-	// signatures are verified with; all other files are subjects of the statements.
+	// envelopes is the folder of the envelopes and of KeyFile; all other files are subjects of
+	// the statements.
 	envelopes = "attestations/"
 	// KeyFile is the name of the public part of the key that signed.
 	KeyFile = envelopes + "key.pem"
@@ -34,7 +34,7 @@ const (
 
 // Predicate is what a statement says of the files.
 type Predicate struct {
-	// Name is that of the envelope, such as verdicts.
+	// Name is the name of the envelope, such as verdicts.
 	Name string
 	// Type is a URI.
 	Type string
@@ -42,21 +42,21 @@ type Predicate struct {
 	Body any
 }
 
-// Bundle is one that was opened: its files are unpacked, its digests and signatures hold.
+// Bundle is an opened bundle: its files are unpacked, and its digests and signatures hold.
 type Bundle struct {
-	// Dir has the files.
+	// Dir is the directory of the files.
 	Dir string
-	// Key is the one that signed it, as the bundle itself names it. Who has that key is for
-	// the reader to know.
+	// Key is the signing key, as the bundle itself names it. The reader must know whose key it
+	// is.
 	Key *Key
-	// Files is how many files it has.
+	// Files is the number of files.
 	Files int
 
 	predicates map[string]json.RawMessage // by type
 }
 
-// Write makes a bundle of all files below a directory: a statement for each predicate, with
-// all files as its subjects, signed with the key. It leaves nothing where it fails.
+// Write makes a bundle of all files below a directory: a statement for each predicate, with all
+// files as its subjects, signed with the key. If it fails, it leaves no file.
 func Write(file, dir string, key *Key, predicates ...Predicate) (err error) {
 	names, err := filesIn(dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func Write(file, dir string, key *Key, predicates ...Predicate) (err error) {
 	if err != nil {
 		return fmt.Errorf("failed to make a bundle: %w", err)
 	}
-	defer os.Remove(out.Name()) // gone already after the rename
+	defer os.Remove(out.Name()) // fails after the rename
 	err = writeArchive(out, all, func(name string) (io.ReadCloser, int64, error) {
 		if data, ok := signed[name]; ok {
 			return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
@@ -104,7 +104,7 @@ func Write(file, dir string, key *Key, predicates ...Predicate) (err error) {
 	return nil
 }
 
-// Open unpacks a bundle into an empty directory. An error says what of it does not hold.
+// Open unpacks a bundle into an empty directory. An error says what does not hold.
 func Open(file, dir string) (*Bundle, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -114,7 +114,7 @@ func Open(file, dir string) (*Bundle, error) {
 	return Read(f, dir)
 }
 
-// Read is Open for a bundle that comes from elsewhere.
+// Read is Open for a bundle from another source.
 func Read(in io.Reader, dir string) (*Bundle, error) {
 	digests, err := readArchive(in, dir)
 	if err != nil {
@@ -159,7 +159,7 @@ func Read(in io.Reader, dir string) (*Bundle, error) {
 	return b, nil
 }
 
-// Predicate returns what the statement of a type says; ok is false without one.
+// Predicate returns the body of the statement of a type; ok is false if there is none.
 func (b *Bundle) Predicate(predicateType string) (body []byte, ok bool) {
 	body, ok = b.predicates[predicateType]
 	return body, ok
@@ -202,13 +202,13 @@ func Statement(digests map[string]string, p Predicate) ([]byte, error) {
 	return protojson.Marshal(s)
 }
 
-// written is the one form in which an envelope is written down.
+// written returns the only valid form of an envelope.
 func written(e *dsse.Envelope) ([]byte, error) {
 	text, err := json.Marshal(e)
 	return append(text, '\n'), err
 }
 
-// verified returns the statement of an envelope once its signature holds.
+// verified returns the statement of an envelope if its signature holds.
 func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 	text, err := os.ReadFile(filepath.Join(b.Dir, name))
 	if err != nil {
@@ -229,7 +229,7 @@ func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the signature does not hold for key %s: %w", b.Key.ID, err)
 	}
-	// The last characters of base64 have bits that decoding passes over.
+	// The last characters of base64 have bits that decoding ignores.
 	if e.Payload != encoded(payload) || e.Signatures[0].Sig != encodedAgain(e.Signatures[0].Sig) {
 		return nil, errors.New("the envelope is not as holdfast writes it: a byte was changed")
 	}
@@ -267,7 +267,7 @@ func sameFiles(s *attestation.Statement, files map[string]string) error {
 func encoded(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
 
 func encodedAgain(text string) string {
-	data, _ := base64.StdEncoding.DecodeString(text) // a fault shows in the comparison
+	data, _ := base64.StdEncoding.DecodeString(text) // the comparison shows a failure
 	return encoded(data)
 }
 

@@ -77,7 +77,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Whichever byte of a bundle is changed, it is refused.
+// Read refuses a bundle with any byte changed.
 func TestOneByteChanged(t *testing.T) {
 	data := made(t, newKey(t), someFiles)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -101,7 +101,7 @@ func TestOneByteChanged(t *testing.T) {
 	}
 }
 
-// repacked writes the bundle down again, as holdfast would, after change has had its files.
+// repacked writes the bundle again, as holdfast would, after change has modified its files.
 func repacked(t *testing.T, data []byte, change func(map[string]string)) []byte {
 	files := map[string]string{}
 	r := tar.NewReader(bytes.NewReader(data))
@@ -132,7 +132,7 @@ func repacked(t *testing.T, data []byte, change func(map[string]string)) []byte 
 	return out.Bytes()
 }
 
-// A bundle that was altered with another tool is refused, with the reason.
+// Read refuses a bundle altered with another tool, and gives the reason.
 func TestForged(t *testing.T) {
 	key, other := newKey(t), newKey(t)
 	data := made(t, key, someFiles)
@@ -172,7 +172,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// What is not an archive, or not one of a bundle, and what would be written elsewhere.
+// Files that are not archives, archives that are not bundles, and paths outside the directory.
 func TestOtherArchives(t *testing.T) {
 	for name, headers := range map[string][]tar.Header{
 		"outside":        {{Name: "../x", Typeflag: tar.TypeReg}},
@@ -220,8 +220,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a bundle holds, Read refuses it or returns one whose digests hold; it
-// writes nothing outside of its directory.
+// FuzzRead checks that Read either refuses a bundle or returns one whose digests hold, and that
+// it writes nothing outside its directory.
 func FuzzRead(f *testing.F) {
 	data := made(f, newKey(f), map[string]string{"plan.json": "{}"})
 	f.Add(data)

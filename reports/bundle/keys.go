@@ -13,7 +13,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/signerverifier"
 )
 
-// Key signs bundles, or verifies signatures where it has no private part.
+// Key signs bundles, or only verifies signatures if it has no private part.
 type Key struct {
 	*signerverifier.ED25519SignerVerifier
 	// ID identifies the key: the SHA-256 digest of its public part.
@@ -41,8 +41,8 @@ func publicPEM(pub ed25519.PublicKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), err
 }
 
-// LoadKey reads a key of a PEM file, private or public, as GenerateKey or
-// "openssl genpkey -algorithm ed25519" writes it.
+// LoadKey reads a key from a PEM file, private or public, as written by GenerateKey or "openssl
+// genpkey -algorithm ed25519".
 func LoadKey(file string) (*Key, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package keyless signs a bundle in the name of an identity, such as a CI workflow or a person's
-// account, with Sigstore: a certificate authority certifies for minutes a key that is thrown
-// away, and a log or a timestamp authority states when the signature was made. Verifying needs
-// no network: the reader's trusted root has the keys of these services.
+// Package keyless signs a bundle with Sigstore in the name of an identity, such as a CI workflow
+// or a person's account: a CA issues a certificate, valid for minutes, for a key that is
+// discarded, and a log or a timestamp authority states when the signature was made. Verifying
+// needs no network: the reader's trusted root has the keys of these services.
 //
-// Which services sign is data as well, a signing config. Both files are those of Sigstore's own
+// A signing config names the services that sign. Both files have the format of Sigstore's own
 // tools. The tests run the services in their own process.
 package keyless
 
@@ -26,18 +26,18 @@ import (
 	holdfast "github.com/holdfast-ha/holdfast/reports/bundle"
 )
 
-// Suffix is what the name of a signature has after that of the file that it signs.
+// Suffix is appended to a file's name to name its signature.
 const Suffix = ".sigstore.json"
 
-// ErrServices is in the error of a Sign whose services did not sign.
+// ErrServices is in the error of a Sign whose services failed to sign.
 var ErrServices = errors.New("the services did not sign it")
 
 // limit bounds each request to a service.
 const limit = 30 * time.Second
 
-// Sign signs a file with the services of a signing config, in the name of the identity that an
-// OpenID Connect token has, and writes the signature beside the file. It states the predicate of
-// the file.
+// Sign signs a file with the services of a signing config, in the name of the identity in an
+// OpenID Connect token, and writes the signature beside the file. It states the predicate of the
+// file.
 func Sign(ctx context.Context, file string, p holdfast.Predicate, signingConfig, token string) error {
 	config, err := root.NewSigningConfigFromPath(signingConfig)
 	if err != nil {
@@ -74,7 +74,7 @@ func Sign(ctx context.Context, file string, p holdfast.Predicate, signingConfig,
 	return nil
 }
 
-// services returns the clients of a signing config's services.
+// services returns clients for the services of a signing config.
 func services(config *root.SigningConfig) (*sign.BundleOptions, error) {
 	options, now := &sign.BundleOptions{}, time.Now()
 	fulcio, err := root.SelectService(config.FulcioCertificateAuthorityURLs(), sign.FulcioAPIVersions, now)
@@ -106,9 +106,9 @@ func services(config *root.SigningConfig) (*sign.BundleOptions, error) {
 	return options, nil
 }
 
-// Verify verifies the signature beside a file: that it is of these bytes, in the name of an
-// identity, which an issuer vouches for, and by services of a trusted root. Each kind of service
-// that the trusted root has must have taken part.
+// Verify verifies that the signature beside a file is of these bytes, in the name of an identity
+// that an issuer vouches for, and by services of a trusted root. Each kind of service in the
+// trusted root must have taken part.
 func Verify(file, trustedRoot, identity, issuer string) error {
 	trusted, err := root.NewTrustedRootFromPath(trustedRoot)
 	if err != nil {

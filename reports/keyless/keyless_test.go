@@ -13,9 +13,8 @@ import (
 
 const identity, issuer = "ci@example.com", keylesstest.Issuer
 
-// What an identity signed is verified offline, and nothing else is: not another file, not in the
-// name of another identity or issuer, not by services that the reader does not trust, and not a
-// signature that was altered.
+// Verify accepts, offline, only what the identity signed: not another file, another identity or
+// issuer, services that the reader does not trust, or an altered signature.
 func TestSign(t *testing.T) {
 	s := keylesstest.New(t)
 	file := filepath.Join(t.TempDir(), "bundle.tar")
@@ -71,7 +70,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// A refusal of the services and unusable inputs are reported, and leave no signature.
+// Sign reports a refusal of the services or unusable inputs, and leaves no signature.
 func TestSignRefused(t *testing.T) {
 	s := keylesstest.New(t)
 	file := filepath.Join(t.TempDir(), "bundle.tar")

@@ -25,7 +25,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// Types of the predicates of a bundle's statements.
+// Predicate types of a bundle's statements.
 const (
 	VerdictsType   = "https://holdfast.dev/attestation/verdicts/v1"
 	TestResultType = "https://in-toto.io/attestation/test-result/v0.1"
@@ -109,7 +109,7 @@ func summaryOf(o *Outcome, t Tool) testResult {
 			s.PassedTests = append(s.PassedTests, r.ID)
 		case r.Verdict == judge.Fail:
 			s.FailedTests = append(s.FailedTests, r.ID)
-		default: // the type knows no test that showed nothing
+		default: // the type has no place for inconclusive tests
 			s.WarnedTests = append(s.WarnedTests, r.ID)
 		}
 	}
@@ -141,8 +141,8 @@ func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (s
 		bundle.Predicate{Name: "test-result", Type: TestResultType, Body: summaryOf(o, t)})
 }
 
-// gather puts into a directory what a bundle of the results has: the plan, each record, the
-// results and the logs, without what may be a secret. Reports are rendered from these.
+// gather puts the contents of a bundle into a directory: the plan, each record, the results and
+// the logs, without possible secrets. Reports are rendered from these.
 func gather(dir, to string, v *run.Verdicts) error {
 	r := newRedactor()
 	p := r.plan(v.Plan)
@@ -168,7 +168,7 @@ func gather(dir, to string, v *run.Verdicts) error {
 	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
 }
 
-// plan returns the plan without secrets in arguments, and without how its cluster is reached.
+// plan returns the plan without secrets in arguments, and without access to its cluster.
 func (r *redactor) plan(p *run.Plan) *run.Plan {
 	kept := *p
 	kept.Command = r.command(p.Command)
@@ -184,8 +184,8 @@ func (r *redactor) plan(p *run.Plan) *run.Plan {
 	return &kept
 }
 
-// cluster returns a cluster without secrets in arguments. Of one that holdfast did not create
-// it leaves out the kubeconfig and how its nodes are reached.
+// cluster returns a cluster without secrets in arguments. For a cluster that holdfast did not
+// create it omits the kubeconfig and the access to its nodes.
 func (r *redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
 	kept := *c
 	kept.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
@@ -200,7 +200,7 @@ func (r *redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
 	return &kept
 }
 
-// link makes a file appear in another place, by a copy where it cannot be linked.
+// link makes a file appear in another place, as a hard link or, if that fails, as a copy.
 func link(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -215,7 +215,7 @@ func link(from, to string) error {
 	return os.WriteFile(to, data, 0o644)
 }
 
-// pack writes a complete record as small as it gets.
+// pack writes a complete record with the best compression.
 func pack(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -232,11 +232,11 @@ func pack(from, to string) error {
 	return errors.Join(record.Pack(out, in), out.Close())
 }
 
-// logLimit is how much of one log a bundle has, from its end.
+// logLimit is the size to which each log in a bundle is cut, keeping its end.
 const logLimit = 1 << 20
 
-// logs copies component logs, compressed. Audit logs stay: what judges need of them is in
-// the records.
+// logs copies component logs, compressed. It skips audit logs: the records have what judges need
+// from them.
 func (r *redactor) logs(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "audit") || !strings.HasSuffix(d.Name(), ".log") {

@@ -27,13 +27,13 @@ func testKey(t testing.TB) *bundle.Key {
 	return key
 }
 
-// certification is a results directory whose records are real files with hardly anything in
-// them, so that every verdict is inconclusive.
+// certification is a results directory with real but nearly empty record files, so that every
+// verdict is inconclusive.
 type certification struct {
 	dir  string
 	plan *run.Plan
 	tool Tool
-	// entries is how many a record has, about.
+	// entries is the approximate number of entries per record.
 	entries int
 }
 
@@ -88,7 +88,7 @@ func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation 
 	}
 }
 
-// traffic is what an experiment records of its clients: writes and reads of registers, each
+// traffic records what an experiment records of its clients: writes and reads of registers, each
 // with two probes.
 func (c *certification) traffic(w *record.Writer, name string) error {
 	for i := range c.entries / 3 {
@@ -109,7 +109,7 @@ func (c *certification) traffic(w *record.Writer, name string) error {
 	return nil
 }
 
-// bundle signs what there is.
+// bundle signs the results.
 func (c *certification) bundle(t testing.TB, key *bundle.Key) string {
 	v, err := run.Judge(c.dir)
 	if err != nil {

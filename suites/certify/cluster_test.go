@@ -26,8 +26,8 @@ import (
 
 func init() { program.Faults = []*fault.Fault{plantSecrets} }
 
-// plantSecrets is no fault: it puts the marker where a cluster keeps secrets, and where one
-// comes by when it is used.
+// plantSecrets is not a real fault: it puts the marker where a cluster stores secrets and where
+// secrets pass through in use.
 var plantSecrets = &fault.Fault{
 	Name: "plant-secrets", Summary: "keeps secrets in the cluster", Targets: []string{"nodes"}, Example: "nodes",
 	Prepare: func(r fault.Request) (fault.Inject, error) {
@@ -63,7 +63,7 @@ func plant(ctx context.Context, c framework.Cluster) error {
 	if _, err := client.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err != nil {
 		return err
 	}
-	// A token that the API servers do not know comes by, and is refused.
+	// A client sends a token that the API servers do not know, and they refuse it.
 	stranger := rest.AnonymousClientConfig(entrance.Config)
 	stranger.BearerToken = marker + "-token"
 	if client, err = kubernetes.NewForConfig(stranger); err != nil {
@@ -99,7 +99,7 @@ spec:
   - {id: HA-TOP-002, judge: control-plane-complete}
 `
 
-// Secrets that are in a cluster, and that come by, are in no file of a bundle.
+// Secrets stored in a cluster, or sent to it, are in no file of a bundle.
 func TestBundleOfCluster(t *testing.T) {
 	spec := clusters.Default()
 	spec.SetNodes(1)
@@ -138,7 +138,7 @@ func TestBundleOfCluster(t *testing.T) {
 	}
 }
 
-// board logs what continues.
+// board logs progress.
 type board struct{ t *testing.T }
 
 func (b board) Says(part, line string)             { b.t.Log(part, line) }

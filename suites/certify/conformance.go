@@ -27,15 +27,15 @@ import (
 // kubernetesVersion is the minor version that the conformance profile is for.
 const kubernetesVersion = "v1.37"
 
-// Checklist is the conformance profile as a product fills it in. Its form is that of the
-// checklists of the CNCF's AI conformance programme.
+// Checklist is the conformance profile as a product fills it in. It has the form of the CNCF AI
+// conformance checklists.
 type Checklist struct {
 	Metadata Product `yaml:"metadata"`
 	// Spec are the rows by area.
 	Spec map[string][]Item `yaml:"spec"`
 }
 
-// Product says what was certified.
+// Product describes the certified product.
 type Product struct {
 	KubernetesVersion string `yaml:"kubernetesVersion"`
 	PlatformName      string `yaml:"platformName"`
@@ -59,7 +59,7 @@ type Item struct {
 	Notes       string   `yaml:"notes"`
 }
 
-// What the status of an item may be.
+// The possible values of an item's status.
 const (
 	Implemented    = "Implemented"
 	NotImplemented = "Not Implemented"
@@ -115,7 +115,7 @@ func ParseProduct(data []byte) (*Product, error) {
 
 var email = regexp.MustCompile(`^[^@\s]+@[^@\s]+\.[^@\s]+$`)
 
-// Check returns what is wrong with a product's description.
+// Check returns the problems of a product's description.
 func (p *Product) Check() (problems []string) {
 	for _, f := range []struct {
 		name, value string
@@ -141,8 +141,8 @@ func (p *Product) Check() (problems []string) {
 	return problems
 }
 
-// Fill returns the checklist for a product whose bundle was verified, with evidence of that
-// name in each item. Rows that the bundle is not about have no status.
+// Fill returns the checklist for a product with a verified bundle, with evidence as the evidence
+// of each item. Rows that the bundle does not cover have no status.
 func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 	c := EmptyChecklist()
 	c.Metadata = *product
@@ -168,7 +168,7 @@ func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 	return c
 }
 
-// Check returns why a checklist cannot be submitted.
+// Check returns the reasons why a checklist cannot be submitted.
 func (c *Checklist) Check() []string {
 	problems := c.Metadata.Check()
 	for _, area := range slices.Sorted(maps.Keys(c.Spec)) {
@@ -189,9 +189,9 @@ func (c *Checklist) Check() []string {
 	return problems
 }
 
-// Submission writes the folder that a product submits: PRODUCT.yaml, README.md, the bundle,
-// and results.json, junit.xml, report.html and the other reports on it. It refuses a product or a bundle that
-// cannot be submitted. The folder must not exist.
+// Submission writes the folder that a product submits: PRODUCT.yaml, README.md, the bundle, and
+// results.json, junit.xml, report.html and the other reports on it. It refuses a product or a
+// bundle that cannot be submitted. The folder must not exist.
 func Submission(dir, bundleFile string, product *Product, v *Verification) error {
 	name := filepath.Base(bundleFile)
 	c := Fill(product, v.Outcome, name)
@@ -222,7 +222,7 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	return nil
 }
 
-// ErrNotSubmittable is in the error of a Submission that its own checks refuse.
+// ErrNotSubmittable is in the error of a Submission whose checks fail.
 var ErrNotSubmittable = errors.New("this cannot be submitted")
 
 func submit(dir, bundleFile string, files map[string][]byte) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// What can be submitted, and what cannot.
+// Valid and invalid checklists.
 func TestChecklist(t *testing.T) {
 	product := Product{PlatformName: "P", PlatformVersion: "1", VendorName: "V", WebsiteURL: "https://example.com", DocumentationURL: "https://example.com/docs", Description: "d"}
 	all := &Outcome{}
@@ -40,7 +40,7 @@ func TestChecklist(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, problems, test.want)
 		}
 	}
-	// A bundle in which nothing passed is refused, and leaves no folder.
+	// Submission refuses a bundle in which nothing passed, and leaves no folder.
 	c := newCertification(t, "HA-QR-005")
 	file := c.bundle(t, testKey(t))
 	v, err := Verify(file, nil, nil)
@@ -54,7 +54,7 @@ func TestChecklist(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a submission was made")
 	}
-	// One with all required rows makes the folder, with the reports on its records.
+	// A bundle with all required rows makes the folder, with the reports on its records.
 	v.Outcome = all
 	if err := Submission(dir, file, &product, v); err != nil {
 		t.Fatal(err)

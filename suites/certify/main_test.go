@@ -15,5 +15,5 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program has what scenarios of these tests inject.
+// program has the providers for the scenarios of these tests.
 var program = run.Program{Providers: []clusters.Provider{local.Provider{}}}

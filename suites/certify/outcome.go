@@ -65,7 +65,7 @@ func (o *Outcome) ExitCode() int {
 	return reports.ExitInconclusive
 }
 
-// experiment is one scenario of a plan with what came of it.
+// experiment is one scenario of a plan with its results.
 type experiment struct {
 	scenario *scenarios.Scenario
 	results  []judge.Result
@@ -85,7 +85,7 @@ func Judge(v *run.Verdicts) *Outcome {
 	return outcome(v.Plan, all)
 }
 
-// hit returns the control-plane nodes that faults of a record are proven to have hit.
+// hit returns the control-plane nodes that a record proves to have been hit by its faults.
 func hit(seen *record.Run) (nodes []string) {
 	if seen == nil {
 		return nil
@@ -135,8 +135,8 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 	return o
 }
 
-// withInvariants returns the rows and the invariants that the experiments looked at: an
-// experiment in which one is violated certifies nothing.
+// withInvariants returns the rows and the invariants that the experiments judged: an experiment
+// that violates an invariant certifies nothing.
 func withInvariants(rows []string, all []experiment) []string {
 	ids := slices.Clone(rows)
 	for _, e := range all {
@@ -150,8 +150,8 @@ func withInvariants(rows []string, all []experiment) []string {
 	return slices.Compact(ids)
 }
 
-// rowOf derives what a certificate says of a requirement that is to be settled in so many
-// experiments of each scenario, with each of the nodes as their victim.
+// rowOf derives the row for a requirement that must be settled in at least turns experiments of
+// each scenario, with each of the nodes as the victim.
 func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 	var results []judge.Result
 	byDesign, away := true, 0
@@ -195,7 +195,7 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 		row.Bound = merged.Bound.String()
 	}
 	if invariant(id) {
-		// Every experiment looks at it, as far as it has anything for it.
+		// Every experiment judges it, as far as it has data for it.
 		if row.Verdict != judge.Fail {
 			row.Verdict = judge.Pass
 		}
@@ -226,8 +226,8 @@ func invariant(id string) bool {
 	return ok && r.Invariant()
 }
 
-// aimed reports whether a scenario's faults hit nodes of its own choice, so that each node can
-// be its victim.
+// aimed reports whether a scenario's faults hit nodes of its own choice, so that each node can be
+// its victim.
 func aimed(s *scenarios.Scenario) bool {
 	nodes := false
 	for _, step := range s.Spec.Timeline {

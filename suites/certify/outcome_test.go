@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// What makes a row hold, and what does not.
+// Cases in which a row holds, and in which it does not.
 func TestRowOf(t *testing.T) {
 	base := Scenarios([]string{"HA-QR-005"}, Breaking)[0] // etcd-leader-killed
 	turn := func(victim int, verdict judge.Verdict, hit ...string) experiment {
@@ -46,8 +46,8 @@ func TestRowOf(t *testing.T) {
 	}
 }
 
-// An invariant that was violated in one experiment certifies nothing, whichever row the
-// certificate is about; one that an overloaded machine hid in one of many does no harm.
+// An invariant violated in one experiment certifies nothing, whichever row the certificate
+// covers; one that an overloaded machine left inconclusive in one of many does no harm.
 func TestInvariants(t *testing.T) {
 	c := newCertification(t, "HA-QR-005")
 	all := func(verdicts ...judge.Verdict) (list []experiment) {
@@ -79,8 +79,8 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// An observation certifies nothing, whatever came of it; what cannot be tested without access
-// to the nodes does it no harm.
+// An observation certifies nothing, whatever its verdicts; requirements that cannot be tested
+// without access to the nodes do not affect it.
 func TestObservation(t *testing.T) {
 	c := newCertificationOf(t, Observing, 0, Observed()...)
 	all := func(of map[string]judge.Verdict) (list []experiment) {

@@ -12,38 +12,38 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// redacted is what stands in a bundle in the place of what may be a secret.
+// redacted replaces possible secrets in a bundle.
 const redacted = "[redacted]"
 
-// secretWord begins or ends the names of what is secret.
+// secretWord matches words at the start or end of a secret's name.
 const secretWord = `(?i:token|passw(?:or)?d|passphrase|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key|client-key-data|encryption[-_]?key)`
 
 var (
-	// secretName matches the name of a flag or variable whose value is secret, which the
-	// name of a file that has it is not.
+	// secretName matches the name of a flag or variable with a secret value. One with the path
+	// of the secret's file is excluded by pathName.
 	secretName = regexp.MustCompile(`^[-\w.]*` + secretWord + `[-\w.]*$`)
 	pathName   = regexp.MustCompile(`(?i)(file|path|dir|url|ttl|duration|expiration|endpoint|issuer|audience)s?$`)
 
 	assigned = regexp.MustCompile(`([-\w.]*` + secretWord + `[-\w.]*)(\\?["']?\s*[:=]\s*\\?["']?)([^\s"',;&}\\]+)`)
 	bearer   = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9+/._~=-]{8,})`)
 	jwt      = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`)
-	// bootstrap are tokens of bootstrapping and of service accounts' predecessors.
+	// bootstrap matches bootstrap tokens and the predecessors of service account tokens.
 	bootstrap = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	pemLine   = regexp.MustCompile(`-----(BEGIN|END) [A-Z ]*PRIVATE KEY-----`)
-	// pemInline is a key in one line, its line breaks written as \n, or in base64.
+	// pemInline matches a key on one line, with line breaks written as \n, or in base64.
 	pemInline = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
-	// keyLine is a line of a key whose first line is not there.
+	// keyLine matches a line of a key without its first line.
 	keyLine   = regexp.MustCompile(`^[A-Za-z0-9+/]{64}$`)
 	pemBase64 = regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]+`)
 )
 
-// redactor takes secrets out of text.
+// redactor removes secrets from text.
 type redactor struct {
 	values []string // known ones
 	inKey  bool     // within a private key
 }
 
-// newRedactor returns one that knows the secrets in the environment of this process.
+// newRedactor returns a redactor that knows the secrets in the environment of this process.
 func newRedactor() *redactor {
 	r := &redactor{}
 	for _, entry := range os.Environ() {
@@ -52,12 +52,12 @@ func newRedactor() *redactor {
 			r.values = append(r.values, value)
 		}
 	}
-	// A longer one may have a shorter one in it.
+	// A longer secret may contain a shorter one.
 	slices.SortFunc(r.values, func(a, b string) int { return len(b) - len(a) })
 	return r
 }
 
-// line returns a line without what may be a secret.
+// line returns a line without possible secrets.
 func (r *redactor) line(s string) string {
 	if strings.Contains(s, "PRIVATE KEY-----") {
 		marks := pemLine.FindAllStringSubmatch(s, -1)
@@ -122,7 +122,7 @@ func (r *redactor) copy(out io.Writer, in io.Reader) error {
 	}
 }
 
-// arguments redacts the values of flags by their names.
+// arguments redacts the values of flags by name.
 func (r *redactor) arguments(all clusters.ExtraArgs) clusters.ExtraArgs {
 	kept := clusters.ExtraArgs{}
 	for component, flags := range all {
@@ -137,7 +137,7 @@ func (r *redactor) arguments(all clusters.ExtraArgs) clusters.ExtraArgs {
 	return kept
 }
 
-// command redacts a command line: a flag's value may be an argument of its own.
+// command redacts a command line: a flag's value may be a separate argument.
 func (r *redactor) command(args []string) []string {
 	kept := slices.Clone(args)
 	for i, arg := range kept {
@@ -150,7 +150,7 @@ func (r *redactor) command(args []string) []string {
 	return kept
 }
 
-// tail keeps the last bytes of a log, from the start of a line on.
+// tail returns the last bytes of a log, starting at the beginning of a line.
 func tail(data []byte, limit int) []byte {
 	if len(data) <= limit {
 		return data

@@ -42,7 +42,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%q becomes %q", secret, got)
 		}
 	}
-	// What must stay, or a log is of no use.
+	// A log is useless without these.
 	for _, plain := range []string{
 		"I1124 19:55:03 server.go:150] Version: v1.37.1",
 		"--token-auth-file=/etc/tokens.csv --tls-private-key-file=/pki/apiserver.key",
@@ -107,8 +107,8 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	}
 }
 
-// searched looks for a text in all files of a bundle, decompressed, and in its statements, and
-// returns them by name.
+// searched finds the files of a bundle that contain a text, decompressed and including its
+// statements, and returns them by name.
 func searched(t *testing.T, file, text string) map[string]string {
 	t.Helper()
 	dir, files := t.TempDir(), map[string]string{}

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// Turns is how often each scenario is run at least; in a cluster with more nodes, as often as
-// it has nodes.
+// Turns is the minimum number of runs of each scenario; a cluster with more nodes needs one run
+// per node.
 const Turns = 3
 
-// Profile is the name of the conformance profile, and of the file that has it.
+// Profile is the name of the conformance profile and of its file.
 const Profile = "HAConformance-1.37"
 
 // required are the rows that the conformance profile requires; see docs/conformance.md.
@@ -24,14 +24,14 @@ var required = []string{"HA-CL-003", "HA-CL-005", "HA-EP-003", "HA-EP-006", "HA-
 // Required returns the rows that the conformance profile requires, in order.
 func Required() []string { return slices.Clone(required) }
 
-// The profiles of scenarios that certificates are about: those with faults, and the one
-// without, for control planes whose nodes only their operator can reach.
+// The profiles of scenarios for certificates: those with faults, and the one without, for control
+// planes whose nodes only their operator can reach.
 const (
 	Breaking  = "full"
 	Observing = "observe"
 )
 
-// ProfileOf returns which of them the plan of a certification is about.
+// ProfileOf returns the profile that the plan of a certification uses.
 func ProfileOf(p *run.Plan) string {
 	if p.Profile == Observing {
 		return Observing
@@ -55,8 +55,8 @@ func settled(profile string, levels ...string) (ids []string) {
 	return ids
 }
 
-// Select returns the rows that a user means, must, conformance, observed, or IDs separated by
-// commas, and the profile of the scenarios that settle them.
+// Select returns the rows that a user selects (must, conformance, observed, or IDs separated by
+// commas) and the profile of the scenarios that settle them.
 func Select(which string) (rows []string, profile string, err error) {
 	switch which {
 	case "must":
@@ -84,8 +84,8 @@ func Select(which string) (rows []string, profile string, err error) {
 	return slices.Compact(ids), Breaking, nil
 }
 
-// Class says what rows that scenarios of a profile settle amount to: must, conformance,
-// observed, or partial.
+// Class returns the class of rows settled by scenarios of a profile: must, conformance, observed,
+// or partial.
 func Class(rows []string, profile string) string {
 	has := func(all []string) bool {
 		return !slices.ContainsFunc(all, func(id string) bool { return !slices.Contains(rows, id) })
@@ -101,11 +101,11 @@ func Class(rows []string, profile string) string {
 	return "partial"
 }
 
-// undisturbed is the scenario without a fault, in which all invariants are looked at.
+// undisturbed is the scenario without a fault, which judges all invariants.
 const undisturbed = "undisturbed"
 
-// settling returns the scenarios of a profile that settle a row; of an invariant, which all
-// of them settle, the one without a fault.
+// settling returns the scenarios of a profile that settle a row; for an invariant, which all of
+// them settle, the one without a fault.
 func settling(id, profile string) (all []*scenarios.Scenario) {
 	r, ok := scenarios.RequirementByID(id)
 	if !ok {

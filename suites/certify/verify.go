@@ -46,8 +46,8 @@ type Verification struct {
 // Holds reports whether everything in the bundle holds.
 func (v *Verification) Holds() bool { return len(v.Problems) == 0 }
 
-// VerifyIdentity verifies that an identity signed the bundle in a file as Sign does: it is the
-// one that the reader expects then. See keyless.Verify.
+// VerifyIdentity verifies that an identity, the one that the reader expects, signed the bundle in
+// a file as Sign does. See keyless.Verify.
 func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string) {
 	if err := keyless.Verify(file, trustedRoot, identity, issuer); err != nil {
 		v.Problems = append(v.Problems, err.Error())
@@ -56,14 +56,13 @@ func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string
 	v.Identity = identity
 }
 
-// ErrOtherRules is in the error of a Verify for a bundle that was made by other rules than
-// this holdfast has.
+// ErrOtherRules is in the error of a Verify for a bundle made by rules other than those of this
+// holdfast.
 var ErrOtherRules = errors.New("made by other rules")
 
-// Verify verifies the bundle in a file against the rules of this holdfast. An expected key
-// may be nil. Progress receives the name of each experiment. An error means that nothing can
-// be said of the bundle: it is damaged, its signature does not hold, or it was made by other
-// rules.
+// Verify verifies the bundle in a file against the rules of this holdfast. An expected key may be
+// nil. Progress receives the name of each experiment. An error means that the bundle cannot be
+// evaluated: it is damaged, its signature does not hold, or it was made by other rules.
 func Verify(file string, expected *bundle.Key, progress func(string)) (*Verification, error) {
 	dir, err := os.MkdirTemp("", "holdfast-verify-")
 	if err != nil {
@@ -112,7 +111,7 @@ func (v *verifier) problem(format string, args ...any) {
 	v.v.Problems = append(v.v.Problems, fmt.Sprintf(format, args...))
 }
 
-// stated checks what the statement says of the run against the plan.
+// stated checks the statement about the run against the plan.
 func (v *verifier) stated() {
 	s, p := v.v.Statement, v.plan
 	for _, f := range []struct{ what, stated, planned string }{
@@ -127,8 +126,8 @@ func (v *verifier) stated() {
 	}
 }
 
-// planned checks that the plan has each experiment that its rows take, as the catalogue has
-// them, and no other.
+// planned checks that the plan has exactly the experiments that its rows require, as the
+// catalogue has them.
 func (v *verifier) planned() {
 	profile := ProfileOf(v.plan)
 	if len(v.plan.Rows) == 0 {
@@ -181,8 +180,8 @@ func (v *verifier) planned() {
 	}
 }
 
-// same reports whether a scenario of a plan is the one of the catalogue. It may be left out,
-// and may run on a cluster that the user described, as that is.
+// same reports whether a scenario of a plan equals the catalogue's. It may be left out, and may
+// run unchanged on a cluster that the user described.
 func same(planned, known *scenarios.Scenario) bool {
 	if on := planned.Spec.Cluster; !reflect.DeepEqual(on, known.Spec.Cluster) && !reflect.DeepEqual(on, scenarios.Topology{Own: known.Spec.Cluster.Own}) &&
 		planned.Missing == "" {
@@ -206,11 +205,11 @@ type span struct {
 	from, to time.Time
 }
 
-// records judges each experiment's record, one at a time, and checks that it is this run's,
-// and that each is there once.
+// records judges each experiment's record, one at a time, and checks that it belongs to this run
+// and exists only once.
 func (v *verifier) records() {
 	spans := map[string][]span{}        // by part
-	bodies := map[string]string{}       // scenario by the digest of what was observed
+	bodies := map[string]string{}       // scenario by the digest of its observations
 	members := map[string]record.Meta{} // what each part's first record says of its cluster
 	var all []experiment
 	for _, s := range v.plan.Scenarios {
@@ -270,7 +269,7 @@ func (v *verifier) records() {
 	v.v.Outcome = outcome(v.plan, all)
 }
 
-// cluster checks that a record is of the nodes and of the version that the plan has for it.
+// cluster checks that a record names the nodes and the version in the plan.
 func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	planned := v.plan.Part(s).Cluster
 	var want, got []string
@@ -303,8 +302,8 @@ func sameChecks(a, b []record.Check) bool {
 	return err == nil && err2 == nil && bytes.Equal(one, other)
 }
 
-// sameCluster reports whether two records name the same control-plane nodes with the same
-// addresses, among those that both have: nodes may come and go.
+// sameCluster reports whether the control-plane nodes that two records have in common have the
+// same addresses: nodes may join and leave.
 func sameCluster(a, b record.Meta) bool {
 	for _, n := range a.Nodes {
 		for _, m := range b.Nodes {
@@ -316,8 +315,8 @@ func sameCluster(a, b record.Meta) bool {
 	return true
 }
 
-// observed is a digest of what a record has, but for what it says of itself and for when its
-// entries were written.
+// observed returns a digest of a record, without its own metadata and without the write times of
+// its entries.
 func observed(dir string) (string, error) {
 	r, err := record.Open(dir)
 	if err != nil {
@@ -337,12 +336,12 @@ func observed(dir string) (string, error) {
 	}
 }
 
-// compare holds what the maker states against what was derived.
+// compare compares the maker's statement with the derived verdicts.
 func (v *verifier) compare() {
 	stated := map[string]Verdict{}
 	key := func(o Verdict) string { return o.Scenario + " " + o.Requirement + " " + o.Judge }
 	seen := map[string]int{}
-	number := func(o Verdict) string { // judges may settle the same twice in one scenario
+	number := func(o Verdict) string { // one scenario may have several verdicts on the same requirement
 		seen[key(o)]++
 		return fmt.Sprintf("%s %d", key(o), seen[key(o)])
 	}
@@ -381,10 +380,10 @@ func (v *verifier) compare() {
 	}
 }
 
-// shown is how many problems Print lists.
+// shown is the maximum number of problems that Print lists.
 const shown = 20
 
-// Print writes the table and a line of judgement.
+// Print writes the table and a one-line judgement.
 func (v *Verification) Print(w io.Writer) error {
 	s := v.Statement
 	fmt.Fprintf(w, "run %s on provider %s from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", s.Run, s.Provider,

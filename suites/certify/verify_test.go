@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// forged unpacks a bundle, lets change have its files and its statement, and signs it again
+// forged unpacks a bundle, lets change modify its files and its statement, and signs it again
 // with another key.
 func forged(t *testing.T, file string, change func(dir string, s *Statement)) (again string, key *bundle.Key) {
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func forged(t *testing.T, file string, change func(dir string, s *Statement)) (a
 	return again, key
 }
 
-// A bundle as it was made holds, and says what its records say.
+// An unmodified bundle holds, and states what its records say.
 func TestVerify(t *testing.T) {
 	c := newCertification(t, "HA-QR-005", "HA-LE-002")
 	key := testKey(t)
@@ -67,12 +67,12 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A vendor who alters a bundle and signs it again is found out, with the reason.
+// Verify detects a bundle that a vendor altered and signed again, and gives the reason.
 func TestVerifyForged(t *testing.T) {
 	c := newCertification(t, "HA-QR-005", "HA-LE-002")
 	first, second := c.plan.Scenarios[0], c.plan.Scenarios[1]
 	file := c.bundle(t, testKey(t))
-	// remake makes a record again, inside of an unpacked bundle.
+	// remake makes a record again, inside an unpacked bundle.
 	remake := func(dir string, s *scenarios.Scenario, observation string, change func(*record.Meta)) {
 		(&certification{dir: dir, plan: c.plan}).record(t, s, observation, change)
 	}
@@ -194,7 +194,7 @@ func TestVerifyForged(t *testing.T) {
 	}
 }
 
-// A bundle that an identity signed is its, as far as the reader's trusted root goes.
+// Verify accepts the identity that signed a bundle, within the reader's trusted root.
 func TestVerifyIdentity(t *testing.T) {
 	services := keylesstest.New(t)
 	file := newCertification(t, "HA-QR-005").bundle(t, testKey(t))
@@ -223,7 +223,7 @@ func TestVerifyIdentity(t *testing.T) {
 	}
 }
 
-// The bundle of an observation is verified by the rows of its profile, and cannot be submitted.
+// Verify checks the bundle of an observation by the rows of its profile; it cannot be submitted.
 func TestVerifyObservation(t *testing.T) {
 	c := newCertificationOf(t, Observing, 0, Observed()...)
 	file := c.bundle(t, testKey(t))
@@ -259,8 +259,8 @@ func TestVerifyObservation(t *testing.T) {
 	}
 }
 
-// The same observations under the name of another experiment are found, whatever else was
-// made to fit.
+// Verify detects the same observations under the name of another experiment, even if everything
+// else was made to match.
 func TestVerifyCopied(t *testing.T) {
 	c := newCertification(t, "HA-QR-005")
 	first, second := c.plan.Scenarios[0], c.plan.Scenarios[1]
@@ -285,7 +285,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 	for b.Loop() {
 		debug.FreeOSMemory()
-		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // forget the peak so far
+		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // reset the peak
 			b.Fatal(err)
 		}
 		began := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 )
 
-// TestKilled: whatever is killed in the middle, nothing is left behind.
+// TestKilled checks that nothing is left behind, whichever process is killed in the middle.
 func TestKilled(t *testing.T) {
 	localtest.NeedClusters(t, clusters.Default())
 	long := strings.NewReplacer("CLUSTER", "{}", "4s", "300s").Replace(ownScenario)
@@ -30,7 +30,7 @@ func TestKilled(t *testing.T) {
 		"one process of two": {2, func(t *testing.T, cmd *exec.Cmd) {
 			signal(t, children(t, cmd.Process.Pid)[0], syscall.SIGKILL)
 			time.Sleep(2 * time.Second)
-			signal(t, -cmd.Process.Pid, syscall.SIGINT) // the other one would run on
+			signal(t, -cmd.Process.Pid, syscall.SIGINT) // otherwise the other one continues
 		}, true},
 		"Ctrl-C": {1, func(t *testing.T, cmd *exec.Cmd) { signal(t, -cmd.Process.Pid, syscall.SIGINT) }, true},
 		"Ctrl-C twice": {2, func(t *testing.T, cmd *exec.Cmd) {

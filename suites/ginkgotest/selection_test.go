@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// TestSelection: what runs follows from Ginkgo's filters and the profile, and is listed by
-// a dry run.
+// TestSelection checks that Ginkgo's filters and the profile select what runs, and that a dry run
+// lists it.
 func TestSelection(t *testing.T) {
 	in := func(accept func(*scenarios.Scenario) bool) (names []string) {
 		for _, s := range scenarios.All() {
@@ -69,7 +69,8 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestFolder: the ginkgo program takes the package for a Ginkgo suite, and passes its flags.
+// TestFolder checks that the ginkgo program recognizes the package as a Ginkgo suite and passes
+// its flags.
 func TestFolder(t *testing.T) {
 	text, code := output(t, exec.CommandContext(t.Context(), "go", "tool", "ginkgo", "run", "--dry-run", "--no-color", "--focus=quorum-lost", ".."))
 	if code != 0 || !strings.Contains(text, "Will run 1 of ") {

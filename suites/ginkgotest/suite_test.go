@@ -1,5 +1,5 @@
-// Package ginkgotest runs the Ginkgo suite of package suites as its users do, with and
-// without the ginkgo program, and kills it.
+// Package ginkgotest runs the Ginkgo suite of package suites as users do, with and without the
+// ginkgo program, and kills it.
 package ginkgotest
 
 import (
@@ -52,11 +52,11 @@ func built(m *testing.M) int {
 	return m.Run()
 }
 
-// mark is in the environment of all processes that a test starts, down to the clusters'.
+// mark is set in the environment of all processes that a test starts, down to the clusters'.
 const mark = "HOLDFAST_TEST_MARK"
 
-// command returns a run of the suite: with the ginkgo program for as many processes or, for
-// 0, without it.
+// command returns a run of the suite: with the ginkgo program and that many processes, or without
+// it if procs is 0.
 func command(t *testing.T, procs int, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), suite, append([]string{"-test.timeout=0", "-ginkgo.no-color"}, args...)...)
@@ -128,7 +128,7 @@ func children(t *testing.T, pid int) (pids []int) {
 	return pids
 }
 
-// gone waits until no process of a test is left.
+// gone waits until all processes of a test have exited.
 func gone(t *testing.T, name string) {
 	t.Helper()
 	await(t, 20*time.Second, "all processes to be gone", func() bool {
@@ -155,7 +155,7 @@ func await(t *testing.T, atMost time.Duration, what string, done func() bool) {
 	}
 }
 
-// names returns the specs that ran by a JSON report, sorted.
+// names returns the specs that ran according to a JSON report, sorted.
 func names(t *testing.T, file string) (names []string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -184,7 +184,7 @@ type testCase struct {
 	} `xml:"skipped"`
 }
 
-// junit returns the specs of a JUnit report by the scenario's name.
+// junit returns the specs of a JUnit report by scenario name.
 func junit(t *testing.T, file string) map[string]testCase {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -26,7 +26,7 @@ spec:
   - {id: HA-EP-001, judge: endpoints-match}
 `
 
-// offAndIsolated isolates a member whose node has no power: its fault cannot take effect.
+// offAndIsolated isolates a member on a node without power: its fault cannot take effect.
 const offAndIsolated = `
 apiVersion: holdfast.dev/v1alpha1
 kind: Scenario
@@ -78,7 +78,7 @@ func TestVerdicts(t *testing.T) {
 			sentence = r.Sentence
 		}
 	}
-	// Who is told what: a failure has the judge's sentence, a skip says why.
+	// A failure has the judge's sentence; a skip says why.
 	if failure := cases["planted"].Failure; sentence == "" || !strings.Contains(failure, "HA-EP-001: "+sentence) {
 		t.Errorf("planted failed with %q, want %q", failure, sentence)
 	}
@@ -97,8 +97,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestAsHoldfastRun: the suite gives the verdicts that `holdfast run` gives with the same
-// seed, and an inconclusive spec alone fails the suite.
+// TestAsHoldfastRun checks that the suite gives the same verdicts as `holdfast run` with the same
+// seed, and that a single inconclusive spec fails the suite.
 func TestAsHoldfastRun(t *testing.T) {
 	localtest.NeedClusters(t, clusters.Default())
 	chosen, err := run.Choose("smoke", nil, nil)
@@ -130,8 +130,8 @@ func TestAsHoldfastRun(t *testing.T) {
 	if suite.Plan.Seed != 42 || len(suite.Plan.Scenarios) != len(chosen) {
 		t.Errorf("seed %d, %d scenarios", suite.Plan.Seed, len(suite.Plan.Scenarios))
 	}
-	// By requirement, as reports have them. What holds in every run may have had nothing to
-	// judge: whether a component acted is a matter of milliseconds.
+	// By requirement, as in reports. A requirement that holds in every run may have had nothing
+	// to judge: whether a component acted is a matter of milliseconds.
 	of := func(v *run.Verdicts) map[string]judge.Verdict {
 		all := map[string]judge.Verdict{}
 		for _, r := range reports.New(v.Report(), v.Results, nil).Requirements {

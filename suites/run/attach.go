@@ -17,10 +17,10 @@ import (
 // takeOver takes over a cluster for a run.
 func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, results string, progress func(string)) (*takenOver, error) {
 	a, ok := provider.(clusters.Attacher)
-	if !ok { // describe has seen to that
+	if !ok { // describe has checked this
 		return nil, fmt.Errorf("the provider %s takes over no clusters", provider.Name())
 	}
-	// What is kept of it are credentials, which are nothing for a results directory.
+	// The taken-over cluster's credentials do not belong in a results directory.
 	dir, err := os.MkdirTemp("", "holdfast-attached-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for what is kept of cluster %s: %w", spec.Metadata.Name, err)
@@ -37,11 +37,11 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	return taken, nil
 }
 
-// healthyLimit is how long a cluster that is taken over may take to be healthy.
+// healthyLimit is how long a taken-over cluster may take to become healthy.
 const healthyLimit = 30 * time.Second
 
-// takenOver is a cluster that stays when the run is over. It does not stand for that:
-// what the cluster can do are methods of its own.
+// takenOver is a cluster that stays when the run is over. It does not embed the cluster, whose
+// abilities are its own methods.
 type takenOver struct {
 	cluster clusters.Made
 	dir     string
@@ -51,7 +51,7 @@ type takenOver struct {
 // cleanUpLimit is how long deleting what a run made in a cluster may take.
 const cleanUpLimit = 30 * time.Second
 
-// Close deletes what traffic and probes made, and lets go of the cluster.
+// Close deletes what traffic and probes created, and releases the cluster.
 func (c *takenOver) Close(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
 	defer cancel()
@@ -59,11 +59,11 @@ func (c *takenOver) Close(ctx context.Context) error {
 	return errors.Join(err, c.cluster.Close(ctx), os.RemoveAll(c.dir))
 }
 
-// letGoLimit is how long it may take to let go of a cluster whose worker has not: agents
-// heal first what is active.
+// letGoLimit is how long releasing a cluster may take if its worker has not done it: agents first
+// heal active faults.
 const letGoLimit = 3 * time.Minute
 
-// letGo lets go of a cluster that was taken over, where a worker that died did not.
+// letGo releases a taken-over cluster if its worker died before doing so.
 func (p *Plan) letGo(ctx context.Context, provider clusters.Provider) error {
 	a, ok := provider.(clusters.Attacher)
 	if !ok || !p.Attach {

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// lender has a cluster that it lends.
+// lender is a provider with a cluster to take over.
 type lender struct {
 	clusters.Provider
 	cluster  *apitest.Cluster
 	refuse   error
-	dir      string // what it was given
+	dir      string // passed by the run
 	closed   int
 	detached []string
 }
@@ -55,8 +55,8 @@ func (l lent) Close(context.Context) error {
 	return nil
 }
 
-// TestTakeOver: a cluster that was lent is given back without what the run made in it,
-// also where the run was interrupted.
+// TestTakeOver checks that a taken-over cluster is released without what the run created in it,
+// even if the run was interrupted.
 func TestTakeOver(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -109,12 +109,12 @@ func TestTakeOverFails(t *testing.T) {
 	}
 }
 
-// maker is a provider that takes over none.
+// maker is a provider that cannot take over clusters.
 type maker struct{ clusters.Provider }
 
 func (*maker) Name() string { return "maker" }
 
-// What cannot be deleted is named, and the cluster is let go of all the same.
+// Close names what it cannot delete, and releases the cluster all the same.
 func TestTakeOverLeavesNamespaces(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1)}
 	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {})
@@ -131,7 +131,7 @@ func TestTakeOverLeavesNamespaces(t *testing.T) {
 	}
 }
 
-// A cluster that is not healthy is left as it is, and let go of.
+// takeOver leaves an unhealthy cluster unchanged, and releases it.
 func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	l.cluster.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// Intensity returns the intensity of a profile's traffic: full is for machines that have time.
+// Intensity returns the traffic intensity of a profile: full is for machines with time to spare.
 func Intensity(profile string) int {
 	if profile == "full" {
 		return 3
@@ -20,8 +20,8 @@ func Intensity(profile string) int {
 	return 1
 }
 
-// Choose returns the scenarios of files, and those of the catalogue that match one of the
-// globs or, without files and globs, that belong to a profile.
+// Choose returns the scenarios of files, and those of the catalogue that match one of the globs
+// or, without files and globs, belong to a profile.
 func Choose(profile string, globs, files []string, options ...scenarios.Option) ([]*scenarios.Scenario, error) {
 	var chosen []*scenarios.Scenario
 	names := map[string]string{}
@@ -58,7 +58,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 	return append(chosen, selected...), nil
 }
 
-// Skip leaves out the scenarios whose names match one of the globs.
+// Skip removes the scenarios whose names match one of the globs.
 func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, error) {
 	if len(globs) == 0 {
 		return chosen, nil
@@ -79,9 +79,9 @@ func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, 
 	return left, nil
 }
 
-// InTurn returns each scenario as often as the cluster has control-plane nodes, and at least
-// so many times, each time with the next node as its victim. Where only the ones that choose
-// are wanted, others are run once.
+// InTurn repeats each scenario once per control-plane node of the cluster, and at least atLeast
+// times, each time with the next node as its victim. If choosing is set, it repeats only
+// scenarios that choose a node; the others run once.
 func InTurn(c *clusters.Cluster, chosen []*scenarios.Scenario, atLeast int, choosing bool) []*scenarios.Scenario {
 	nodes := len(c.Spec.Nodes)
 	var all []*scenarios.Scenario
@@ -97,8 +97,8 @@ func InTurn(c *clusters.Cluster, chosen []*scenarios.Scenario, atLeast int, choo
 	return all
 }
 
-// Merged says which requirements of the user's own several files settle: there is one
-// verdict on them, the worst.
+// Merged names the requirements that several of the user's own files settle: they have one
+// verdict, the worst.
 func Merged(chosen []*scenarios.Scenario) (notes []string) {
 	files := map[string][]string{}
 	for _, s := range chosen {

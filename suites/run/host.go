@@ -13,25 +13,25 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/internal/worker"
 )
 
-// Host runs scenarios of one part of a plan, in a worker with a cluster of its own. Its
-// methods must not be called concurrently.
+// Host runs scenarios of one part of a plan, in a worker with its own cluster. Its methods must
+// not be called concurrently.
 type Host struct {
 	provider clusters.Provider
 	dir      string
 	part     *Part
 	progress func(string)
-	worker   *worker.Worker // nil if none runs
+	worker   *worker.Worker // nil if no worker runs
 	started  time.Time      // of the first worker
 }
 
-// Host returns a host for a part of the plan, which is saved in the results directory dir.
-// What comes of the part is noted in it. Progress receives one line a step.
+// Host returns a host for a part of the plan, which is saved in the results directory dir. The
+// host records the results in the part. Progress receives one line per step.
 func (p *Plan) Host(provider clusters.Provider, dir string, part *Part, progress func(string)) *Host {
 	return &Host{provider: provider, dir: dir, part: part, progress: progress, started: time.Now()}
 }
 
-// Create creates the part's cluster, unless the host has one. A host whose worker died
-// starts another one.
+// Create creates the part's cluster, unless the host has one. If the worker died, the host starts
+// another one.
 func (h *Host) Create(ctx context.Context) error {
 	if h.worker == nil {
 		w, err := worker.Start(h.provider, filepath.Join(h.dir, "logs", h.part.Name+".log"), workerName, h.dir, h.part.Name)
@@ -46,8 +46,8 @@ func (h *Host) Create(ctx context.Context) error {
 	return err
 }
 
-// Run runs a scenario on the cluster and returns what came of it. An error means that
-// there is nothing to judge.
+// Run runs a scenario on the cluster and returns its outcome. An error means that there is
+// nothing to judge.
 func (h *Host) Run(ctx context.Context, scenario string) (Settled, error) {
 	var s Settled
 	if h.worker == nil {
@@ -76,7 +76,7 @@ func (h *Host) do(ctx context.Context, t task, reply any) error {
 	return err
 }
 
-// Close deletes the cluster and all that a worker may have left. The host can be used again.
+// Close deletes the cluster and everything that workers left. The host can be used again.
 func (h *Host) Close(ctx context.Context) error {
 	defer func() { h.part.Took = time.Since(h.started) }()
 	return h.close(ctx)
@@ -105,7 +105,7 @@ func sweep(ctx context.Context, provider clusters.Provider) error {
 	return s.Sweep(ctx)
 }
 
-// removeData removes what is left of data on disk, which is something if the worker died.
+// removeData removes remaining data on disk, which exists only if the worker died.
 func (one *Part) removeData(dir string) error {
 	var left []string
 	for _, pattern := range []string{one.Name, one.Name + ".*"} {

@@ -7,20 +7,20 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// What a cluster takes while it has traffic.
+// Resources that a cluster uses while it has traffic.
 const (
 	nodeMemory = 550 << 20 // bytes, each control-plane node with its share of the rest
 	nodeCores  = 0.28      // likewise
-	// coresToSpare keeps clusters out of each other's way: three of them on two cores
-	// leave no time idle, and what is measured then proves nothing.
+	// coresToSpare keeps clusters from disturbing each other: three of them on two cores leave no
+	// idle time, and measurements then prove nothing.
 	coresToSpare = 0.3
-	// spareMemory is left to holdfast itself and to others.
+	// spareMemory is left for holdfast itself and other programs.
 	spareMemory = 1 << 30
 )
 
-// Parallel returns how many clusters like this one this machine can bear at a time.
+// Parallel returns how many clusters like this one the machine can run at a time.
 func Parallel(p clusters.Provider, c *clusters.Cluster) int {
-	memory, _ := system.FreeMemory() // 0 is not known
+	memory, _ := system.FreeMemory() // 0 means unknown
 	machines := len(c.Spec.Nodes)
 	if s, ok := p.(clusters.Sizer); ok {
 		machines = s.Machines(c)
@@ -28,9 +28,8 @@ func Parallel(p clusters.Provider, c *clusters.Cluster) int {
 	return parallel(runtime.GOMAXPROCS(0), memory, machines)
 }
 
-// parallel is how many clusters of that many nodes at a time a machine with that many
-// cores and so much memory to spare, in bytes, can be expected to bear; 0 bytes stand for
-// not known.
+// parallel returns how many clusters of that many nodes a machine with that many cores and that
+// much free memory, in bytes, can be expected to run at a time; 0 bytes means unknown.
 func parallel(cores int, memory uint64, nodes int) int {
 	n := int((float64(cores) - coresToSpare) / (float64(nodes) * nodeCores))
 	if memory > 0 {

@@ -32,13 +32,12 @@ type Part struct {
 	Judging map[string]time.Duration `json:"judging,omitempty"`
 }
 
-// Divide spreads scenarios over clusters, of which up to parallel run side by side.
-// Making a cluster and taking it down takes about creation.
-// Scenarios that ask for the same share a cluster; where it ends the run well earlier,
-// they are spread over several. The parts are in the order in which they are to be started,
-// the longest first; in each, scenarios are in the order given. Scenarios that do not
-// apply to the cluster that they ask for are in none. An error names the scenario that
-// asks for what no cluster can have.
+// Divide spreads scenarios over clusters, up to parallel of which run side by side. Creating and
+// deleting a cluster takes about creation. Scenarios with the same requirements share a cluster;
+// if it ends the run well earlier, they are spread over several. The parts are in the order in
+// which they start, the longest first; in each, scenarios are in the given order. Scenarios that
+// do not apply to the cluster that they ask for are in no part. An error names the scenario that
+// asks for an impossible cluster.
 func Divide(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, creation time.Duration) ([]Part, error) {
 	groups, err := groupsOf(run, all)
 	if err != nil {
@@ -51,8 +50,8 @@ func Divide(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, crea
 	return parts, nil
 }
 
-// Ends returns when parts that are started in turn, that many at a time, are through:
-// after what time each one's last scenario ends.
+// Ends returns when each part's last scenario ends, if up to parallel parts run at a time and
+// start in order.
 func Ends(parts []Part, parallel int) []time.Duration {
 	free := make([]time.Duration, max(parallel, 1))
 	ends := make([]time.Duration, len(parts))
@@ -64,7 +63,7 @@ func Ends(parts []Part, parallel int) []time.Duration {
 	return ends
 }
 
-// group are scenarios that can share a cluster.
+// group is a set of scenarios that can share a cluster.
 type group struct {
 	cluster *clusters.Cluster
 	items   []item
@@ -76,11 +75,11 @@ type item struct {
 	expected time.Duration
 }
 
-// groupsOf returns the scenarios by what they ask for, in the order of the first one
-// of each group.
+// groupsOf groups the scenarios by the cluster that they ask for, in the order of the first
+// scenario of each group.
 func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error) {
 	var groups []group
-	byCluster := map[string]int{} // index of the group, by what its cluster is like
+	byCluster := map[string]int{} // index of the group, by its cluster
 	for _, s := range all {
 		c, err := Cluster(run, s.Spec.Cluster)
 		if err != nil {
@@ -117,11 +116,11 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 	return groups, nil
 }
 
-// divide makes parts of groups. Starting with a part for each group, it divides the
-// longest one that can be divided, further and further. It takes what ends earliest, by
-// more than the clusters take that it needs more.
+// divide makes parts of groups. Starting with one part per group, it keeps dividing the longest
+// one that can be divided. It returns the division that ends earliest, by more than the time that
+// its additional clusters take.
 func divide(groups []group, parallel int, creation time.Duration) []Part {
-	into := make([]int, len(groups)) // how many parts each group makes
+	into := make([]int, len(groups)) // number of parts of each group
 	for i := range into {
 		into[i] = 1
 	}
@@ -149,8 +148,8 @@ func end(parts []Part, parallel int) time.Duration {
 	return slices.Max(append(Ends(parts, parallel), 0))
 }
 
-// partsOf divides each group into that many parts, and returns them with the longest
-// first, and the index of each one's group.
+// partsOf divides each group into that many parts, and returns them longest first, with the index
+// of each part's group.
 func partsOf(groups []group, into []int, creation time.Duration) (parts []Part, groupOf []int) {
 	type origin struct {
 		Part
@@ -175,8 +174,8 @@ func partsOf(groups []group, into []int, creation time.Duration) (parts []Part, 
 	return parts, groupOf
 }
 
-// spread divides items into n parts of about the same length: the longest item first,
-// each to the part with the least. The items of a part stay in their order.
+// spread divides items into n parts of about the same length: the longest item first, each to the
+// shortest part. The items of a part stay in their order.
 func spread(items []item, n int) [][]item {
 	order := make([]int, len(items))
 	for i := range order {

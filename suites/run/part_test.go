@@ -82,7 +82,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, each scenario is in exactly one part.
+// Every scenario is in exactly one part.
 func TestDivideHasAll(t *testing.T) {
 	kinds := []scenarios.Topology{{}, {Disk: "fuse"}, {Own: true}, {LoadBalancer: "none"}}
 	for n := range 40 {
@@ -119,7 +119,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// having is a cluster of which nothing is known but its nodes.
+// having is a cluster that has only nodes.
 type having struct {
 	framework.Cluster
 	nodes []string

@@ -51,31 +51,30 @@ type Plan struct {
 	Ended     time.Time             `json:"ended,omitzero"`
 }
 
-// New returns the plan of a run that starts now, of scenarios on the cluster of a provider
-// or on others like it, with the version of the program. It has no parts yet.
+// New returns the plan of a run that starts now, of scenarios on the cluster of a provider or on
+// similar ones, with the version of the program. It has no parts yet.
 func New(provider clusters.Provider, c *clusters.Cluster, chosen []*scenarios.Scenario, seed uint64, harness string) *Plan {
 	now := time.Now()
 	return &Plan{Run: fmt.Sprintf("%s-%08x", now.UTC().Format("20060102T150405Z"), uint32(seed)), Provider: provider.Name(), Seed: seed,
 		Harness: harness, Started: now, Command: os.Args, Cluster: c, Scenarios: chosen, Machine: machine()}
 }
 
-// Divide spreads the plan's scenarios over clusters of a provider, up to parallel of them
-// at a time.
+// Divide spreads the plan's scenarios over clusters of a provider, up to parallel at a time.
 func (p *Plan) Divide(provider clusters.Provider, parallel int) (err error) {
 	creation := clusters.Creation(provider)
 	if p.Attach {
 		creation = 0
 	}
-	parallel = min(parallel, max(len(p.Scenarios), 1)) // more have nothing to run
+	parallel = min(parallel, max(len(p.Scenarios), 1)) // more would have nothing to run
 	p.Parts, err = Divide(p.Cluster, p.Scenarios, parallel, creation)
 	p.Parallel = max(min(parallel, len(p.Parts)), 1)
 	p.Expected = slices.Max(append(Ends(p.Parts, p.Parallel), 0))
 	return err
 }
 
-// Part returns the part with a scenario, the last one where it was repeated. One that
-// applies to no cluster of this size is in none, nor is any in the plan of a holdfast
-// that ran all on one cluster.
+// Part returns the part with a scenario; the last one if it was repeated. A scenario that applies
+// to no cluster of this size is in no part, and neither is any in the plan of a holdfast that ran
+// all on one cluster.
 func (p *Plan) Part(s *scenarios.Scenario) Part {
 	for _, one := range slices.Backward(p.Parts) {
 		if slices.Contains(one.Scenarios, s.Metadata.Name) {
@@ -84,7 +83,7 @@ func (p *Plan) Part(s *scenarios.Scenario) Part {
 	}
 	c, err := Cluster(p.Cluster, s.Spec.Cluster)
 	if err != nil {
-		c = p.Cluster // the plan would not have been made
+		c = p.Cluster // an invalid one fails when the plan is made
 	}
 	return Part{Cluster: c}
 }
@@ -103,7 +102,7 @@ func (p *Plan) Save(dir string) error {
 	var text bytes.Buffer
 	err := reports.WriteJSON(&text, p)
 	if err == nil {
-		// Whole or not at all: later commands cannot do without it.
+		// Replaced atomically: later commands need it.
 		err = system.ReplaceFile(filepath.Join(dir, planFile), text.Bytes(), 0o644, false)
 	}
 	if errors.Is(err, unix.ENOSPC) {
@@ -115,7 +114,7 @@ func (p *Plan) Save(dir string) error {
 	return nil
 }
 
-// ErrNoResults is in the error of a Load for what is not a results directory.
+// ErrNoResults is in the error of a Load for a directory without a holdfast plan.
 var ErrNoResults = errors.New("not a results directory of holdfast")
 
 // Load reads the plan in a results directory.
@@ -136,8 +135,8 @@ func Load(dir string) (*Plan, error) {
 	return &p, nil
 }
 
-// Upgraded returns clusters of the versions that the scenarios upgrade their clusters to,
-// whose programs they take besides.
+// Upgraded returns clusters with the versions that the scenarios upgrade to; they need the
+// programs of these versions, too.
 func (p *Plan) Upgraded() (all []*clusters.Cluster) {
 	for _, part := range p.Parts {
 		for _, name := range part.Scenarios {

@@ -24,7 +24,7 @@ func planned() *Plan {
 	return p
 }
 
-// A plan is read back as it was written, with what came of its parts.
+// A plan is read back as it was written, with the results of its parts.
 func TestPlanOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	p := planned()
@@ -42,7 +42,7 @@ func TestPlanOnDisk(t *testing.T) {
 	if one := read.Part(read.Scenarios[2]); one.Name != "cluster-2" || len(one.Scenarios) != 2 {
 		t.Errorf("%+v", one)
 	}
-	// What was not run says why, for its own cluster.
+	// Scenarios that did not run say why, for their own cluster.
 	d, err := read.Judge(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestRemoveData(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever a plan holds, it is refused, or can be judged: a bundle's plan comes from
+// FuzzLoad checks that any plan is either refused or can be judged: a bundle's plan comes from
 // elsewhere.
 func FuzzLoad(f *testing.F) {
 	spec := clusters.Default()

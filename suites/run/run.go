@@ -19,16 +19,16 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// Board shows how a plan progresses. Several goroutines may call its methods.
+// Board shows the progress of a plan. Its methods may be called concurrently.
 type Board interface {
 	// Says shows a line about a part.
 	Says(part, line string)
-	// Begins and Settled show that a scenario of a part starts, and what came of it.
+	// Begins and Settled show that a scenario of a part starts, and its outcome.
 	Begins(part, scenario string)
 	Settled(part string, s Settled)
-	// Ended shows that nothing of a part runs any more.
+	// Ended shows that a part is over.
 	Ended(part string)
-	// Close is called when all parts have ended.
+	// Close is called when all parts are over.
 	Close()
 }
 
@@ -43,9 +43,9 @@ type Show struct {
 // ErrInterrupted is in the error of a run that was interrupted.
 var ErrInterrupted = errors.New("interrupted")
 
-// CarryOut runs the plan with results in the directory dir, which it creates, and
-// repeats scenarios that an overloaded machine spoiled. It returns the verdicts, which it
-// has also written to dir; Problem in the plan says why the run ended early, if it did.
+// CarryOut runs the plan with results in the directory dir, which it creates, and repeats
+// scenarios that an overloaded machine spoiled. It returns the verdicts, and writes them to dir;
+// Problem in the plan says why the run ended early, if it did.
 func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return nil, fmt.Errorf("failed to create the results directory: %w; name another one with --out", err)
@@ -62,7 +62,7 @@ func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir str
 }
 
 // Resume continues a run that ended early, in its results directory: it runs the scenarios
-// that left no whole record, and returns as CarryOut does. Records that are whole stay.
+// without a complete record, and returns as CarryOut does. It keeps complete records.
 func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
 	unlock, err := lock(dir)
 	if err != nil {
@@ -83,12 +83,12 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 	return p.finish(ctx, provider, dir, show, problem)
 }
 
-// interruptedDir is where a results directory keeps the records that a run which was
-// resumed found cut short.
+// interruptedDir is where a results directory keeps the incomplete records that a resumed run
+// found.
 const interruptedDir = "interrupted"
 
-// Unsettled returns the scenarios of the plan that have no whole record in the results
-// directory and are not left out for the cluster's sake.
+// Unsettled returns the scenarios of the plan without a complete record in the results directory,
+// except those that do not apply to their cluster.
 func (p *Plan) Unsettled(dir string) (names []string) {
 	for _, s := range p.Scenarios {
 		if s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)) != "" {
@@ -102,8 +102,8 @@ func (p *Plan) Unsettled(dir string) (names []string) {
 	return names
 }
 
-// lock takes the results directory for one process at a time. The kernel unlocks it when
-// the process ends, however it does.
+// lock locks the results directory for one process at a time. The kernel unlocks it when the
+// process exits, for any reason.
 func lock(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err == nil {
@@ -123,8 +123,8 @@ func lock(dir string) (unlock func(), err error) {
 // ErrBusy is in the error of a run whose results directory another process writes to.
 var ErrBusy = errors.New("busy")
 
-// finish judges what was run, repeats what an overloaded machine spoiled, and writes the
-// plan and the reports. The problem is why not all was run.
+// finish judges the records, repeats scenarios that an overloaded machine spoiled, and writes the
+// plan and the reports. The problem is why some scenarios did not run.
 func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error) (*Verdicts, error) {
 	problem = errors.Join(problem, p.letGo(ctx, provider))
 	p.Ended = time.Now()
@@ -148,8 +148,8 @@ func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir strin
 	return v, nil
 }
 
-// parts runs the parts of the plan, as many at a time as it says. A part that ends early
-// does not stop the others; the error names each that did.
+// parts runs the parts of the plan, as many at a time as the plan says. A part that ends early
+// does not stop the others; the error names each part that did.
 func (p *Plan) parts(ctx context.Context, provider clusters.Provider, dir string, show Show) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -190,8 +190,8 @@ func (p *Plan) parts(ctx context.Context, provider clusters.Provider, dir string
 	return errors.Join(problems...)
 }
 
-// all runs the scenarios of a part, and returns why not all were run, if so. If a worker
-// dies, another one continues with the next scenario.
+// all runs the scenarios of a part, and returns why some did not run. If a worker dies, another
+// one continues with the next scenario.
 func (h *Host) all(ctx context.Context, b Board) error {
 	var problems []error
 	for _, name := range h.part.Scenarios {
@@ -203,7 +203,7 @@ func (h *Host) all(ctx context.Context, b Board) error {
 				b.Settled(h.part.Name, s)
 			}
 		} else if ctx.Err() == nil {
-			return errors.Join(append(problems, err)...) // no cluster can be created
+			return errors.Join(append(problems, err)...) // creating a cluster fails
 		}
 		if ctx.Err() != nil {
 			return ErrInterrupted
@@ -216,15 +216,14 @@ func (h *Host) all(ctx context.Context, b Board) error {
 	return errors.Join(problems...)
 }
 
-// repeats reports whether it is worth repeating as many scenarios that lost verdicts on an
-// overloaded machine: with less beside them or, if nothing was, when most of the others
-// were not lost, on a new cluster.
+// repeats reports whether to repeat scenarios that lost verdicts on an overloaded machine: with
+// fewer beside them or, if they ran alone and most others kept their verdicts, on a new cluster.
 func (p *Plan) repeats(starved int) bool {
 	return starved > 0 && !p.Attach && (p.Parallel > 1 || 2*starved <= len(p.Scenarios))
 }
 
-// again runs scenarios of the plan on clusters of their own, so many at a time, and puts
-// their earlier records aside. A scenario that leaves no second record keeps the first one.
+// again runs scenarios of the plan on separate clusters, up to that many at a time, and puts
+// their earlier records aside. A scenario without a second record keeps the first one.
 func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string, names []string, parallel int, aside string, show Show) error {
 	again := *p
 	again.Parts, again.Scenarios = nil, slices.DeleteFunc(slices.Clone(p.Scenarios), func(s *scenarios.Scenario) bool { return !slices.Contains(names, s.Metadata.Name) })

@@ -46,8 +46,8 @@ spec:
   - {id: HA-TOP-002, judge: control-plane-complete}
 `
 
-// TestCarryOut runs a scenario on a cluster, and repeats it as if the machine had been
-// overloaded the first time.
+// TestCarryOut runs a scenario on a cluster, and repeats it as if the machine had been overloaded
+// the first time.
 func TestCarryOut(t *testing.T) {
 	spec := clusters.Default()
 	spec.SetNodes(1)
@@ -87,7 +87,7 @@ func TestCarryOut(t *testing.T) {
 	if v, err = p.Judge(out); err != nil || v.records["tiny"].Meta.Started != second.Meta.Started {
 		t.Errorf("judged is the record of %v, %v", v.records["tiny"].Meta.Started, err)
 	}
-	// A run whose record was cut short, as by SIGKILL, continues with that scenario.
+	// A run with a truncated record, as after SIGKILL, continues with that scenario.
 	if left := p.Unsettled(out); len(left) != 0 {
 		t.Errorf("unsettled after a whole run: %v", left)
 	}
@@ -137,7 +137,7 @@ spec:
 `
 
 // TestVictims gives each node in turn the roles that faults look for. The instances that lose
-// theirs for it do not end in the middle of the experiment.
+// their roles do not exit in the middle of the experiment.
 func TestVictims(t *testing.T) {
 	spec := clusters.Default()
 	localtest.NeedClusters(t, spec)
@@ -172,8 +172,8 @@ func TestVictims(t *testing.T) {
 		if hit != 2 {
 			t.Errorf("%s: %d faults were injected", name, hit)
 		}
-		// An instance that lost the lease to the victim would end when its time to renew is
-		// over. On a machine that is too busy others may lose theirs too.
+		// An instance that lost the lease to the victim would exit at its renew deadline. On an
+		// overloaded machine others may lose theirs too.
 		if slices.Contains(Starved(v.Results), seen.Meta.Scenario) {
 			continue
 		}

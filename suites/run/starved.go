@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// OverloadedDir is where a results directory keeps the records of scenarios that were
-// repeated, since the machine was overloaded the first time.
+// OverloadedDir is where a results directory keeps the records of scenarios that were repeated
+// because the machine was overloaded the first time.
 const OverloadedDir = "overloaded"
 
-// Starved returns the scenarios that lost verdicts since the machine was overloaded. One
-// of which a requirement failed all the same is not among them: that stands.
+// Starved returns the scenarios that lost verdicts because the machine was overloaded. It omits
+// scenarios with a failed requirement: that verdict stands.
 func Starved(results []judge.Result) (names []string) {
 	failed := map[string]bool{}
 	for _, r := range results {
@@ -29,12 +29,12 @@ func Starved(results []judge.Result) (names []string) {
 	return names
 }
 
-// EarlierDir is where a results directory keeps the records of scenarios that a user asked
-// to be repeated.
+// EarlierDir is where a results directory keeps the records of scenarios that a user asked to
+// repeat.
 const EarlierDir = "earlier"
 
-// PutAside moves the record of a scenario that is to be repeated to another directory of
-// the results, in place of one that is already there.
+// PutAside moves the record of a scenario to repeat to another directory of the results, and
+// replaces one that is already there.
 func PutAside(results, scenario, to string) error {
 	aside := filepath.Join(results, to, scenario)
 	err := os.MkdirAll(filepath.Dir(aside), 0o755)

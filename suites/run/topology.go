@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// Cluster returns the description of the cluster that a scenario runs on: the run's
-// own, with what the scenario asks for on top. An error says what of it no cluster
-// can have. For a cluster that the user described, see AsDescribed.
+// Cluster returns the description of the cluster that a scenario runs on: the run's own, with
+// what the scenario asks for on top. An error names what is impossible. For a cluster that the
+// user described, see AsDescribed.
 func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster, error) {
 	c := *run
 	if wants.LoadBalancer != "" {
@@ -57,9 +57,9 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	return &c, c.Validate()
 }
 
-// AsDescribed returns the scenarios for a cluster that the user described: it is tested as
-// it is. Those that ask for other arguments or kernel settings, or for nodes that are registered, run with the cluster's own;
-// those that need another balancer, disk or election do not apply.
+// AsDescribed returns the scenarios for a cluster that the user described: it is tested as it is.
+// Scenarios that ask for other arguments or kernel settings, or for registered nodes, run with
+// the cluster's own; those that need another balancer, disk or election do not apply.
 func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
 	described := make([]*scenarios.Scenario, len(all))
 	for i, s := range all {
@@ -81,8 +81,8 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 	return described
 }
 
-// AsItIs returns the scenarios for a cluster that is taken over as it is and that stays:
-// those that would not leave it as they found it do not apply either.
+// AsItIs returns the scenarios for an existing cluster that stays: those that would not leave it
+// as they found it do not apply either.
 func AsItIs(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
 	apply := AsDescribed(c, all)
 	for _, s := range apply {
@@ -97,9 +97,8 @@ func changesNodes(s *scenarios.Scenario) bool {
 	return slices.ContainsFunc(s.Spec.Timeline, func(step engine.Step) bool { return step.Action != nil && engine.ChangesNodes(step.Action.Name) })
 }
 
-// Here returns the scenarios with what a provider lacks on this machine for the cluster
-// that they ask for. What the run itself asks for is not theirs: a run whose own cluster
-// cannot be made fails.
+// Here marks the scenarios that ask for something that a provider does not have on this machine.
+// It ignores what the run itself asks for: a run whose own cluster cannot be created fails.
 func Here(p clusters.Provider, run *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
 	if p.Lacks(run) != "" {
 		return all

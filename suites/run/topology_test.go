@@ -44,8 +44,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestAsDescribed: the user's cluster wins. No scenario of the catalogue changes what is
-// described, and none is judged on another balancer, disk or election.
+// TestAsDescribed checks that the user's cluster wins: no scenario of the catalogue changes the
+// description, and none is judged on another balancer, disk or election.
 func TestAsDescribed(t *testing.T) {
 	run := clusters.Default()
 	run.Spec.ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "0s"},
@@ -71,7 +71,7 @@ func TestAsDescribed(t *testing.T) {
 			t.Errorf("%s does not apply: %t, want %t", name, structural[name], want)
 		}
 	}
-	// Those that share a cluster apply also where only what they need themselves is there.
+	// Scenarios that share a cluster apply also if it has only what they need themselves.
 	for _, one := range []struct {
 		kind    clusters.BalancerKind
 		disk    clusters.Disk
@@ -92,7 +92,7 @@ func TestAsDescribed(t *testing.T) {
 	}
 }
 
-// TestAsItIs: a cluster that stays is neither made over nor left without a node.
+// TestAsItIs checks that a cluster that stays is neither reconfigured nor left without a node.
 func TestAsItIs(t *testing.T) {
 	wants := func(c scenarios.Topology, steps ...engine.Step) *scenarios.Scenario {
 		return &scenarios.Scenario{Spec: scenarios.Spec{Cluster: c, Timeline: steps}}
@@ -114,7 +114,8 @@ func TestAsItIs(t *testing.T) {
 	}
 }
 
-// TestHere: what a machine cannot do for a scenario is not applicable, not an error.
+// TestHere checks that a scenario that the machine does not support is not applicable, and causes
+// no error.
 func TestHere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // nothing is installed
 	all := []*scenarios.Scenario{{}, {Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "nginx"}}},

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// Verdicts are the verdicts on a results directory, with what they rest on.
+// Verdicts are the verdicts on a results directory, with the plan and records they rest on.
 type Verdicts struct {
 	Plan    *Plan
 	Results []judge.Result
 	records map[string]*record.Run // by scenario
 }
 
-// Judge judges the records of a results directory, with judges of the caller's own beside
+// Judge judges the records of a results directory, with the caller's own judges in addition to
 // the built-in ones. A scenario without a usable record is inconclusive.
 func Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 	p, err := Load(dir)
@@ -47,8 +47,8 @@ func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 	return v, nil
 }
 
-// JudgeScenario is Judge for one scenario of the plan. It returns the record as well; nil
-// without one that is this scenario's.
+// JudgeScenario is Judge for one scenario of the plan. It also returns the record; nil if this
+// scenario has none.
 func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Judge) ([]judge.Result, *record.Run) {
 	on := p.Part(s)
 	notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
@@ -75,8 +75,8 @@ func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Jud
 	}
 }
 
-// without returns a verdict for each requirement that a scenario without a record would
-// settle, invariants among them.
+// without returns a verdict for each requirement that a scenario without a record would settle,
+// including invariants.
 func without(s *scenarios.Scenario, verdict judge.Verdict, why string) (results []judge.Result) {
 	for _, c := range slices.Concat(s.Experiment().Checks, judge.Invariants()) {
 		results = append(results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
@@ -85,7 +85,7 @@ func without(s *scenarios.Scenario, verdict judge.Verdict, why string) (results 
 	return results
 }
 
-// Report describes the run of which the verdicts are.
+// Report describes the run that the verdicts are on.
 func (v *Verdicts) Report() reports.Run {
 	p := v.Plan
 	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started.Round(0), Ended: p.Ended.Round(0),
@@ -95,7 +95,7 @@ func (v *Verdicts) Report() reports.Run {
 		run.Ended, run.Problem = v.cutShort()
 	}
 	for _, one := range p.Parts {
-		settings, _ := clusters.Settings(one.Cluster) // the plan would not have been made
+		settings, _ := clusters.Settings(one.Cluster) // an invalid cluster fails when the plan is made
 		c := reports.Cluster{Name: one.Name, Scenarios: one.Scenarios, Versions: versions(p, one.Cluster),
 			LoadBalancer: string(one.Cluster.Spec.LoadBalancer.Kind), Disk: string(one.Cluster.Spec.Disk),
 			Arguments: ArgumentLines(one.Cluster.Spec.ExtraArgs), Settings: settings.Symbols(), Took: one.Took, Made: one.Made, Problem: one.Problem}
@@ -122,8 +122,8 @@ func (v *Verdicts) Report() reports.Run {
 	return run
 }
 
-// cutShort returns when the last record of a run ends that did not write its own end, and
-// says so.
+// cutShort returns when the last record of a run without an end entry ends, and a message about
+// it.
 func (v *Verdicts) cutShort() (time.Time, string) {
 	last, of := v.Plan.Started, ""
 	for _, name := range slices.Sorted(maps.Keys(v.records)) {
@@ -151,13 +151,13 @@ func versions(p *Plan, c *clusters.Cluster) reports.Versions {
 	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: etcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
 }
 
-// Save writes results.json to a directory, as that of another form of the same plan.
+// Save writes results.json to a directory, as the results of another form of the same plan.
 func (v *Verdicts) Save(dir string, p *Plan) error {
 	as := &Verdicts{p, v.Results, v.records}
 	return reports.Save(dir, reports.New(as.Report(), v.Results, scenarios.Titles()))
 }
 
-// Record returns the record of a scenario; nil without one that can be used.
+// Record returns the record of a scenario; nil if there is no usable one.
 func (v *Verdicts) Record(scenario string) *record.Run { return v.records[scenario] }
 
 // Write writes the reports to a results directory.
@@ -189,7 +189,7 @@ func (v *Verdicts) NotJudged() string {
 		len(scenarios.Requirements()), other+none, other, none)
 }
 
-// ArgumentLines are the arguments of components, a line for each component.
+// ArgumentLines returns the arguments of components, one line per component.
 func ArgumentLines(all clusters.ExtraArgs) []string {
 	var lines []string
 	for _, component := range slices.Sorted(maps.Keys(all)) {
@@ -202,7 +202,7 @@ func ArgumentLines(all clusters.ExtraArgs) []string {
 	return lines
 }
 
-// etcdVersion is that of the cluster's members, for reports.
+// etcdVersion returns the version of the cluster's members, for reports.
 func etcdVersion(c *clusters.Cluster) string {
 	if c.Spec.EtcdVersion == "" {
 		return release.EmbeddedEtcd

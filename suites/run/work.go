@@ -25,16 +25,16 @@ import (
 // workerName is the first argument of a worker.
 const workerName = "run-worker"
 
-// Program is what a program brings to its runs.
+// Program is what a program adds to its runs.
 type Program struct {
 	Providers []clusters.Provider
-	// Faults and Judges are those that scenarios may name beside the built-in ones.
+	// Faults and Judges are those that scenarios may name in addition to the built-in ones.
 	Faults []*fault.Fault
 	Judges []judge.Judge
 }
 
-// Main turns this process into a worker if a Host started it as one, and does not return
-// then. Call it first thing in main or TestMain, after the Main of each provider.
+// Main turns this process into a worker if a Host started it as one; it does not return in a
+// worker. Call it first in main or TestMain, after the Main of each provider.
 func (p Program) Main() {
 	worker.Main(workerName, func(args []string) (worker.Handler, error) {
 		if len(args) != 2 {
@@ -44,7 +44,7 @@ func (p Program) Main() {
 	})
 }
 
-// task is a request to a worker: to run a scenario or, without one, to create a cluster
+// task is a request to a worker: to run a scenario or, without a scenario, to create a cluster
 // unless it has one.
 type task struct {
 	Scenario string `json:"scenario,omitempty"`
@@ -65,17 +65,17 @@ type Settled struct {
 
 // created is the answer to a request for a cluster.
 type created struct {
-	Took time.Duration `json:"took"` // 0 if there was one
+	Took time.Duration `json:"took"` // 0 if it already existed
 }
 
-// work is what a worker has.
+// work is the state of a worker.
 type work struct {
 	program  Program
 	provider clusters.Provider
 	plan     *Plan
 	part     Part
 	dir      string
-	cluster  framework.Cluster           // nil if there is none now
+	cluster  framework.Cluster           // nil if there is none
 	end      func(context.Context) error // deletes the cluster
 }
 
@@ -120,7 +120,7 @@ func (w *work) Close(ctx context.Context) error {
 	return w.end(ctx)
 }
 
-// create creates the cluster of the part unless there is one.
+// create creates the cluster of the part unless it exists.
 func (w *work) create(ctx context.Context, progress func(string)) (created, error) {
 	if w.cluster != nil {
 		return created{}, nil
@@ -194,8 +194,8 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 }
 
 // LeftAsFound reports whether a scenario left a cluster as it found it, so that others may
-// follow: by its record the steady state held last and every fault is proven to be healed,
-// and the cluster has the nodes that it had.
+// follow: according to its record the steady state held last and every fault is proven to be
+// healed, and the cluster has the same nodes.
 func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	steady := false
 	for _, s := range run.Steadies {
@@ -209,7 +209,7 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	if !steady {
 		return false
 	}
-	open := map[string]bool{} // injections that something may be left of
+	open := map[string]bool{} // injections that may not be completely healed
 	for _, f := range run.Faults {
 		open[f.V.ID] = f.V.Missing == "" && (f.V.Phase != record.FaultHealed || !f.V.Proven)
 	}
@@ -230,7 +230,7 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	return slices.Equal(found, has)
 }
 
-// quietLimit is how long a new cluster of a provider is given until the machine is quiet.
+// quietLimit is how long to wait until the machine is quiet after a provider created a cluster.
 func quietLimit(p clusters.Provider) time.Duration {
 	if s, ok := p.(clusters.Settler); ok {
 		return s.Settling()
@@ -238,11 +238,11 @@ func quietLimit(p clusters.Provider) time.Duration {
 	return 5 * time.Second
 }
 
-// dataPrefix begins the names of directories for data on disk, in the results directory.
+// dataPrefix is the prefix of directories for data on disk, in the results directory.
 const dataPrefix = "data-"
 
-// newLogs makes a directory for the logs of a part's cluster: logs/PART, or logs/PART.2
-// and so on for those that replace one that was lost.
+// newLogs creates a directory for the logs of a part's cluster: logs/PART, or logs/PART.2 and so
+// on for replacements of a lost cluster.
 func newLogs(dir, part string) (string, error) {
 	for n := 1; ; n++ {
 		logs := filepath.Join(dir, "logs", part)

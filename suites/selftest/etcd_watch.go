@@ -21,15 +21,14 @@ import (
 const (
 	// watchedPrefix is where etcdWatches keeps its keys.
 	watchedPrefix = "/holdfast/selftest/"
-	// watchLimit is how long etcdWatches may take; a watch that misses what it
-	// waits for is ended then.
+	// watchLimit is how long etcdWatches may take; it stops a watch that misses its event then.
 	watchLimit = 8 * time.Second
 )
 
-// etcdWatches is a short history of one etcd member, always the same: a watch
-// sees keys come, change together and go; what was deleted last is compacted
-// away, and watches are opened at that revision and before it (as in etcd issue
-// 18089). Each watch continues until it has seen the last write.
+// etcdWatches runs a short history of one etcd member, always the same: a watch sees keys come,
+// change together and go; the revision of the last deletion is compacted, and watches are opened
+// at that revision and before it (as in etcd issue 18089). Each watch continues until it has seen
+// the last write.
 func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
@@ -56,15 +55,15 @@ func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) err
 	if err := h.err; err != nil {
 		return err
 	}
-	// What is compacted has no value before any more for those who come late.
+	// A watch that lags behind the compaction no longer gets previous values.
 	for began := time.Now(); h.newest.Load() < gone && time.Since(began) < watchLimit/4; {
 		client.Pause(ctx, 10*time.Millisecond)
 	}
 	if _, err := etcd.Compact(ctx, gone); err != nil {
 		return fmt.Errorf("compacting etcd at revision %d: %w", gone, err)
 	}
-	// A member that hides what is gone from watches cannot hide it from a read:
-	// without that, nobody could know that a watch began too late.
+	// A member that hides deletions from watches cannot hide them from a read; without it, no
+	// client could detect that a watch started too late.
 	if err := h.readGone(ctx, both); err != nil {
 		return err
 	}
@@ -76,22 +75,22 @@ func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) err
 	return h.err
 }
 
-// etcdHistory is one client of one member, recorded.
+// etcdHistory is one recorded client of one member.
 type etcdHistory struct {
 	etcd               *clientv3.Client
 	w                  *record.Writer
 	node               string
 	collection, prefix string
-	err                error // the first of a write
+	err                error // the first error of a write
 	opened             int
-	newest             atomic.Int64 // revision that a watch has seen
+	newest             atomic.Int64 // newest revision that a watch has seen
 	watches            sync.WaitGroup
 }
 
 func (h *etcdHistory) name() string { return "selftest/" + h.node }
 
-// write makes one transaction of puts ("key=value") and deletions ("key"), and
-// returns its revision.
+// write runs one transaction of puts ("key=value") and deletions ("key"), and returns its
+// revision.
 func (h *etcdHistory) write(ctx context.Context, changes ...string) int64 {
 	if h.err != nil {
 		return 0
@@ -130,8 +129,8 @@ func (h *etcdHistory) write(ctx context.Context, changes ...string) int64 {
 	return a.Header.Revision
 }
 
-// readGone has another client read all keys as they were at a revision that was
-// compacted, and records that as the list that it is.
+// readGone reads all keys at a compacted revision with another client, and records the result as
+// a list.
 func (h *etcdHistory) readGone(ctx context.Context, at int64) error {
 	l := record.List{Client: "selftest/reader", Entrance: h.node, API: "etcd", Collection: h.collection, Match: record.MatchExact,
 		Asked: revision(at), Call: h.w.Now()}
@@ -146,9 +145,9 @@ func (h *etcdHistory) readGone(ctx context.Context, at int64) error {
 
 func revision(n int64) string { return strconv.FormatInt(n, 10) }
 
-// watch opens a watch of all keys, from a revision or, at 0, from now on, and
-// records it until it has seen the last write, or ctx ends. It returns once the
-// watch is accepted or refused.
+// watch opens a watch of all keys, from a revision or, at 0, from now on, and records it until it
+// has seen the last write or ctx is done. It returns once the member accepts or refuses the
+// watch.
 func (h *etcdHistory) watch(ctx context.Context, from int64) {
 	h.opened++
 	head := record.Watch{ID: fmt.Sprintf("%s/%d", h.collection, h.opened), Client: h.name(), Entrance: h.node, API: "etcd",
@@ -195,7 +194,7 @@ func (h *etcdHistory) watch(ctx context.Context, from int64) {
 	})
 }
 
-// see records what came in a response, and reports whether it was the last write.
+// see records the contents of a response, and reports whether it had the last write.
 func (h *etcdHistory) see(watch string, batch int, r clientv3.WatchResponse) (last bool) {
 	now := h.w.Now()
 	if r.IsProgressNotify() {

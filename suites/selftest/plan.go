@@ -31,32 +31,32 @@ func (u Unit) String() string {
 	return u.Plant
 }
 
-// file is a name for the unit's record.
+// file returns a file name for the unit's record.
 func (u Unit) file() string { return strings.NewReplacer(" ", "-", "/", "-").Replace(u.String()) }
 
-// covers reports whether an outcome of the unit is one of another, too.
+// covers reports whether an outcome of the unit also counts for v.
 func (u Unit) covers(v Unit) bool {
 	return u.Plant == v.Plant && u.Cluster == v.Cluster && u.Scenario == v.Scenario &&
 		!slices.ContainsFunc(v.Subjects, func(s string) bool { return !slices.Contains(u.Subjects, s) })
 }
 
-// counts reports whether a result is one of the unit's.
+// counts reports whether a result counts for the unit.
 func (u Unit) counts(r judge.Result) bool {
 	return slices.Contains(u.Subjects, r.Judge) || slices.Contains(u.Subjects, r.Requirement)
 }
 
-// Batch is what is run on one cluster, one after another.
+// Batch is a list of units to run on one cluster, one after another.
 type Batch struct {
 	Cluster string `json:"cluster"`
 	Units   []Unit `json:"units"`
-	// Once gives each unit a single try: what stays unclear, and a plant that does not come
-	// out as it should, is run again later.
+	// Once gives each unit a single try: an unclear unit, or a plant with an unexpected outcome,
+	// runs again later.
 	Once bool `json:"once,omitempty"`
 }
 
-// Plan returns what is to be run to show that these judges and requirements (all
-// where none is named) are found broken where that is planted: the plants, and a
-// healthy twin for each scenario that they use, by kind of cluster.
+// Plan returns the work that shows that these judges and requirements (all if none is named) find
+// planted violations: the plants, and a healthy twin for each scenario that they use, by kind of
+// cluster.
 func Plan(subjects []string) ([]Batch, error) {
 	wanted, err := chosen(subjects)
 	if err != nil {
@@ -85,7 +85,7 @@ func Plan(subjects []string) ([]Batch, error) {
 	for of, subjects := range healthy {
 		twins[of.cluster] = append(twins[of.cluster], Unit{Cluster: of.cluster, Scenario: of.scenario, Subjects: subjects})
 	}
-	// First the healthy: they need the least of what comes before.
+	// The healthy twins first: they depend least on earlier runs.
 	for cluster, units := range twins {
 		slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Scenario, b.Scenario) })
 		batches[cluster] = append(units, batches[cluster]...)
@@ -97,7 +97,7 @@ func Plan(subjects []string) ([]Batch, error) {
 	return work, nil
 }
 
-// Left returns what of the work the outcomes leave open: what was not run, or stayed
+// Left returns the part of the work without a settled outcome: units that did not run, or stayed
 // unclear.
 func Left(work []Batch, outcomes []Outcome) []Batch {
 	var left []Batch
@@ -117,10 +117,9 @@ func Without(outcomes []Outcome, u Unit) []Outcome {
 	return slices.DeleteFunc(outcomes, func(o Outcome) bool { return u.covers(o.Unit) })
 }
 
-// Shared returns the work for clusters that share the machine, each unit to be tried once,
-// with what the proxied cluster has to do spread over that many. On a busy machine a healthy
-// twin that passes passes, and a plant that is caught is caught; whatever else comes of a
-// plant there proves nothing.
+// Shared returns the work for clusters that share the machine. Each unit is tried once, and the
+// work of the proxied cluster is spread over parallel clusters. On a busy machine, a healthy twin
+// that passes and a plant that is caught count; any other outcome of a plant proves nothing.
 func Shared(work []Batch, parallel int) []Batch {
 	var shared []Batch
 	for _, b := range work {
@@ -136,14 +135,14 @@ func Shared(work []Batch, parallel int) []Batch {
 			shared = append(shared, one)
 		}
 	}
-	// The longest first, so that the last to end is a short one.
+	// The longest first, so that the last one is short.
 	slices.SortStableFunc(shared, func(a, b Batch) int { return cmp.Compare(len(b.Units), len(a.Units)) })
 	return shared
 }
 
-// subjects returns all that something may be planted for: the judges, then the
-// requirements that the catalogue's scenarios name, in the catalogue's order. What is
-// planted for a judge of every run is planted for the invariant that it settles.
+// subjects returns everything that a plant may exist for: the judges, then the requirements that
+// the catalogue's scenarios name, in the catalogue's order. A plant for a judge of every run is
+// also one for the invariant that the judge settles.
 func subjects() []Row {
 	var all []Row
 	for _, d := range judge.Docs() {
@@ -157,8 +156,8 @@ func subjects() []Row {
 	return all
 }
 
-// chosen checks the names of judges and requirements; * and ? are wild. The name of an
-// invariant chooses all judges that settle it.
+// chosen validates the names of judges and requirements; * and ? are wildcards. The name of an
+// invariant selects all judges that settle it.
 func chosen(names []string) (map[string]bool, error) {
 	all := map[string]bool{}
 	var known []string

@@ -16,65 +16,61 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// Plant is a violation that is planted into a real cluster.
+// Plant is a violation planted into a real cluster.
 type Plant struct {
-	// Name is the plant's own.
+	// Name is the name of the plant.
 	Name string
-	// Violation says what is planted.
+	// Violation describes the planted violation.
 	Violation string
-	// Cluster is the kind of cluster that it is planted into, Scenario what is
-	// done to that: one of this package's own, or "catalogue/" and the name of one of
-	// the catalogue's.
+	// Cluster is the kind of cluster that the violation is planted into. Scenario runs on it: one
+	// of this package's own, or "catalogue/" and the name of one of the catalogue's.
 	Cluster, Scenario string
-	// Twin is the kind of cluster of the healthy twin; proxied where empty.
+	// Twin is the kind of cluster of the healthy twin; proxied if empty.
 	Twin string
-	// Tamper is what proxies do from the step with number From on (0: the first
-	// one, so that the baseline is healthy) until the step with number Until is
-	// reached (0: to the end). The number after the last step's stands for the
-	// check of the steady state.
+	// Tamper is what proxies do from the step with number From on (0: the first one, so that the
+	// baseline is healthy) until the step with number Until is reached (0: to the end). The
+	// number after the last step's is the check of the steady state.
 	Tamper      []Tampering
 	From, Until int
-	// Stop is for how long the harness itself is stopped at the step From.
+	// Stop is how long the harness itself is stopped at the step From.
 	Stop time.Duration
-	// Do is what is done to the cluster at the step From, beside what the record
-	// tells; nil for nothing.
+	// Do changes the cluster at the step From, without an entry in the record; nil for nothing.
 	Do func(context.Context, framework.Cluster) error
-	// Catches are the judges, or the requirements of the catalogue, that must find
-	// it. Where they are requirements, no other one of the scenario may fail, and no
-	// invariant of whose judges none is named here as well.
+	// Catches are the judges, or the requirements of the catalogue, that must find it. If they
+	// are requirements, no other one of the scenario may fail, and no invariant unless one of its
+	// judges is named here as well.
 	Catches []Catch
-	// May are judges of every run, or requirements, that may find it too, or may not, as it
-	// happens.
-	// They count only where Catches names requirements.
+	// May are judges of every run, or requirements, that may find it too but do not have to. They
+	// count only if Catches names requirements.
 	May []string
 }
 
-// twin is the kind of cluster of the healthy twin.
+// twin returns the kind of cluster of the healthy twin.
 func (p Plant) twin() string { return cmp.Or(p.Twin, proxied) }
 
-// Catch is what must be said of a planted violation: by a judge, or of a requirement.
+// Catch is the required verdict on a planted violation: by a judge, or on a requirement.
 type Catch struct {
 	Judge, Requirement string
-	// Says is in the sentence.
+	// Says must be in the sentence.
 	Says string
-	// Verdict is Fail where empty.
+	// Verdict is Fail if empty.
 	Verdict judge.Verdict
 }
 
-// subject is what the verdict is of.
+// subject returns what the verdict is on.
 func (c Catch) subject() string { return cmp.Or(c.Requirement, c.Judge) }
 
-// Of reports whether a result is about the same.
+// Of reports whether a result is on the same subject.
 func (c Catch) Of(r judge.Result) bool {
 	return r.Judge == c.Judge || r.Requirement == c.Requirement
 }
 
-// Found reports whether a result says what must be said.
+// Found reports whether a result has the required verdict and sentence.
 func (c Catch) Found(r judge.Result) bool {
 	return c.Of(r) && r.Verdict == c.verdict() && strings.Contains(r.Sentence, c.Says)
 }
 
-// verdict is what is wanted.
+// verdict returns the required verdict.
 func (c Catch) verdict() judge.Verdict {
 	if c.Verdict == "" {
 		return judge.Fail
@@ -84,10 +80,9 @@ func (c Catch) verdict() judge.Verdict {
 
 // Tampering is a rule for a proxy.
 type Tampering struct {
-	// Nodes are those whose proxy gets the rule, from 1; all where empty.
+	// Nodes are the nodes, from 1, with the rule in their proxy; all if empty.
 	Nodes []int
-	// At is a target such as kcm/active: only the node that it is on at the step
-	// From gets the rule.
+	// At is a target such as kcm/active: only the node that has it at the step From has the rule.
 	At   string
 	Site tamper.Site
 	Rule tamper.Rule
@@ -100,44 +95,43 @@ const (
 	// unelected has controller managers that all act, and API servers that do
 	// not list themselves.
 	unelected = "unelected"
-	// dropping has an etcd release with a bug: a watch that begins with a
-	// revision at which a key was deleted, and which was compacted, does not see
-	// the deletion (https://github.com/etcd-io/etcd/issues/18089).
+	// dropping has an etcd release with a bug: a watch from a compacted revision at which a key
+	// was deleted does not see the deletion (https://github.com/etcd-io/etcd/issues/18089).
 	dropping = "etcd-3.5.12"
-	// counted has API servers that count on a fixed number of them, and a
-	// balancer that does not check whether they live.
+	// counted has API servers that expect a fixed number of them, and a balancer without health
+	// checks.
 	counted = "counted"
 	// rogue, scaled and pinned: see require_application.go.
 	rogue = "rogue"
-	// podless has controller managers that make no pods of Deployments.
+	// podless has controller managers that create no pods for Deployments.
 	podless = "podless"
 	scaled  = "scaled-time"
 	pinned  = "pinned-workers"
 	// unlisted has API servers that do not list themselves.
 	unlisted = "unlisted"
-	// counting has API servers that count on a fixed number of them.
+	// counting has API servers that expect a fixed number of them.
 	counting = "counting"
 	// crowded has two of three nodes in one fault domain.
 	crowded = "crowded"
-	// otherKey has an API server with a key for tokens of its own.
+	// otherKey has an API server with a different key for tokens.
 	otherKey = "other-key"
 	// entangled has components that depend on the first node.
 	entangled = "entangled"
 	// sluggish has a scheduler whose lease lasts an hour.
 	sluggish = "sluggish"
-	// careless has supervisors that leave a component running when its lock is lost,
-	// supervised the same without that.
+	// careless has supervisors that leave a component running when they lose its lock; supervised
+	// has correct ones.
 	careless   = "careless"
 	supervised = "supervised"
 )
 
-// kind is how a kind of cluster is made, and whether it has proxies.
+// kind describes how to create a kind of cluster, and whether it has proxies.
 type kind struct {
 	spec   *clusters.Cluster
 	tamper bool
 }
 
-// with is the cluster that one gets without a file, with some arguments.
+// with returns the default cluster with additional arguments.
 func with(args clusters.ExtraArgs) *clusters.Cluster {
 	c := clusters.Default()
 	c.Spec.ExtraArgs = args
@@ -185,7 +179,7 @@ func kinds() map[string]kind {
 //go:embed scenarios/*.yaml
 var files embed.FS
 
-// catalogue is before the names of the catalogue's scenarios.
+// catalogue is the prefix of the names of the catalogue's scenarios.
 const catalogue = "catalogue/"
 
 // scenario returns one of this package's scenarios, or of the catalogue's.

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// TestRecorded judges records of real clusters once more, those of planted violations
-// and of their healthy twins: what was caught once is caught without a cluster.
+// TestRecorded judges records of real clusters again, those of planted violations and of their
+// healthy twins: a violation that was caught once is caught without a cluster.
 //
 // testdata/recorded/NAME has a short record of the plant NAME, or of the healthy twin
 // healthy-SCENARIO, as `holdfast selftest --out` leaves it.

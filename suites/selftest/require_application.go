@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// rogueCluster has one controller manager that does not take part in the election,
-// and acts all the time.
+// rogueCluster has one controller manager that does not take part in the election, and is always
+// active.
 func rogueCluster(elections map[string]string) *clusters.Cluster {
 	c := with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections})
 	c.SetNodes(3)
@@ -18,8 +18,7 @@ func rogueCluster(elections map[string]string) *clusters.Cluster {
 	return c
 }
 
-// scaledTime is the cluster that the scenario node-lost asks for, with arguments for
-// kwok on top.
+// scaledTime returns the cluster of the scenario node-lost, with additional arguments for kwok.
 func scaledTime(kwok map[string]string) *clusters.Cluster {
 	s, err := scenario(catalogue + "node-lost")
 	if err != nil {
@@ -35,8 +34,8 @@ func scaledTime(kwok map[string]string) *clusters.Cluster {
 }
 
 // applicationPlants are those about what controllers, schedulers and nodes do with an
-// application. The steps are those of the scenario: at 1 the first fault is injected, at
-// 12 and 13 the controller manager and the scheduler, at 17 and 18 they are healed.
+// application. The numbers are steps of the scenario: the first fault is injected at 1, those of
+// the controller manager and the scheduler at 12 and 13, and these are healed at 17 and 18.
 func applicationPlants() []Plant {
 	const scenario, pods = catalogue + "application", "/registry/pods/holdfast-app/"
 	return []Plant{
@@ -67,7 +66,7 @@ func applicationPlants() []Plant {
 		{Name: "lost-bindings", Violation: "a store that acknowledges the bindings of some pods and loses them",
 			Cluster: proxied, Scenario: scenario, From: 13, Until: 17,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.LostUpdate, Prefix: pods + "pod-"})},
-			// It is forgotten, or bound once more by a scheduler that has noticed.
+			// The scheduler forgets the pod, or one that has noticed binds it again.
 			Catches: []Catch{{Requirement: "HA-LE-009", Says: "pod"}, {Judge: "pods-bound", Says: "pod"}}},
 		{Name: "rogue-controllers", Violation: "kube-controller-manager --leader-elect=false on one node",
 			Cluster: rogue, Scenario: scenario,

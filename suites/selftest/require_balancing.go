@@ -12,24 +12,24 @@ import (
 
 // The kinds of clusters for requirements about clients and balancing.
 const (
-	// drains has API servers that serve on until the balancer has noticed that
-	// they are being stopped; drainsProxied has proxies besides.
+	// drains has API servers that keep serving until the balancer has noticed that they are
+	// stopping; drainsProxied also has proxies.
 	drains, drainsProxied = "drains", "drains-proxied"
-	// spreading has API servers that also close connections that clients keep, now and then.
+	// spreading has API servers that also close kept connections now and then.
 	spreading = "spreading"
-	// blind has a balancer that does not check whether API servers live, and
-	// blindSpreading is one whose API servers close connections now and then.
+	// blind has a balancer without health checks; blindSpreading is the same with API servers
+	// that close connections now and then.
 	blind, blindSpreading = "blind", "blind-spreading"
-	// blindScaled is one, and nodes count as lost after 12 s.
+	// blindScaled is blind, and nodes count as lost after 12 s.
 	blindScaled = "blind-scaled"
-	// unforgiving has one that wants forty good checks of an API server that
-	// is back.
+	// unforgiving has a balancer that requires forty successful checks of an API server that is
+	// back.
 	unforgiving = "unforgiving"
-	// moving has an address that moves to a node whose API server is ready, fixed
-	// one that never does.
+	// moving has an address that moves to a node with a ready API server; the address of fixed
+	// never moves.
 	moving, fixed = "moving-address", "fixed-address"
-	// faithful has a balancer in front of etcd that keeps clients on their member,
-	// fickle one that does not.
+	// faithful has a balancer in front of etcd that keeps clients on their member; the one of
+	// fickle does not.
 	faithful, fickle = "etcd-affinity", "etcd-round-robin"
 )
 
@@ -128,8 +128,7 @@ func balancingPlants() []Plant {
 	}
 }
 
-// loopBalancer makes the balancer end soon after each start, for longer than the
-// restart limit.
+// loopBalancer makes the balancer exit soon after each start, for longer than the restart limit.
 func loopBalancer(ctx context.Context, c framework.Cluster) error {
 	l, ok := c.(framework.CrashLooper)
 	if !ok {
@@ -138,7 +137,7 @@ func loopBalancer(ctx context.Context, c framework.Cluster) error {
 	return crashLoop(ctx, l, framework.LoadBalancer, 11*time.Second)
 }
 
-// deafen drops what the nodes say of an address that moves, for as long as the cut lasts.
+// deafen drops the nodes' announcements of an address that moves, for as long as the cut lasts.
 func deafen(ctx context.Context, c framework.Cluster) error {
 	n, ok := c.(framework.NetworkFaulter)
 	if !ok {

@@ -2,15 +2,15 @@ package selftest
 
 import "github.com/holdfast-ha/holdfast/clusters/local/tamper"
 
-// Where API servers keep, in etcd, the leases of their addresses, and the list that
-// they make of them.
+// Where API servers keep, in etcd, the leases of their addresses, and the list that they make
+// from them.
 const (
 	addressLeases = "/registry/masterleases/"
 	listedOld     = "/registry/services/endpoints/default/kubernetes"
 	listedNew     = "/registry/endpointslices/default/kubernetes"
 )
 
-// endpointPlants are those for the requirements on the default kubernetes service.
+// endpointPlants are those for the requirements on the default kubernetes Service.
 func endpointPlants() []Plant {
 	return []Plant{
 		{Name: "nobody-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none",

@@ -8,7 +8,7 @@ func failoverPlants() []Plant {
 	return []Plant{{Name: "refused-everywhere", Violation: "API servers that refuse the requests of clients with a list of addresses, and answer all others",
 		Cluster: proxied, Scenario: "catalogue/apiservers-killed-in-turn", From: 1, Until: 4,
 		Tamper: []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/api/v1/namespaces/default"}),
-			// So that they do not learn the addresses behind the proxies.
+			// This keeps them from learning the addresses behind the proxies.
 			api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
 		Catches: []Catch{{Requirement: "HA-CL-001", Says: says}, {Judge: "fails-over", Says: says}}}}
 }

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// unledSchedulers has schedulers that all act.
+	// unledSchedulers has schedulers that are all active.
 	unledSchedulers = "unelected-schedulers"
-	// steered is proxied, and its controller managers reach their API servers
-	// through the proxies.
+	// steered is proxied, and its controller managers reach their API servers through the
+	// proxies.
 	steered = "steered"
 )
 
@@ -33,10 +33,10 @@ func leasePlants() []Plant {
 	refused := func(lease string) []Tampering {
 		return []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: stored + lease})}
 	}
-	// goesOn has the active controller manager believe that it holds its lease.
+	// goesOn makes the active controller manager believe that it holds its lease.
 	goesOn := []Tampering{{At: "kcm/active", Site: tamper.API,
 		Rule: tamper.Rule{Mode: tamper.ClaimedLease, Prefix: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + managers}}}
-	// What is refused to the end leaves the cluster without an active instance.
+	// Refusing writes to the end leaves the cluster without an active instance.
 	neverSteady := []string{"steady-state"}
 	return []Plant{
 		{Name: "all-schedule", Violation: "kube-scheduler --leader-elect=false on every node",

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// unstrict has etcd members that take any other one.
+	// unstrict has etcd members that accept any other member.
 	unstrict = "unstrict"
 	// onDemand has a load balancer while there are two or more nodes.
 	onDemand = "balancer-on-demand"
@@ -69,7 +69,7 @@ func memberPlants() []Plant {
 	}
 }
 
-// toBalancer is the way of clients to the load balancer.
+// toBalancer is the path of clients to the load balancer.
 var toBalancer = []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}
 
 // cutClientsOnce cuts clients off from the balancer once.
@@ -100,13 +100,13 @@ func cutMembersOnce(ctx context.Context, c framework.Cluster) error {
 	return err
 }
 
-// cutClients cuts clients off from the balancer, again and again, until ctx ends.
+// cutClients repeatedly cuts clients off from the balancer, until ctx is done.
 func cutClients(ctx context.Context, c framework.Cluster) error {
 	return cutAgain(ctx, c, toBalancer, 14*time.Second, 6*time.Second)
 }
 
-// phantomMember adds a voting member that nobody runs as soon as one has left, and removes
-// it 2 s later, until ctx ends.
+// phantomMember adds a voting member that no process runs as soon as one has left, and removes it
+// 2 s later, until ctx is done.
 func phantomMember(ctx context.Context, c framework.Cluster) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
@@ -121,15 +121,15 @@ func phantomMember(ctx context.Context, c framework.Cluster) error {
 			if voters, ok := phantomAfter(ctx, access, nodes[turn%len(nodes)].Name(), peer, known); ok {
 				known = voters
 			} else {
-				turn++ // that one may have lost its power
+				turn++ // that member may have lost its power
 			}
 		}
 	}()
 	return nil
 }
 
-// phantomAfter asks the member on a node how many vote, and adds one if they have become
-// fewer.
+// phantomAfter queries the member on a node for the number of voters, and adds one if it has
+// decreased.
 func phantomAfter(ctx context.Context, access framework.EtcdAccess, node, peer string, known int) (voters int, ok bool) {
 	etcd, err := client.NewEtcd(access, node)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// The kinds of clusters whose nodes change. Those that follow on one find other names
-// than on a new one, so that only these scenarios share them.
+// The kinds of clusters with changing nodes. A scenario that follows on one finds other names
+// than on a new one, so only these scenarios share them.
 const (
 	// growing is healthy.
 	growing = "growing"
-	// numbered has API servers that count on three of them.
+	// numbered has API servers that expect three of them.
 	numbered = "numbered"
 	// unlearnt has API servers that do not list themselves.
 	unlearnt = "unlearnt"
-	// registered has control-plane nodes that are Nodes of the API, and small times.
+	// registered has control-plane nodes that are registered as Nodes, and small times.
 	registered = "registered"
 	// hooked is the same, for a webhook that stays.
 	hooked = "hooked"
@@ -106,7 +106,7 @@ func ask(ctx context.Context, c framework.Cluster, r client.Request) error {
 	return nil
 }
 
-// emptyWorkers gives the worker nodes a taint that no pod tolerates.
+// emptyWorkers adds a taint to the worker nodes that no pod tolerates.
 func emptyWorkers(ctx context.Context, c framework.Cluster) (err error) {
 	for _, node := range []string{"worker-1", "worker-2"} {
 		err = errors.Join(err, ask(ctx, c, client.Request{Method: http.MethodPatch, Path: "/api/v1/nodes/" + node,
@@ -116,8 +116,8 @@ func emptyWorkers(ctx context.Context, c framework.Cluster) (err error) {
 	return err
 }
 
-// hookLeases registers a webhook that leads nowhere, and without which no lease can be
-// renewed.
+// hookLeases registers a webhook with no reachable endpoint, which blocks the renewal of every
+// lease.
 func hookLeases(ctx context.Context, c framework.Cluster) error {
 	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Body: []byte(`{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "selftest-leases"},

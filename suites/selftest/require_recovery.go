@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// smallQuota has databases that are soon full, behind proxies.
+// smallQuota has databases that soon reach their quota, behind proxies.
 const smallQuota = "small-quota"
 
 func recoveryKinds() map[string]kind {
 	return map[string]kind{smallQuota: {topology(smallQuota), true}}
 }
 
-// recoveryPlants are those for requirements on what comes back on its own, and what does not.
+// recoveryPlants are those for requirements on automatic recovery.
 func recoveryPlants() []Plant {
 	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
 	return []Plant{
@@ -70,7 +70,7 @@ func recoveryPlants() []Plant {
 	}
 }
 
-// rewind restores etcd from a snapshot that is 2 s old, and does not raise the revision.
+// rewind restores etcd from a snapshot that is 2 s old, without raising the revision.
 func rewind(ctx context.Context, c framework.Cluster) error {
 	p := fault.Params{TTL: time.Minute, Values: map[string]string{"age": "2s", "writes": "10"}}
 	t, err := fault.Resolve(ctx, c, "etcd/any")
@@ -80,16 +80,16 @@ func rewind(ctx context.Context, c framework.Cluster) error {
 	return err
 }
 
-// meanwhile has the timeline continue while something is done.
+// meanwhile runs do while the timeline continues.
 func meanwhile(do func(context.Context, framework.Cluster) error) func(context.Context, framework.Cluster) error {
 	return func(ctx context.Context, c framework.Cluster) error {
-		go func() { _ = do(ctx, c) }() // if it fails, what is planted is not found
+		go func() { _ = do(ctx, c) }() // if it fails, the planted violation is not found
 		return nil
 	}
 }
 
-// killed kills a component of a node, given by its number, as soon as it runs, and keeps
-// it down for some time.
+// killed kills a component of a node, given by its number, as soon as it runs, and keeps it down
+// for a while.
 func killed(node int, component framework.Component, hold time.Duration) func(context.Context, framework.Cluster) error {
 	return func(ctx context.Context, c framework.Cluster) error {
 		n := c.Nodes()[node-1]

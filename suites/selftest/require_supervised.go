@@ -8,16 +8,16 @@ import (
 // supervisedPlants are those about components that supervisors elect.
 func supervisedPlants() []Plant {
 	return []Plant{
-		// Seen where the holder is cut off: both run at once. When it is back it may act,
-		// or be seen by the checks of every run that look at components.
+		// Seen while the holder is cut off: both run at the same time. When it is back it may
+		// act, or the component checks of every run may see it.
 		{Name: "keeps-running", Violation: "a supervisor that leaves the scheduler running when it can no longer renew its lock",
 			Cluster: careless, Twin: supervised, Scenario: "catalogue/supervised-components",
 			Catches: []Catch{{Requirement: "HA-LE-011", Says: "that supervisors elect must"}, {Judge: "supervised", Says: "that supervisors elect must"}}},
 	}
 }
 
-// electedBy is a cluster whose elected components are elected in one way, with the times
-// of the catalogue's scenario.
+// electedBy returns a cluster whose components are elected in one way, with the times of the
+// catalogue's scenario.
 func electedBy(how clusters.Election) *clusters.Cluster {
 	times := map[string]string{"leader-elect-lease-duration": "6s", "leader-elect-renew-deadline": "4s", "leader-elect-retry-period": "1s"}
 	c := with(clusters.ExtraArgs{framework.ControllerManager: times, framework.Scheduler: times})

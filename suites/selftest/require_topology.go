@@ -18,8 +18,8 @@ const (
 	steadyLast   = 10
 )
 
-// topologyPlants are those about the cluster as it stands (TOP), and about the
-// certificates by which clients know it.
+// topologyPlants are those about the static cluster (TOP), and about the certificates that
+// clients check.
 func topologyPlants() []Plant {
 	return []Plant{
 		{Name: "member-reads-the-past", Violation: "the etcd member of one node serves linearizable reads as they were 20 revisions ago",
@@ -57,8 +57,8 @@ func topologyPlants() []Plant {
 	}
 }
 
-// withOtherKey is the cluster that one gets without a file, but for the third API server,
-// whose key for tokens is one that the node has for something else.
+// withOtherKey returns the default cluster, except that the third API server uses another of the
+// node's keys for tokens.
 func withOtherKey() *clusters.Cluster {
 	const key = "pki/front-proxy-client.key" // below the node's directory, where components run
 	c := with(nil)
@@ -66,7 +66,8 @@ func withOtherKey() *clusters.Cluster {
 	return c
 }
 
-// entangledCluster is a healthy one with small times, as long as its first node is there.
+// entangledCluster returns a cluster with small times that is healthy as long as its first node
+// exists.
 func entangledCluster() *clusters.Cluster {
 	const first = "https://10.77.0.11"
 	c := scaledTime(nil)
@@ -75,7 +76,7 @@ func entangledCluster() *clusters.Cluster {
 	return c
 }
 
-// zoned is the cluster that one gets without a file, in these fault domains.
+// zoned returns the default cluster, in these fault domains.
 func zoned(zones ...string) *clusters.Cluster {
 	c := with(nil)
 	for i, zone := range zones {
@@ -84,8 +85,8 @@ func zoned(zones ...string) *clusters.Cluster {
 	return c
 }
 
-// withoutBalancerName has the API server of the second node serve with a certificate
-// that lacks the balancer's name, until the end of the scenario.
+// withoutBalancerName makes the API server of the second node serve with a certificate without
+// the balancer's name, until the end of the scenario.
 func withoutBalancerName(ctx context.Context, c framework.Cluster) error {
 	n := c.Nodes()[1]
 	f, ok := n.(framework.CertificateFaulter)
@@ -95,8 +96,7 @@ func withoutBalancerName(ctx context.Context, c framework.Cluster) error {
 	return f.SpoilCertificates(ctx, framework.APIServer, framework.CertificateNoBalancerName, 25*time.Second)
 }
 
-// behindBalancer keeps the load balancer from the second node, until the end of the
-// scenario.
+// behindBalancer cuts the load balancer off from the second node, until the end of the scenario.
 func behindBalancer(ctx context.Context, c framework.Cluster) error {
 	n, ok := c.(framework.NetworkFaulter)
 	if !ok {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// trusting has an etcd member whose client port asks for no certificate.
+	// trusting has an etcd member whose client port requires no certificate.
 	trusting = "trusting"
-	// autoTLS has etcd members that make the certificates of their peer ports themselves.
+	// autoTLS has etcd members that generate their own peer certificates.
 	autoTLS = "auto-tls"
 	// opened is healthy, for a ClusterRoleBinding that stays.
 	opened = "opened"
@@ -57,7 +57,7 @@ func trustPlants() []Plant {
 	}
 }
 
-// replaceCA has the last API server use and trust the new CA alone.
+// replaceCA makes the last API server use and trust only the new CA.
 func replaceCA(ctx context.Context, c framework.Cluster) error {
 	replacer, ok := c.(interface {
 		ReplaceCA(ctx context.Context, name string) error
@@ -68,7 +68,7 @@ func replaceCA(ctx context.Context, c framework.Cluster) error {
 	return replacer.ReplaceCA(ctx, c.Nodes()[2].Name())
 }
 
-// expire has the certificate of the last API server expire for some seconds.
+// expire makes the certificate of the last API server expire for some seconds.
 func expire(ctx context.Context, c framework.Cluster) error {
 	t, err := fault.Resolve(ctx, c, "apiserver/3")
 	if err == nil {

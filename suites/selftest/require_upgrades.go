@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// previous has the version of Kubernetes before the default one, previousEtcd the one of
-	// etcd, too.
+	// previous has the Kubernetes version before the default one, previousEtcd also the previous
+	// etcd version.
 	previous     = "previous-release"
 	previousEtcd = "previous-release-and-etcd"
 	// previousAstray is the same, with a scheduler that talks to another node's API server.
 	previousAstray = "previous-release-astray"
-	// previousAddons has add-on managers, previousStale one whose files are not upgraded.
+	// previousAddons has add-on managers; previousStale has one whose files are not upgraded.
 	previousAddons = "previous-release-with-addons"
 	previousStale  = "previous-release-with-stale-addons"
 )
@@ -38,7 +38,7 @@ func upgradeKinds() map[string]kind {
 	}
 }
 
-// topology is the cluster of a topology of the catalogue's.
+// topology returns the cluster of a topology of the catalogue.
 func topology(name string) *clusters.Cluster {
 	c, err := run.Cluster(clusters.Default(), scenarios.Topologies()[name])
 	if err != nil {
@@ -102,7 +102,7 @@ func upgradePlants() []Plant {
 	}
 }
 
-// takeBack takes the second node back to the old version.
+// takeBack downgrades the second node to the old version.
 func takeBack(ctx context.Context, c framework.Cluster) error {
 	u, ok := c.(framework.Upgrader)
 	if !ok {
@@ -111,7 +111,7 @@ func takeBack(ctx context.Context, c framework.Cluster) error {
 	return u.UpgradeNode(ctx, c.Nodes()[1].Name(), scenarios.Topologies()[previous].Kubernetes)
 }
 
-// cutBalancer cuts the balancer off from every node for 8 s in each 16 s, until ctx ends.
+// cutBalancer cuts the balancer off from every node for 8 s in every 16 s, until ctx is done.
 func cutBalancer(ctx context.Context, c framework.Cluster) error {
 	var links []framework.Link
 	for _, n := range c.Nodes() {
@@ -120,7 +120,7 @@ func cutBalancer(ctx context.Context, c framework.Cluster) error {
 	return cutAgain(ctx, c, links, 8*time.Second, 8*time.Second)
 }
 
-// cutAgain cuts links for some time, and leaves them alone for some, until ctx ends.
+// cutAgain alternates between cutting links and leaving them whole, until ctx is done.
 func cutAgain(ctx context.Context, c framework.Cluster, links []framework.Link, cut, whole time.Duration) error {
 	network, ok := c.(framework.NetworkFaulter)
 	if !ok {
@@ -137,7 +137,7 @@ func cutAgain(ctx context.Context, c framework.Cluster, links []framework.Link, 
 	return nil
 }
 
-// loseField has every Deployment of the mixed objects lose a field, until ctx ends.
+// loseField makes every Deployment of the mixed objects lose a field, until ctx is done.
 func loseField(ctx context.Context, c framework.Cluster) error {
 	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
 	if err != nil {

@@ -2,9 +2,9 @@ package selftest
 
 import "github.com/holdfast-ha/holdfast/clusters/local/tamper"
 
-// watchRequirementPlants are those for the requirements on watches. They tamper for
-// as long as the fault is active, and no check of every run but those named here
-// may find anything else.
+// watchRequirementPlants are those for the requirements on watches. They tamper for as long as
+// the fault is active, and only the checks of every run that are named here may find anything
+// else.
 func watchRequirementPlants() []Plant {
 	return []Plant{
 		{Name: "swapped-without-leader", Violation: "API servers that swap events of watches after the etcd leader was killed",
@@ -19,7 +19,7 @@ func watchRequirementPlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 3, Until: 7,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.LateStart, Prefix: configs})},
 			Catches: []Catch{{Requirement: "HA-WCH-002", Says: "left out"}, {Judge: "watch-resumable"}, {Judge: "watch-reliable"}},
-			// What was skipped is missing also before a bookmark, where one comes next.
+			// A skipped event is also missing before a bookmark, if one comes next.
 			May: []string{"watch-bookmark"}},
 		{Name: "false-bookmark", Violation: "API servers that send bookmarks before the events they stand for",
 			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 7,

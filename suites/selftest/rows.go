@@ -9,19 +9,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// State is what was shown of a judge with one planted violation.
+// State is the result for a judge with one planted violation.
 type State string
 
 const (
-	// Caught: it found what was planted, and the healthy twin passed.
+	// Caught: it found the planted violation, and the healthy twin passed.
 	Caught State = "caught"
-	// Missed: it did not find it.
+	// Missed: it did not find the violation.
 	Missed State = "missed"
-	// Accused: it found something on the healthy twin.
+	// Accused: it found a violation on the healthy twin.
 	Accused State = "healthy twin accused"
 	// Unplantable: nothing can be planted for it, for the reason given.
 	Unplantable State = "not plantable"
-	// NoPlant: nothing is planted for it.
+	// NoPlant: no violation is planted for it.
 	NoPlant State = "no planted violation"
 	// Unclear: the machine was too busy, or the plant did nothing.
 	Unclear State = "unclear"
@@ -60,7 +60,7 @@ func (r Row) String() string {
 	return r.Subject()
 }
 
-// Rows returns the table for these judges and requirements (all where none is named).
+// Rows returns the table for these judges and requirements (all if none is named).
 func Rows(names []string, outcomes []Outcome) ([]Row, error) {
 	wanted, err := chosen(names)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 	}
 }
 
-// ruling is a verdict with the run that it is about.
+// ruling is a verdict with the run that it is on.
 type ruling struct {
 	judge.Result
 	took         time.Duration
@@ -136,8 +136,8 @@ type ruling struct {
 	surplus      []judge.Result
 }
 
-// verdictOf returns what was said by a judge or on a requirement of the unit that is meant,
-// or why nothing was. Of several verdicts, as on several checks, the worst counts.
+// verdictOf returns the verdict by a judge or on a requirement of the selected unit, or why there
+// is none. Of several verdicts, as on several checks, the worst counts.
 func verdictOf(outcomes []Outcome, name string, meant func(Unit) bool) (*ruling, string) {
 	why := "it was not run"
 	for _, o := range outcomes {

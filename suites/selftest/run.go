@@ -21,24 +21,23 @@ import (
 	suiterun "github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// tries is how often a unit is run before it is believed that it ends early, or
-// that a verdict is inconclusive.
+// tries is how often a unit runs before an early end or an inconclusive verdict is accepted.
 const tries = 3
 
-// stopDelay is how long after the step before the harness is stopped: by then clients wait
-// for what that broke.
+// stopDelay is the delay between the previous step and stopping the harness: clients then wait
+// for what that step broke.
 const stopDelay = 300 * time.Millisecond
 
-// Env is what Run needs to know.
+// Env is the environment of Run.
 type Env struct {
-	// Dir gets the logs of the cluster and the records.
+	// Dir is where the logs of the cluster and the records go.
 	Dir string
 	// Harness is the version of holdfast.
 	Harness string
-	// Progress is told what happens, one line a step; nil for silence.
+	// Progress receives one line per step; nil for no output.
 	Progress func(string)
-	// Stop stops this very process for so long, from outside of its sandbox.
-	// Where it is nil, plants that need it are not run.
+	// Stop stops this process for a duration, from outside its sandbox. If it is nil, plants that
+	// need it do not run.
 	Stop func(time.Duration) error
 }
 
@@ -61,8 +60,8 @@ type Outcome struct {
 	Unclear bool `json:"unclear,omitempty"`
 }
 
-// Run makes the cluster of a batch and runs its units, each of which is settled
-// when it is done. It must be called inside a sandbox (see sandbox.Command).
+// Run creates the cluster of a batch and runs its units, and calls settled for each when it is
+// done. It must be called inside a sandbox (see sandbox.Command).
 func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	if env.Progress == nil {
 		env.Progress = func(string) {}
@@ -93,14 +92,14 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	return nil
 }
 
-// firsts are what is done and recorded at the first step of scenarios for which
-// there is no action.
+// firsts run and are recorded at the first step of scenarios that need something for which there
+// is no action.
 var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{
 	"etcd-watches": etcdWatches,
 	"namespaces":   makeNamespaces,
 }
 
-// cluster is what units are run on.
+// cluster is what units run on.
 type cluster interface {
 	framework.Cluster
 	Tamper(node string) (*tamper.Client, error)
@@ -113,11 +112,11 @@ type runner struct {
 	shared  bool // other clusters share the machine
 	make    func(context.Context) (cluster, error)
 	run     func(context.Context, framework.Cluster, engine.Experiment, engine.Options) error
-	cluster cluster // nil before the first run, and where the last one left it changed
+	cluster cluster // nil before the first run, and after one that left it changed
 	runs    int
 }
 
-// ready makes a cluster if none exists.
+// ready creates a cluster if none exists.
 func (r *runner) ready(ctx context.Context) (err error) {
 	if r.cluster == nil {
 		r.cluster, err = r.make(ctx)
@@ -132,7 +131,7 @@ func (r *runner) close(ctx context.Context) {
 	}
 }
 
-// unit runs a unit, again where a verdict is inconclusive and should not be.
+// unit runs a unit, and repeats it if a verdict is inconclusive and should not be.
 func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 	o := Outcome{Unit: u, Unclear: true}
 	p := Plant{Scenario: u.Scenario}
@@ -166,7 +165,8 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 	return o
 }
 
-// results sorts out what counts, and which requirements failed beside what is planted.
+// results returns the results that count, and the requirements that failed besides the planted
+// one.
 func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Result) {
 	known := func(name string) bool {
 		return slices.Contains(p.May, name) || slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.subject() == name })
@@ -183,8 +183,8 @@ func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Res
 	return counted, surplus
 }
 
-// unclear reports whether a verdict is inconclusive that should not be. Of several on the
-// same subject, as on several faults, one that failed is enough.
+// unclear reports whether a verdict is inconclusive that should not be. Of several on the same
+// subject, as on several faults, one failure is enough.
 func unclear(p Plant, results []judge.Result) bool {
 	return slices.ContainsFunc(results, func(r judge.Result) bool {
 		wanted := slices.ContainsFunc(p.Catches, func(c Catch) bool {
@@ -197,7 +197,7 @@ func unclear(p Plant, results []judge.Result) bool {
 	})
 }
 
-// caught reports whether all that the unit's plant violates was found, and nothing else.
+// caught reports whether exactly what the unit's plant violates was found.
 func (o Outcome) caught(p Plant) bool {
 	if len(o.Surplus) > 0 || len(p.Tamper) > 0 && o.Acted == 0 {
 		return false
@@ -244,7 +244,7 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 				}
 			}
 		case step == p.Until && planted:
-			// The count is taken before the rules go.
+			// Count before the rules are removed.
 			n, err := r.uproot(ctx)
 			if acted += n; err != nil {
 				return err
@@ -268,14 +268,14 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 		r.close(ctx)
 		return nil, acted, err
 	}
-	// Whoever comes next must not find what was planted, or broken, before.
+	// The next unit must not find what was planted or broken before.
 	if !suiterun.LeftAsFound(run, r.cluster) {
 		r.close(ctx)
 	}
 	return judge.Evaluate(run), acted, nil
 }
 
-// tamper gives the proxies their rules.
+// tamper sets the rules of the proxies.
 func (r *runner) tamper(ctx context.Context, all []Tampering) error {
 	type place struct {
 		node string
@@ -311,7 +311,7 @@ func (r *runner) tamper(ctx context.Context, all []Tampering) error {
 	return nil
 }
 
-// uproot takes all rules from the proxies, and reports how often they tampered.
+// uproot removes all rules from the proxies, and reports how often they tampered.
 func (r *runner) uproot(ctx context.Context) (acted int, err error) {
 	for _, n := range r.cluster.Nodes() {
 		client, problem := r.cluster.Tamper(n.Name())
@@ -327,7 +327,7 @@ func (r *runner) uproot(ctx context.Context) (acted int, err error) {
 	return acted, err
 }
 
-// String says in a few words what came of it.
+// String describes the outcome in a few words.
 func (o Outcome) String() string {
 	if o.Problem != "" {
 		return o.Problem

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// bare is a cluster of which nothing is known but its nodes.
+// bare is a cluster that has only nodes.
 type bare struct {
 	framework.Cluster
-	number int // in the order of making
+	number int // in the order of creation
 	nodes  []string
 	closed *[]int
 }
@@ -41,8 +41,8 @@ func (c *bare) Close(context.Context) error {
 	return nil
 }
 
-// TestLeftChanged shows that a run finds the cluster of the one before, and a new one
-// where that was left changed or ended early.
+// TestLeftChanged shows that a run uses the cluster of the previous one, and a new one if that
+// was left changed or the run ended early.
 func TestLeftChanged(t *testing.T) {
 	steady := func(ok bool) func(*record.Writer, *bare) error {
 		return func(w *record.Writer, _ *bare) error {
@@ -59,7 +59,7 @@ func TestLeftChanged(t *testing.T) {
 	broken := func(*record.Writer, *bare) error { return errors.New("it ended early") }
 	runs := []struct {
 		leaves func(*record.Writer, *bare) error
-		on     int // the cluster that it is to find
+		on     int // the expected cluster
 	}{
 		{steady(true), 1},
 		{steady(true), 1},
@@ -104,7 +104,7 @@ func TestLeftChanged(t *testing.T) {
 		t.Errorf("clusters %v were closed, of %d", closed, made)
 	}
 
-	// One that cannot be made is tried again.
+	// A cluster that cannot be created is retried.
 	r.make = func(context.Context) (cluster, error) { return nil, errors.New("no room") }
 	if o := r.unit(t.Context(), Unit{Scenario: "traffic"}); o.Problem != "no room" || !o.Unclear || o.Tries != 2 || len(found) != len(runs) {
 		t.Errorf("without a cluster: %+v", o)

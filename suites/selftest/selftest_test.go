@@ -11,15 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 )
 
-// some are judges of every kind: of a look at the cluster, of a fault, of the
-// histories of registers, lists and watches.
+// some are judges of every kind: of the state of the cluster, of a fault, of the histories of
+// registers, lists and watches.
 var some = []string{"single-holder", "endpoints-match", "availability", "write-gap",
 	"linearizable", "monotonic-reads", "list-semantics", "watch-reliable", "watch-unique"}
 
-// TestPlanted breaks clusters on purpose and expects the judges to say so, one
-// cluster after another. With HOLDFAST_TEST_PLANTS=all it runs all that `holdfast
-// selftest` runs, apart from what takes a process outside of the sandbox; some of it
-// otherwise.
+// TestPlanted breaks clusters on purpose and expects the judges to report it, one cluster after
+// another. With HOLDFAST_TEST_PLANTS=all it runs everything that `holdfast selftest` runs, except
+// what needs a process outside the sandbox; some of it differently.
 func TestPlanted(t *testing.T) {
 	judges, all := some, os.Getenv("HOLDFAST_TEST_PLANTS") == "all"
 	if all {
@@ -29,7 +28,7 @@ func TestPlanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The catalogue's scenarios take longer than those that are made for one judge.
+	// The catalogue's scenarios take longer than those made for a single judge.
 	left := func(scenario string) bool { return !all && strings.HasPrefix(scenario, catalogue) }
 	for i := range work {
 		work[i].Units = slices.DeleteFunc(work[i].Units, func(u Unit) bool { return left(u.Scenario) })

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// TestSilentGapShows has the record of the watches tell what the plant silent-gap
-// makes of it: the watch of compacted history is accepted and begins with the next
-// change. That history was gone must show all the same.
+// TestSilentGapShows edits the record of the watches as the plant silent-gap changes it: the watch
+// of compacted history is accepted and starts with the next change. The judge must still find that
+// the history was gone.
 func TestSilentGapShows(t *testing.T) {
 	dir := t.TempDir()
 	w, err := record.Create(dir, record.Meta{Run: "test", Scenario: "test"})
@@ -43,8 +43,8 @@ func TestSilentGapShows(t *testing.T) {
 	}
 }
 
-// swallowRefusal has the last watch accepted, and shows it what the second one saw
-// but for the deletion with which that begins.
+// swallowRefusal makes the record show the last watch as accepted, with the events of the second
+// one except for the deletion at its start.
 func swallowRefusal(run *record.Run) {
 	last := run.Watches[0].V
 	for _, s := range run.Watches {

@@ -56,8 +56,8 @@ func killScheduler(ctx context.Context, c framework.Cluster) error {
 	return k.Kill(ctx, framework.Scheduler, 0)
 }
 
-// loopScheduler makes the scheduler of the last node end soon after each start,
-// for longer than a scenario takes to see it.
+// loopScheduler makes the scheduler of the last node exit soon after each start, for longer than
+// a scenario needs to see it.
 func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	nodes := c.Nodes()
 	last := nodes[len(nodes)-1]
@@ -68,8 +68,8 @@ func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	return crashLoop(ctx, l, framework.Scheduler, 10*time.Second)
 }
 
-// crashLoop makes a component end soon after each start, from when it runs: it was
-// killed just before, and what does not run cannot be made to end.
+// crashLoop makes a component exit soon after each start, once it runs: it was just killed, and a
+// crash loop needs a running component.
 func crashLoop(ctx context.Context, l framework.CrashLooper, c framework.Component, lasting time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -81,8 +81,8 @@ func crashLoop(ctx context.Context, l framework.CrashLooper, c framework.Compone
 	}
 }
 
-// makeNamespaces creates a namespace every half second, in each of which the
-// controller manager has something to do at once.
+// makeNamespaces creates a namespace every half second, each of which gives the controller
+// manager immediate work.
 func makeNamespaces(ctx context.Context, c framework.Cluster, _ *record.Writer) error {
 	entrance := c.Entrances()[0]
 	api, err := client.NewAPI(entrance.Config, client.Options{})

@@ -16,12 +16,12 @@ func historyPlants() []Plant {
 			etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: registers, After: 30, By: 100}),
 			Catch{Judge: "linearizable", Says: "must be linearizable"},
 			Catch{Judge: "read-your-writes"}, Catch{Judge: "monotonic-reads"}),
-		// The last writes, which nothing comes after.
+		// The last writes: no write follows them.
 		{Name: "lost-writes", Violation: "etcd answers writes as done and does nothing",
 			Cluster: proxied, Scenario: "traffic", From: 1,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.LostWrite, Prefix: registers})},
 			Catches: []Catch{{Judge: "no-lost-write", Says: "acknowledged"}}},
-		// Nothing comes after them: the set alone shows what registers overwrite.
+		// No write follows them: only the set shows what registers overwrite.
 		{Name: "lost-elements", Violation: "etcd answers creates of a set as done and does nothing",
 			Cluster: proxied, Scenario: "traffic", From: 1,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.LostWrite, Prefix: inEtcd + "element-1-"})},

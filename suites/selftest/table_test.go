@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// TestTable looks for what would make a plant do nothing.
+// TestTable looks for plants that would do nothing.
 func TestTable(t *testing.T) {
 	names, planted := map[string]bool{}, map[string]bool{}
 	for _, p := range Plants() {
@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestInvariants shows that the name of an invariant stands for the judges that settle it.
+// TestInvariants shows that the name of an invariant selects the judges that settle it.
 func TestInvariants(t *testing.T) {
 	rows, err := Rows([]string{"HA-INV-004"}, nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// TestLeft takes away what is settled, and shows the twins of the rest.
+// TestLeft removes settled work, and shows the twins of the rest.
 func TestLeft(t *testing.T) {
 	unit := func(plant, cluster string) Unit {
 		return Unit{Plant: plant, Cluster: cluster, Scenario: "s", Subjects: []string{"j", "k"}}
@@ -124,7 +124,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestShared shows which plants are settled beside other clusters.
+// TestShared shows which plants can be settled beside other clusters.
 func TestShared(t *testing.T) {
 	p := Plant{Tamper: []Tampering{{}}, Catches: []Catch{{Judge: "j", Says: "lost"}, {Requirement: "HA-QR-001"}, {Judge: "not asked"}}}
 	results := func(j, requirement judge.Verdict) []judge.Result {

@@ -17,9 +17,9 @@ import (
 // workerName is the first argument of a worker.
 const workerName = "selftest-worker"
 
-// Main turns this process into a worker of a selftest if it was started as one, and does
-// not return then. Call it first thing in main, after local.Main. Harness is the version
-// of the program.
+// Main turns this process into a worker of a selftest if it was started as one; it does not
+// return in a worker. Call it first in main, after local.Main. Harness is the version of the
+// program.
 func Main(harness string) {
 	worker.Main(workerName, func(args []string) (worker.Handler, error) {
 		if len(args) != 1 {
@@ -29,12 +29,12 @@ func Main(harness string) {
 	})
 }
 
-// event is what a worker says: exactly one field is set.
+// event is a message from a worker: exactly one field is set.
 type event struct {
 	Progress string   `json:"progress,omitempty"`
 	Settled  *Outcome `json:"settled,omitempty"`
-	// Stop asks for the worker to be stopped for that long, which it cannot do to
-	// itself: it is the first process of its sandbox.
+	// Stop asks to stop the worker for that long. It cannot stop itself: it is the first process
+	// of its sandbox.
 	Stop time.Duration `json:"stop,omitempty"`
 }
 
@@ -54,8 +54,8 @@ func (p planter) Handle(ctx context.Context, request json.RawMessage, say func(a
 // Close implements worker.Handler.
 func (planter) Close(context.Context) error { return nil }
 
-// In runs the batch in a sandbox of its own, with records and logs in dir. Progress
-// receives one line a step, settled each outcome.
+// In runs the batch in its own sandbox, with records and logs in dir. Progress receives one line
+// per step, settled each outcome.
 func (b Batch) In(ctx context.Context, dir string, progress func(string), settled func(Outcome)) error {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
@@ -91,7 +91,7 @@ func (b Batch) In(ctx context.Context, dir string, progress func(string), settle
 	return nil
 }
 
-// stopFor stops a process, and continues it when the time is over or ctx ends.
+// stopFor stops a process, and continues it when the time is over or ctx is done.
 func stopFor(ctx context.Context, p *os.Process, d time.Duration) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("failed to stop a worker for %s: %w", d, err)

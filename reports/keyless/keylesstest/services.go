@@ -1,5 +1,5 @@
-// Package keylesstest runs a certificate authority and a transparency log for tests of
-// signatures without a key, in the test's own process.
+// Package keylesstest runs a CA and a transparency log in the test's own process, for tests of
+// signatures without a key.
 package keylesstest
 
 import (
@@ -34,7 +34,7 @@ import (
 // Issuer is the OpenID Connect issuer that certificates name.
 const Issuer = "https://accounts.example.com"
 
-// Services are a certificate authority and a transparency log. The authority accepts any token.
+// Services are a CA and a transparency log. The CA accepts any token.
 type Services struct {
 	root, intermediate *x509.Certificate
 	key                crypto.Signer
@@ -206,7 +206,7 @@ func (s *Services) TrustedRoot(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log.ID = raw // a file has it so
+		log.ID = raw // the format of the file
 	}
 	r, err := root.NewTrustedRoot(root.TrustedRootMediaType01, []root.CertificateAuthority{authority}, nil, nil, logs)
 	if err != nil {

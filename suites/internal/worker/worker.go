@@ -1,10 +1,9 @@
-// Package worker runs parts of a program in processes of their own: copies of the
-// program that a provider starts where it can create clusters, such as in a sandbox.
+// Package worker runs parts of a program in separate processes: copies of the program that a
+// provider starts where it can create clusters, such as in a sandbox.
 //
-// The program calls Main first thing, and Start for each worker. The two exchange
-// lines of JSON over a pair of pipes: a worker answers one request after another, and
-// sends events while it works on one. It exits when the pipe of requests is closed,
-// which happens at the latest when the program dies.
+// The program calls Main first, and Start for each worker. The two exchange lines of JSON over a
+// pair of pipes: a worker answers one request after another, and sends events while it handles
+// one. It exits when the pipe of requests is closed, at the latest when the program dies.
 package worker
 
 import (
@@ -26,10 +25,10 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// pipesEnv has the numbers of a worker's descriptors: requests, then answers.
+// pipesEnv has the descriptors of a worker's pipes: requests, then answers.
 const pipesEnv = "HOLDFAST_WORKER_PIPES"
 
-// Handler is what a worker does.
+// Handler does the work of a worker.
 type Handler interface {
 	// Handle answers a request. Interrupting the worker cancels ctx. Say sends an event.
 	Handle(ctx context.Context, request json.RawMessage, say func(event any)) (reply any, err error)
@@ -37,8 +36,8 @@ type Handler interface {
 	Close(context.Context) error
 }
 
-// order is one line to a worker: a request with its number, or, without one, that the
-// request of that number is to be interrupted.
+// order is one line to a worker: a request with its number or, without a request, an interrupt
+// for the request with that number.
 type order struct {
 	Number  int             `json:"number"`
 	Request json.RawMessage `json:"request,omitempty"`
@@ -51,9 +50,8 @@ type line struct {
 	Error string          `json:"error,omitempty"`
 }
 
-// Main turns this process into a worker if it was started as one of that name: it
-// serves with the handler that open returns for the arguments of Start, and exits.
-// Otherwise it returns.
+// Main turns this process into a worker if it was started as one with that name: it serves with
+// the handler that open returns for the arguments of Start, and exits. Otherwise it returns.
 func Main(name string, open func(args []string) (Handler, error)) {
 	if len(os.Args) < 2 || os.Args[1] != name {
 		return
@@ -80,7 +78,7 @@ func runWorker(r, w int, args []string, open func(args []string) (Handler, error
 	return serve(os.NewFile(uintptr(r), "requests"), os.NewFile(uintptr(w), "answers"), h)
 }
 
-// serve answers requests until there are no more.
+// serve answers requests until the pipe is closed.
 func serve(r io.Reader, w io.Writer, h Handler) error {
 	requests := make(chan request)
 	go receive(r, requests)
@@ -89,7 +87,7 @@ func serve(r io.Reader, w io.Writer, h Handler) error {
 	say := func(l line) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = out.Encode(l) // if the reader is gone, so are the requests
+		_ = out.Encode(l) // if the reader is gone, no more requests follow
 	}
 	event := func(e any) {
 		if b, err := json.Marshal(e); err == nil {
@@ -108,7 +106,7 @@ func serve(r io.Reader, w io.Writer, h Handler) error {
 	return h.Close(context.Background())
 }
 
-// request is what a worker is to do.
+// request is a request to a worker.
 type request struct {
 	ctx  context.Context
 	body json.RawMessage
@@ -119,7 +117,7 @@ var (
 	errOrphaned    = errors.New("the program that started this worker has exited")
 )
 
-// receive passes on requests, and interrupts them, until the pipe is closed.
+// receive forwards requests, and interrupts them, until the pipe is closed.
 func receive(r io.Reader, requests chan<- request) {
 	all, orphan := context.WithCancelCause(context.Background())
 	defer orphan(nil)
@@ -144,7 +142,7 @@ func receive(r io.Reader, requests chan<- request) {
 	}
 }
 
-// Worker is a worker that was started.
+// Worker is a started worker.
 type Worker struct {
 	cmd      *exec.Cmd
 	log      *os.File
@@ -155,13 +153,13 @@ type Worker struct {
 	number   int        // of the last request
 }
 
-// Failed is an error of a Handler, as opposed to one of the worker itself.
+// Failed is an error from a Handler, as opposed to one of the worker itself.
 type Failed string
 
 func (f Failed) Error() string { return string(f) }
 
-// Start starts a worker of a name where the provider can create clusters. Its output is
-// appended to the file log.
+// Start starts a worker with a name in a place where the provider can create clusters. Its output
+// is appended to the file log.
 func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, err error) {
 	w := &Worker{}
 	var theirs []*os.File
@@ -176,7 +174,7 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 	if w.log, err = os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return nil, fmt.Errorf("failed to create the log of a worker: %w", err)
 	}
-	// Do interrupts single requests; the worker itself lives until Close.
+	// Do interrupts single requests; the worker itself runs until Close.
 	if w.cmd, err = clusters.Command(context.Background(), p, append([]string{name}, args...)...); err != nil {
 		return nil, err
 	}
@@ -207,9 +205,9 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 // Process is the worker's process.
 func (w *Worker) Process() *os.Process { return w.cmd.Process }
 
-// Do has the worker answer a request. Events are passed to event as they come. When ctx
-// ends, the worker is interrupted, and Do returns what it answers then. A Failed comes
-// from the handler; after any other error the worker is of no more use.
+// Do sends a request to the worker and returns its answer in reply. It passes events to event as
+// they arrive. When ctx is done, Do interrupts the worker and returns its answer to that. A
+// Failed comes from the handler; after any other error the worker is unusable.
 func (w *Worker) Do(ctx context.Context, request any, event func(json.RawMessage), reply any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -244,7 +242,7 @@ func (w *Worker) order(o order) error {
 	return json.NewEncoder(w.requests).Encode(o)
 }
 
-// died says what became of a worker that cannot be talked to.
+// died describes how a worker that does not respond died.
 func (w *Worker) died(cause error) error {
 	_ = w.cmd.Process.Kill()
 	err := w.cmd.Wait()
@@ -254,11 +252,11 @@ func (w *Worker) died(cause error) error {
 	return fmt.Errorf("the worker died: %w; its last output: %s", cause, lastLines(w.log.Name()))
 }
 
-// Close lets the worker clean up and exit, and waits for that.
+// Close lets the worker clean up and exit, and waits for it.
 func (w *Worker) Close() error {
 	defer w.release()
 	if w.cmd.ProcessState != nil {
-		return nil // it died, and Do has said so
+		return nil // it died, and Do has reported that
 	}
 	_ = w.requests.Close()
 	_, _ = io.Copy(io.Discard, w.out) // a full pipe must not block the worker

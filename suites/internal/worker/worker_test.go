@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// handler does what the requests of the test ask for.
+// handler handles the requests of the test.
 type handler struct {
 	file  string
 	count int
@@ -58,7 +58,7 @@ func (h *handler) Close(context.Context) error {
 	return os.WriteFile(h.file, []byte("closed"), 0o600)
 }
 
-// here runs workers right here.
+// here runs workers without a sandbox.
 type here struct{ clusters.Provider }
 
 func start(t *testing.T, arg string) *Worker {
@@ -93,7 +93,7 @@ func TestDo(t *testing.T) {
 	if err := w.Do(ctx, "wait", func(json.RawMessage) { cancel() }, &reply); err != nil || reply != errInterrupted.Error() {
 		t.Errorf("%q, %v", reply, err)
 	}
-	// An interrupt that comes late is not for the next request.
+	// A late interrupt does not affect the next request.
 	if err := w.order(order{Number: w.number}); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestWorkerDies(t *testing.T) {
 	}
 }
 
-// TestOrphaned closes the pipe in the middle of a request, as a death of the program does.
+// TestOrphaned closes the pipe in the middle of a request, as when the program dies.
 func TestOrphaned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "closed")
 	w := start(t, file)

@@ -1,11 +1,10 @@
-// Shrink makes a fixture of the record of a planted violation: it leaves out
-// what the verdicts that the plant is for do not rest on, most of all the traffic and
-// the probes that other judges look at.
+// Shrink makes a fixture from the record of a planted violation: it leaves out what the plant's
+// verdicts do not rest on, mainly the traffic and the probes for other judges.
 //
 //	holdfast selftest --judge takeover --out results/selftest
 //	go run ./suites/selftest/shrink results/selftest/1-proxied/record/2-no-takeover no-takeover suites/selftest/testdata/recorded
 //
-// The verdicts and their sentences stay the same, or there is no fixture.
+// If the verdicts or their sentences would change, it makes no fixture.
 package main
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
-// worthwhile is the share of a record below which a group of entries is left in it.
+// worthwhile is the share of a record that a group of entries must exceed to be left out.
 const worthwhile = 0.02
 
 func main() {
@@ -105,15 +104,16 @@ func shrink(dir, name, fixtures string) error {
 	return os.WriteFile(filepath.Join(to, record.FileName), file, 0o644)
 }
 
-// group is what an entry goes or stays with: its kind, and whom it is of.
+// group returns the key of the entries that are kept or dropped together: kind, entrance, client
+// and node.
 func group(e record.Entry) string {
 	var of struct{ Kind, Entrance, Client, Node string }
 	_ = json.Unmarshal(e.Data, &of)
 	return fmt.Sprint(e.Kind, of)
 }
 
-// shown is what is said of the plant's subjects, in words. An error says that the
-// violation is not found.
+// shown returns the verdicts on the plant's subjects, in words. An error says that the violation
+// is not found.
 func shown(dir string, p selftest.Plant) (string, error) {
 	run, err := record.Read(dir)
 	if err != nil {
@@ -136,7 +136,7 @@ func shown(dir string, p selftest.Plant) (string, error) {
 	return said.String(), nil
 }
 
-// read returns a whole record, with the line of its meta data as it stands.
+// read returns a whole record, with the unmodified line of its metadata.
 func read(dir string) (meta record.Meta, entries []record.Entry, err error) {
 	r, err := record.Open(dir)
 	if err != nil {
@@ -155,7 +155,7 @@ func read(dir string) (meta record.Meta, entries []record.Entry, err error) {
 	}
 }
 
-// pack writes a record's file, as docs/record.md describes it.
+// pack writes a record file in the format of docs/record.md.
 func pack(meta record.Meta, entries []record.Entry) ([]byte, error) {
 	data, err := json.Marshal(meta)
 	if err != nil {
