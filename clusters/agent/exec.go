@@ -402,7 +402,7 @@ func (w *watcher) renew(spec *Exec) error {
 	return nil
 }
 
-// reload sends SIGHUP, upon which some programs read their configuration again.
+// reload sends SIGHUP, which makes some programs reload their configuration.
 func (w *watcher) reload() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -412,8 +412,8 @@ func (w *watcher) reload() error {
 	return w.proc.signal(syscall.SIGHUP)
 }
 
-// arguments returns how the component is started the next time. An etcd member that joins a
-// cluster gets the arguments for that until it has data of its own. With mu held.
+// arguments returns the arguments for the component's next start. An etcd member that joins a
+// cluster gets the arguments for joining until it has data of its own. With mu held.
 func (w *watcher) arguments() Exec {
 	spec, joins := *w.spec.Exec, w.saved().Joins
 	if joins == "" {
