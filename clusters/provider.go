@@ -17,8 +17,8 @@ import (
 type Provider interface {
 	// Name is the provider's name for users, such as local.
 	Name() string
-	// Lacks returns what this machine is missing for a description, and what to do about it;
-	// empty if nothing.
+	// Lacks returns which parts of a description this provider cannot create on this machine,
+	// and what to do about it; empty if it can create all.
 	Lacks(*Cluster) string
 	// Prepare downloads or builds what clusters of these descriptions need, such as binaries,
 	// if this machine does not have it yet.

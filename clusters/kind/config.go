@@ -28,8 +28,8 @@ const (
 	nodeManager     = "/etc/systemd/system.conf.d/holdfast.conf"
 )
 
-// auditPolicy logs requests with the user and the action, once they are answered: all but gets
-// of one object, which are most requests.
+// auditPolicy logs requests with the user and the action, once they are answered. It skips most
+// gets of single objects, which are most requests.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

@@ -88,7 +88,7 @@ func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
 	}
 	patch["nodeLeaseDurationSeconds"] = int(lease.Seconds())
 	// A node that was considered lost reports its return with its status. The report frequency
-	// of an unchanged status defaults to a multiple of this setting.
+	// of an unchanged status follows from this setting unless it is set.
 	patch["nodeStatusUpdateFrequency"] = min(lease, statusEach).String()
 	patch["nodeStatusReportFrequency"] = reportEach.String()
 	return patch, nil
