@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// The type of a cluster file.
+// apiVersion and kind of a cluster file.
 const (
 	APIVersion = "holdfast.dev/v1alpha1"
 	Kind       = "Cluster"
 )
 
-// DefaultKubernetesVersion is what a cluster runs unless it says otherwise.
+// DefaultKubernetesVersion is the Kubernetes version of a cluster that does not specify one.
 const DefaultKubernetesVersion = "v1.37.1"
 
 // Cluster describes a control plane.
@@ -31,7 +31,7 @@ type Metadata struct {
 	Name string `json:"name"`
 }
 
-// Spec is what a cluster is made of.
+// Spec specifies a cluster.
 type Spec struct {
 	// Nodes are the control-plane nodes, in the order in which they join.
 	// Their number is 1, 3, 5 or 7.
@@ -39,42 +39,41 @@ type Spec struct {
 	// KubernetesVersion is the version of the API servers, controller
 	// managers, schedulers and kubectl, with the leading v.
 	KubernetesVersion string `json:"kubernetesVersion"`
-	// EtcdVersion is the version of etcd, with the leading v. Empty means
-	// the one inside holdfast's own binary.
+	// EtcdVersion is the version of etcd, with the leading v. Empty means the one in holdfast's
+	// own binary.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// LoadBalancer stands in front of the API servers.
 	LoadBalancer LoadBalancer `json:"loadBalancer"`
-	// EtcdBalancer stands in front of the etcd members, on the load balancer's
-	// machine, for clients other than the API servers; none where empty.
+	// EtcdBalancer balances clients other than the API servers over the etcd members, on the
+	// load balancer's machine; empty for none.
 	EtcdBalancer EtcdBalancer `json:"etcdBalancer,omitempty"`
 	// Workers is the number of nodes that kwok simulates.
 	Workers int `json:"workers"`
-	// RegisterNodes makes the control-plane nodes of the start Nodes of the API too, whose
-	// heartbeats come from themselves. Where nodes have kubelets they always are.
+	// RegisterNodes also registers the initial control-plane nodes as Nodes in the API; they
+	// send their own heartbeats. Nodes with kubelets are always registered.
 	RegisterNodes bool `json:"registerNodes,omitempty"`
 	// ExtraArgs are arguments of components on every node.
 	ExtraArgs ExtraArgs `json:"extraArgs,omitempty"`
-	// Sysctls are kernel settings of every machine of the cluster, by their names, such
-	// as net.ipv4.tcp_rto_max_ms: of those of a network namespace. One that the kernel
-	// does not have is left out.
+	// Sysctls are kernel settings of every machine of the cluster, by name, such as
+	// net.ipv4.tcp_rto_max_ms. They must belong to a network namespace. A setting that the
+	// kernel does not have is skipped.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// Election says how each elected component is; lease where it is not named.
+	// Election is how each elected component is elected; lease if it is not listed.
 	Election map[framework.Component]Election `json:"election,omitempty"`
-	// Leases are the leases, in kube-system, of further elected components, which run in the
-	// cluster but are not holdfast's, such as cluster-autoscaler, with the times of their
-	// elections.
+	// Leases are the leases, in kube-system, of further elected components that run in the
+	// cluster but are not holdfast's, such as cluster-autoscaler, with their election times.
 	Leases map[framework.Component]framework.Election `json:"leases,omitempty"`
-	// Data says where the nodes keep their data.
+	// Data is where the nodes keep their data.
 	Data Data `json:"data"`
-	// Disk is what etcd's data pass through on every node.
+	// Disk is the layer under etcd's data on every node.
 	Disk Disk `json:"disk"`
-	// Inventory says where a cluster is that holdfast did not create; nil for one that it
-	// creates. A cluster file does not have it.
+	// Inventory describes a cluster that holdfast did not create; nil for one that it creates.
+	// It is not part of a cluster file.
 	Inventory *Inventory `json:"inventory,omitempty" file:"-"`
 }
 
-// NodeSpec is what is special about one control-plane node. Its zero value is
-// a node like the cluster.
+// NodeSpec overrides settings of one control-plane node. With its zero value the node uses the
+// cluster's.
 type NodeSpec struct {
 	// Name defaults to node-1, node-2 and so on.
 	Name string `json:"name,omitempty"`
@@ -83,7 +82,7 @@ type NodeSpec struct {
 	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
 	EtcdVersion       string    `json:"etcdVersion,omitempty"`
 	ExtraArgs         ExtraArgs `json:"extraArgs,omitempty"`
-	// Disk is as in Spec, for this node alone.
+	// Disk is as in Spec, for this node only.
 	Disk Disk `json:"disk,omitempty"`
 }
 
@@ -91,7 +90,7 @@ type NodeSpec struct {
 // without its dashes. An empty value is passed as it is (--flag=).
 type ExtraArgs map[framework.Component]map[string]string
 
-// Merge returns the arguments with those of over put on top.
+// Merge returns the arguments overridden by those of over.
 func (a ExtraArgs) Merge(over ExtraArgs) ExtraArgs {
 	merged := ExtraArgs{}
 	for _, args := range []ExtraArgs{a, over} {
@@ -112,13 +111,13 @@ const (
 	BalancerBuiltin BalancerKind = "builtin" // holdfast's own, at the transport layer
 	BalancerHAProxy BalancerKind = "haproxy" // HAProxy, which must be installed
 	BalancerNGINX   BalancerKind = "nginx"   // NGINX with its stream module, which must be installed
-	BalancerDNS     BalancerKind = "dns"     // a name with the addresses of the API servers that are ready
+	BalancerDNS     BalancerKind = "dns"     // a DNS name with the addresses of the ready API servers
 	BalancerVIP     BalancerKind = "vip"     // an address that moves to a node whose API server is ready
 	BalancerNone    BalancerKind = "none"    // no balancer: clients know each API server
-	// BalancerOnDemand is the built-in one while there are two or more control-plane nodes;
-	// while there is one, no balancer runs, and that node has its address.
+	// BalancerOnDemand is the built-in one while the cluster has two or more control-plane
+	// nodes; with one, no balancer runs, and that node has its address.
 	BalancerOnDemand BalancerKind = "on-demand"
-	// BalancerExternal is the one of a cluster that holdfast did not create.
+	// BalancerExternal is the balancer of a cluster that holdfast did not create.
 	BalancerExternal BalancerKind = "external"
 )
 
@@ -126,14 +125,14 @@ const (
 type EtcdBalancer string
 
 const (
-	// EtcdBalancerAffinity keeps each client, by its address, on one member for
-	// as long as that lives.
+	// EtcdBalancerAffinity keeps each client, by its address, on one member while that member
+	// is up.
 	EtcdBalancerAffinity EtcdBalancer = "affinity"
-	// EtcdBalancerRoundRobin sends each connection to another member.
+	// EtcdBalancerRoundRobin sends each connection to the next member.
 	EtcdBalancerRoundRobin EtcdBalancer = "round-robin"
 )
 
-// Machine reports whether the way of balancing has a machine of its own.
+// Machine reports whether the balancer has a machine of its own.
 func (b LoadBalancer) Machine() bool { return b.Kind != BalancerNone && b.Kind != BalancerVIP }
 
 // LoadBalancer is what stands in front of the API servers.
@@ -142,29 +141,27 @@ type LoadBalancer struct {
 	HealthCheck HealthCheck  `json:"healthCheck"`
 }
 
-// HealthCheck says how the balancer finds out which API servers it can use: by
-// asking each for /readyz, over TLS. NGINX asks nobody but goes by its clients'
-// connections: Fall of them that fail within Fall × Interval (in whole seconds) make
-// it leave an API server alone for as long, and Timeout is how long it waits for a
-// connection; Rise is not for it.
+// HealthCheck is how the balancer finds out which API servers it can use: by requesting /readyz
+// from each, over TLS. NGINX does not send requests but uses its clients' connections: if Fall
+// of them fail within Fall × Interval (in whole seconds), it does not use the API server for as
+// long. Timeout is how long it waits for a connection; it does not use Rise.
 type HealthCheck struct {
-	// Disabled turns the checks off: the balancer sends clients to dead API
-	// servers as well. It is a way to plant a violation.
+	// Disabled turns the checks off: the balancer also sends clients to dead API servers. Use
+	// it to plant a violation.
 	Disabled bool `json:"disabled,omitempty"`
 	// Interval is the time from the start of one check to that of the next,
 	// 1 s by default.
 	Interval time.Duration `json:"interval"`
-	// Timeout is what one check may take; at most Interval, 1 s by default.
+	// Timeout is how long one check may take; at most Interval, 1 s by default.
 	Timeout time.Duration `json:"timeout"`
-	// Fall is the number of failed checks in a row after which an API server
-	// is down, Rise that of good ones after which it is up again.
+	// Fall is the number of consecutive failed checks after which an API server is down, Rise
+	// that of successful ones after which it is up again.
 	Fall int `json:"fall"`
 	Rise int `json:"rise"`
 }
 
-// Detection is the longest time from the moment in which an API server stops
-// answering to that in which the checks give it up: the interval before each
-// check that has to fail, and the time-out of the last one.
+// Detection is the longest time from when an API server stops answering until the checks mark
+// it down: the interval before each check that has to fail, and the timeout of the last one.
 func (h HealthCheck) Detection() time.Duration {
 	return time.Duration(h.Fall)*h.Interval + h.Timeout
 }
@@ -174,12 +171,11 @@ func (h HealthCheck) FailTimeout() time.Duration {
 	return (time.Duration(h.Fall)*h.Interval + time.Second - 1).Truncate(time.Second)
 }
 
-// NameTTL is how long clients may keep what a name stands for where that is how they
-// are balanced.
+// NameTTL is the TTL of the DNS records with which clients are balanced.
 const NameTTL = time.Second
 
-// Detection is the longest time from the moment in which an API server stops
-// answering to that in which no client is sent to it any more.
+// Detection is the longest time from when an API server stops answering until clients are no
+// longer sent to it.
 func (b LoadBalancer) Detection() time.Duration {
 	switch b.Kind {
 	case BalancerNone:
@@ -189,34 +185,33 @@ func (b LoadBalancer) Detection() time.Duration {
 	case BalancerDNS:
 		return b.HealthCheck.Detection() + NameTTL
 	case BalancerVIP:
-		// The nodes that stand by take the address in their order, all within
-		// one interval.
+		// The standby nodes take the address in order, all within one interval.
 		return b.HealthCheck.Detection() + b.HealthCheck.Interval
 	}
 	return b.HealthCheck.Detection()
 }
 
-// Data says where the nodes keep their data.
+// Data is where the nodes keep their data.
 type Data string
 
 const (
-	DataMemory Data = "memory" // tmpfs: fast, and gone with the cluster
+	DataMemory Data = "memory" // tmpfs: fast, and deleted with the cluster
 	DataDisk   Data = "disk"   // the disk that holds the cluster's state
 )
 
-// Disk is what etcd's data pass through on their way to where they are kept.
+// Disk is the layer between etcd's data and where they are stored.
 type Disk string
 
 const (
-	// DiskNone is nothing: faults of the disk are not applicable.
+	// DiskNone is no layer: disk faults are not applicable.
 	DiskNone Disk = "none"
-	// DiskFUSE is a file system of holdfast's own that can fail. It costs
-	// etcd some tens of microseconds for each write and each sync.
+	// DiskFUSE is a file system of holdfast's own that can fail. It costs etcd some tens of
+	// microseconds per write and per sync.
 	DiskFUSE Disk = "fuse"
 )
 
-// Default returns the cluster that one gets without a file: three nodes, the
-// built-in balancer and two simulated workers.
+// Default returns the cluster without a cluster file: three nodes, the built-in balancer and
+// two simulated workers.
 func Default() *Cluster {
 	return &Cluster{
 		APIVersion: APIVersion,
@@ -241,8 +236,7 @@ func Default() *Cluster {
 	}
 }
 
-// SetNodes gives the cluster n control-plane nodes. It keeps what is special
-// about the first n.
+// SetNodes gives the cluster n control-plane nodes. It keeps the overrides of the first n.
 func (c *Cluster) SetNodes(n int) {
 	nodes := make([]NodeSpec, max(n, 0))
 	copy(nodes, c.Spec.Nodes)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// decoder walks a YAML document and gathers all that is wrong with it, each
-// with its line. lines remembers where each field was.
+// decoder walks a YAML document and collects all its errors, each with its line. lines maps
+// each field to its line.
 type decoder struct {
 	file     string
 	required map[string][]string // the fields that the mapping at a path must have
@@ -35,8 +35,8 @@ func (d *decoder) problem(node *yaml.Node, format string, args ...any) {
 	d.problems = append(d.problems, fmt.Errorf("%s%s", d.position(node.Line), fmt.Sprintf(format, args...)))
 }
 
-// decode reads a node into v by its type. Fields have their names in JSON; one that has none
-// in a file has the tag file:"-".
+// decode reads a node into v by its type. Fields have their JSON names; a field that is not
+// part of a file has the tag file:"-".
 func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
@@ -55,11 +55,11 @@ func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 			return
 		}
 	case *[]NodeSpec:
-		// A number, or a list of what is special about each.
+		// A number, or a list of overrides.
 		if node.Kind == yaml.ScalarNode {
 			n := 0
 			d.decode(node, path, reflect.ValueOf(&n).Elem())
-			// Other numbers are reported by Validate; here they only must not hurt.
+			// Other numbers are reported by Validate; here they only must not do harm.
 			*into = make([]NodeSpec, min(max(n, 0), MaxNodes+1))
 			return
 		}
@@ -105,7 +105,7 @@ func (d *decoder) text(node *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// decodeScalar reads a scalar of which parse makes a value; want says what that is.
+// decodeScalar reads a scalar and parses it with parse; want describes what is expected.
 func decodeScalar[T any](d *decoder, node *yaml.Node, path string, into *T, parse func(string) (T, error), want string) {
 	value, err := parse(node.Value)
 	if node.Kind != yaml.ScalarNode || err != nil {
@@ -167,7 +167,7 @@ func (d *decoder) mapping(node *yaml.Node, path string, v reflect.Value) {
 		switch {
 		case !ok:
 			d.problem(key, "unknown field %s: allowed are %s", path, strings.Join(names, ", "))
-		case value.ShortTag() != "!!null": // a field without a value is as good as none
+		case value.ShortTag() != "!!null": // a field without a value is as good as absent
 			d.decode(value, path, field)
 		}
 	})
@@ -218,7 +218,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// describe says what stands in the file, for errors.
+// describe returns what the file contains, for errors.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:

@@ -1,5 +1,5 @@
-// Package clusters holds what all providers share: the cluster file, which
-// describes a control plane to be put to the test.
+// Package clusters contains what all providers share: the cluster file, which describes a
+// control plane to test.
 //
 // A cluster file is YAML in the shape of a Kubernetes resource:
 //
@@ -39,8 +39,7 @@
 //	  sysctls:                    # of the machines' network, where the kernel has them
 //	    net.ipv4.tcp_rto_max_ms: 3000
 //
-// Instead of a number, nodes can be a list whose entries differ from the
-// cluster in what they set:
+// Instead of a number, nodes can be a list whose entries override settings of the cluster:
 //
 //	nodes:
 //	- {}
@@ -50,11 +49,9 @@
 //	    kube-apiserver:
 //	      endpoint-reconciler-type: none
 //
-// Extra arguments replace the provider's own flags of the same name, so that
-// any configuration, broken ones included, can be tested. A node's win over the
-// cluster's.
+// Extra arguments replace the provider's own flags of the same name, so that any configuration,
+// including broken ones, can be tested. A node's override the cluster's.
 //
-// Reading is strict: a field that is not known is an error that names the line
-// and the fields that are. Run the tests with go test ./clusters; the fuzz
-// target is FuzzParse.
+// Reading is strict: an unknown field is an error that names the line and the known fields. Run
+// the tests with go test ./clusters; the fuzz target is FuzzParse.
 package clusters

@@ -9,19 +9,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Election is how it is decided which instance of a component is the active one.
+// Election is how the active instance of a component is elected.
 type Election string
 
 const (
-	// ElectionLease: the instances decide among themselves, by a lease in the API.
-	// It is what a component has that a cluster file does not name.
+	// ElectionLease: the instances elect one of themselves, by a lease in the API. It is the
+	// default of components that a cluster file does not list.
 	ElectionLease Election = "lease"
-	// ElectionSupervisor: a supervisor on each node competes for a lock in etcd, and
-	// the component runs only where it is held (podmaster). The times of the lock are
-	// those that the component's own flags --leader-elect-... would give its lease.
+	// ElectionSupervisor: a supervisor on each node competes for a lock in etcd, and the
+	// component runs only where the lock is held (podmaster). The lock's times are those that
+	// the component's own flags --leader-elect-... would give its lease.
 	ElectionSupervisor Election = "supervisor"
-	// ElectionCareless is ElectionSupervisor with supervisors that leave the component
-	// running when they lose the lock. It is a way to plant a violation.
+	// ElectionCareless is ElectionSupervisor with supervisors that leave the component running
+	// when they lose the lock. Use it to plant a violation.
 	ElectionCareless Election = "careless-supervisor"
 )
 
@@ -31,8 +31,8 @@ func (e Election) Supervised() bool { return e == ElectionSupervisor || e == Ele
 // electable are the components that can be elected in more than one way.
 var electable = []framework.Component{framework.ControllerManager, framework.Scheduler}
 
-// ElectionTimes returns lease duration, renew deadline and retry period of a node's
-// component.
+// ElectionTimes returns lease duration, renew deadline and retry period of a component on a
+// node.
 func (n Node) ElectionTimes(c framework.Component) (lease, renew, retry time.Duration, err error) {
 	for _, t := range []struct {
 		into    *time.Duration
@@ -67,7 +67,7 @@ func (v *validator) elections(c *Cluster) {
 		for _, n := range c.Nodes() {
 			lease, renew, retry, err := n.ElectionTimes(component)
 			if err != nil || !how.Supervised() {
-				continue // which the bounds tell
+				continue // the bounds report that
 			}
 			if problem := checkLock(lease, renew, retry); problem != nil {
 				v.problem(path, "cannot have these times on %s: %v", n.Name, problem)
@@ -76,8 +76,8 @@ func (v *validator) elections(c *Cluster) {
 	}
 }
 
-// leases reports what is wrong with the leases of further elected components. Their times are
-// such as client-go accepts: see NewLeaderElector in k8s.io/client-go/tools/leaderelection.
+// leases reports what is wrong with the leases of further elected components. client-go must
+// accept their times: see NewLeaderElector in k8s.io/client-go/tools/leaderelection.
 func (v *validator) leases(all map[framework.Component]framework.Election) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e, path := all[name], join("spec.leases", string(name))

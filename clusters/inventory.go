@@ -26,10 +26,10 @@ type Inventory struct {
 	Spec       InventorySpec `json:"spec"`
 }
 
-// InventorySpec is what an inventory holds.
+// InventorySpec specifies an inventory.
 type InventorySpec struct {
-	// Kubeconfig is the path of an administrator's kubeconfig. In a file a relative path
-	// starts at the file's directory, and an empty one stands for kubectl's.
+	// Kubeconfig is the path of an administrator's kubeconfig. A relative path in a file is
+	// relative to the file's directory, and an empty one means kubectl's default.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// Context is the kubeconfig's context; empty for the current one.
 	Context string `json:"context,omitempty"`
@@ -48,30 +48,30 @@ type InventorySpec struct {
 
 // InventoryBalancer is a load balancer that holdfast did not create.
 type InventoryBalancer struct {
-	// Server is its URL; empty for the kubeconfig's server, unless that is an API server of
-	// the inventory.
+	// Server is its URL; empty for the kubeconfig's server, unless that is an API server of the
+	// inventory.
 	Server string `json:"server,omitempty"`
-	// HealthCheck is how it checks the API servers. It cannot be read from outside, and
-	// bounds depend on it. Where it is not given, the default of a Cluster counts.
+	// HealthCheck is how it checks the API servers. It cannot be read from outside, and bounds
+	// depend on it. If empty, the default of a Cluster is used.
 	HealthCheck HealthCheck `json:"healthCheck,omitzero"`
 }
 
 // InventoryNode is one control-plane node.
 type InventoryNode struct {
-	// Name is the node's host name, by which the holders of leases name it too.
+	// Name is the node's host name, which the holders of leases also contain.
 	Name string `json:"name"`
 	// Address is the node's IP address on the cluster's network.
 	Address netip.Addr `json:"address"`
-	// APIServer is host:port of the API server; port 6443 of the address where empty.
+	// APIServer is host:port of the API server; port 6443 of the address if empty.
 	APIServer string `json:"apiServer,omitempty"`
-	// Zone is the fault domain; empty for that of the Node object, if there is one.
+	// Zone is the fault domain; empty for that of the Node object, if it has one.
 	Zone string `json:"zone,omitempty"`
 	// SSH is the destination for ssh, such as root@10.0.0.11; empty if the node cannot be
 	// reached.
 	SSH string `json:"ssh,omitempty"`
 }
 
-// apiServerPort is that of API servers unless an inventory says otherwise.
+// apiServerPort is the API servers' port unless an inventory overrides it.
 const apiServerPort = 6443
 
 // Server returns host:port of the node's API server.
@@ -82,7 +82,7 @@ func (n InventoryNode) Server() string {
 	return net.JoinHostPort(n.Address.String(), strconv.Itoa(apiServerPort))
 }
 
-// On returns the node with its API server on a port of its address; 0 for the usual one.
+// On returns the node with its API server on a port of its address; 0 for the default port.
 func (n InventoryNode) On(port int32) InventoryNode {
 	if port != 0 && port != apiServerPort {
 		n.APIServer = net.JoinHostPort(n.Address.String(), strconv.Itoa(int(port)))
@@ -93,7 +93,7 @@ func (n InventoryNode) On(port int32) InventoryNode {
 // Reachable reports whether the nodes can be reached over SSH.
 func (i *Inventory) Reachable() bool { return i.Spec.Nodes[0].SSH != "" }
 
-// LoadInventory reads an inventory file. Errors name file and line, and what is allowed.
+// LoadInventory reads an inventory file. Errors contain file, line, and the allowed values.
 func LoadInventory(path string) (*Inventory, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -115,8 +115,8 @@ func LoadInventory(path string) (*Inventory, error) {
 	return i, nil
 }
 
-// ParseInventory reads an inventory from memory; name stands for it in errors. What it
-// returns is valid.
+// ParseInventory reads an inventory from memory; errors call it name. The returned inventory is
+// valid.
 func ParseInventory(name string, data []byte) (*Inventory, error) {
 	i := &Inventory{}
 	d, err := parse(name, InventoryKind, data, i, map[string][]string{
@@ -130,7 +130,7 @@ func ParseInventory(name string, data []byte) (*Inventory, error) {
 	return i, errors.Join(v.found...)
 }
 
-// hostname is a DNS subdomain, as names of Nodes are.
+// hostname is a DNS subdomain, like the names of Nodes.
 var hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 // maxRemoteNodes bounds the nodes of an inventory: etcd is not meant for more members.

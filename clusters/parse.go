@@ -11,10 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFileSize keeps a file that is not a cluster file from filling the memory.
+// maxFileSize prevents a file that is not a cluster file from filling the memory.
 const maxFileSize = 1 << 20
 
-// Load reads a cluster file; - stands for standard input. Errors name file and line, and what is allowed.
+// Load reads a cluster file; - means standard input. Errors contain file, line, and the allowed
+// values.
 func Load(path string) (*Cluster, error) {
 	file, err := os.Stdin, error(nil)
 	if path == "-" {
@@ -31,8 +32,8 @@ func Load(path string) (*Cluster, error) {
 	return Parse(path, data)
 }
 
-// Parse reads a cluster file from memory; name stands for it in errors. What
-// the file leaves out is as in Default. The cluster it returns is valid.
+// Parse reads a cluster file from memory; errors call it name. Omitted fields have the values
+// of Default. The returned cluster is valid.
 func Parse(name string, data []byte) (*Cluster, error) {
 	c := Default()
 	d, err := parse(name, Kind, data, c, map[string][]string{"": {"apiVersion", "kind"}})
@@ -50,8 +51,8 @@ func Parse(name string, data []byte) (*Cluster, error) {
 	return c, nil
 }
 
-// parse reads the one document of a file, which is to be of a kind, into a struct. required
-// are the fields that the mapping at a path must have.
+// parse reads the single document of a file, which must have a certain kind, into a struct.
+// required are the fields that the mapping at a path must have.
 func parse(name, kind string, data []byte, into any, required map[string][]string) (*decoder, error) {
 	if len(data) > maxFileSize {
 		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a file of kind %s", name, maxFileSize, kind)

@@ -31,20 +31,20 @@ const (
 	defaultRenewDeadline   = 10 * time.Second
 	defaultRetryPeriod     = 2 * time.Second
 	defaultElectionTimeout = time.Second
-	// defaultNodeGrace is that of kube-controller-manager since Kubernetes 1.32: see
+	// defaultNodeGrace is the default of kube-controller-manager since Kubernetes 1.32: see
 	// RecommendedDefaultNodeLifecycleControllerConfiguration in
 	// k8s.io/kubernetes/pkg/controller/nodelifecycle/config/v1alpha1/defaults.go.
 	defaultNodeGrace = 50 * time.Second
 	// defaultNodePeriod is in the same place.
 	defaultNodePeriod = 5 * time.Second
-	// defaultAddonInterval is that of Kubernetes' own add-on manager: see
+	// defaultAddonInterval is the default of Kubernetes' own add-on manager: see
 	// ADDON_CHECK_INTERVAL_SEC in cluster/addons/addon-manager/kube-addons-main.sh.
 	defaultAddonInterval = time.Minute
 )
 
 // AddonManager returns the arguments of a node's add-on manager: the interval between two
-// passes, and the release whose add-ons it applies, which is the node's own unless the
-// cluster file says otherwise. There is none unless the cluster file has arguments for it.
+// passes, and the release whose add-ons it applies, by default the node's own. The node has an
+// add-on manager only if the cluster file has arguments for it.
 func (n Node) AddonManager() (interval time.Duration, release string, ok bool, err error) {
 	args, ok := n.ExtraArgs[framework.AddonManager]
 	interval, release = defaultAddonInterval, n.KubernetesVersion
@@ -64,7 +64,7 @@ func (n Node) AddonManager() (interval time.Duration, release string, ok bool, e
 	return interval, release, ok, nil
 }
 
-// Margin covers what measuring itself takes.
+// Margin covers the time of the measurement itself.
 const Margin = 2 * time.Second
 
 // isRemote reports whether etcd-servers is one address that is not the node's own loopback
@@ -78,11 +78,10 @@ func isRemote(servers string) bool {
 	return u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback())
 }
 
-// Settings returns the durations from which bounds are computed, as the
-// components are configured. Where nodes differ the longest counts, since a bound
-// has to hold whichever instance is elected; so it does where the elected components
-// differ, for what is about all of them. The health check counts as it is written, also
-// where it is disabled.
+// Settings returns the durations from which bounds are computed, as configured on the
+// components. If nodes differ the longest is used, since a bound must hold whichever instance
+// is elected; the same applies if elected components differ, for settings of all of them. The
+// health check is used as written, even if it is disabled.
 func Settings(c *Cluster) (framework.Settings, error) {
 	s := framework.Settings{
 		EndpointTTL:       EndpointTTL,
@@ -170,7 +169,7 @@ func goawayChance(node Node) (float64, error) {
 	return chance, nil
 }
 
-// badArgument is an extra argument that bounds depend on and that cannot be read.
+// badArgument is an extra argument that a bound depends on and that cannot be parsed.
 type badArgument struct {
 	node        int
 	component   framework.Component
@@ -209,13 +208,12 @@ func parseMilliseconds(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// RuntimeEnvironment returns what is set for the components of each of that many nodes that
-// share a machine, all of them Go programs. GOMAXPROCS is a node's share of the processors,
-// as if it were a machine of its own: where all of a dozen processes reach for every
-// processor, they mostly get in each other's way; on two processors three nodes take an
-// eighth more of them, and a fifth longer to start. GOGC spends memory (a third more in API
-// servers, bounded by GOMEMLIMIT) on what the start of a server allocates: it takes a
-// quarter less of the processors.
+// RuntimeEnvironment returns the environment of the components on each of that many nodes that
+// share a machine, all of them Go programs. GOMAXPROCS is a node's share of the processors, as
+// if it were a machine of its own: a dozen processes that all use every processor mostly slow
+// each other down; on two processors three nodes use an eighth more of them, and take a fifth
+// longer to start. GOGC trades memory (a third more in API servers, bounded by GOMEMLIMIT) for
+// the allocations during a server's start: it uses a quarter less processor time.
 func RuntimeEnvironment(processors, nodes int) map[string]string {
 	share := max(1, (processors+nodes-1)/nodes)
 	return map[string]string{"GOMAXPROCS": strconv.Itoa(share), "GOGC": "400", "GOMEMLIMIT": "1GiB"}

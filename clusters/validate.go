@@ -35,11 +35,11 @@ var (
 
 	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	flag  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
-	// sysctl is a setting that each network namespace has for itself.
+	// sysctl is a setting that is separate in each network namespace.
 	sysctl = regexp.MustCompile(`^net(\.[a-zA-Z0-9_-]+)+$`)
 )
 
-// Version puts a version into the form with a leading v. Empty stays empty.
+// Version returns a version with a leading v. Empty stays empty.
 func Version(text string) string {
 	if text != "" && !strings.HasPrefix(text, "v") {
 		return "v" + text
@@ -47,13 +47,13 @@ func Version(text string) string {
 	return text
 }
 
-// Validate reports what is wrong with a cluster, all at once. It does not tell
-// whether versions exist: that is found out when they are fetched.
+// Validate returns all errors of a cluster. It does not check whether versions exist: fetching
+// them does.
 func (c *Cluster) Validate() error {
 	return errors.Join(c.problems(func(string) string { return "" })...)
 }
 
-// validator gathers problems; where gives the position of a field for errors.
+// validator collects problems; where returns the position of a field for errors.
 type validator struct {
 	where func(path string) string
 	found []error
@@ -73,7 +73,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	}
 	v.clusterName(c.Metadata.Name)
 	s := c.Spec
-	if s.Inventory != nil { // it is as it is
+	if s.Inventory != nil { // it is not holdfast's to validate
 		v.settings(c)
 		return v.found
 	}
@@ -122,8 +122,8 @@ func (v *validator) notReserved(path, name string) {
 	}
 }
 
-// settings refuses times that cannot be read. The error of Settings names the
-// flag; where the file can be told, it is the cluster's or the node's.
+// settings refuses times that cannot be parsed. The error of Settings names the flag; if the
+// file sets it, it is the cluster's or the node's.
 func (v *validator) settings(c *Cluster) {
 	if _, err := Settings(c); err != nil {
 		path := "spec.extraArgs"
@@ -175,7 +175,7 @@ func (v *validator) version(path, version string, optional bool) {
 	}
 }
 
-// Balancers returns every way to spread clients.
+// Balancers returns every kind of load balancer.
 func Balancers() []string {
 	var names []string
 	for _, k := range balancerKinds {
@@ -184,7 +184,7 @@ func Balancers() []string {
 	return names
 }
 
-// BalancerKinds names every way to spread clients, for people: "builtin, ... or none".
+// BalancerKinds lists every kind of load balancer, for people: "builtin, ... or none".
 func BalancerKinds() string {
 	names := Balancers()
 	last := len(names) - 1

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// AddProgram adds this program to an archive of what goes below / of a node, as the agent's.
+// AddProgram adds this program to an archive of a node's files, as the agent's binary.
 func AddProgram(t *tar.Writer) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -31,7 +31,7 @@ func AddProgram(t *tar.Writer) error {
 	return err
 }
 
-// AddFiles adds files, by path, and their directories, of which outer ones come first.
+// AddFiles adds files by path, with their directories, parents first.
 func AddFiles(t *tar.Writer, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		b := files[name]

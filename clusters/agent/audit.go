@@ -21,24 +21,23 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
-// A log is followed by asking again and again for what comes after a place in it, so
-// that whoever follows it loses nothing when the agent or the whole node ends
-// meanwhile. The place is named by the file and not its name: a log is rotated by
-// renaming it.
+// A client follows a log by repeatedly asking for what comes after a position, so it loses
+// nothing when the agent or the whole node goes down in between. The file identifies the
+// position, not its name: logs are rotated by renaming.
 
-// place is one in a log.
+// place is a position in a log.
 type place struct {
 	Inode  uint64 `json:"inode"`
 	Offset int64  `json:"offset"`
 }
 
-// Headers of an answer with entries: where they end.
+// Headers of an answer with entries: where the entries end.
 const (
 	inodeHeader  = "Holdfast-Inode"
 	offsetHeader = "Holdfast-Offset"
 )
 
-// auditChunk is how much of a log goes into one answer, unless one line is longer.
+// auditChunk is the most log that one answer contains, unless one line is longer.
 const auditChunk = 1 << 20
 
 // serveAudit answers GET /audit with the place of the log's end, and
@@ -68,8 +67,8 @@ func (a *agent) serveAudit(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(lines)
 }
 
-// endOf returns the place after the last whole line of a log; the zero place stands
-// for the begin of one that is not there yet.
+// endOf returns the place after the last whole line of a log. The zero place is the start of a
+// log that does not exist yet.
 func endOf(path string) (place, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +107,7 @@ func readLog(path string, from place) ([]byte, place, error) {
 	}
 	i := slices.IndexFunc(generations, func(g generation) bool { return g.inode == from.Inode })
 	if i < 0 {
-		// Its file was removed, or there was none: what is left begins there.
+		// Its file was removed or never existed: the rest begins there.
 		i, from.Offset = 0, 0
 		if from.Inode == 0 {
 			i = max(0, len(generations)-1)
@@ -131,14 +130,14 @@ func readLog(path string, from place) ([]byte, place, error) {
 	return nil, from, nil
 }
 
-// generation is one of the files that a log consists of.
+// generation is one of the files of a log.
 type generation struct {
 	path  string
 	inode uint64
 }
 
-// generationsOf returns a log's files, the oldest first. Those that were rotated
-// have the time in their names (NAME-TIME.EXT).
+// generationsOf returns a log's files, the oldest first. Rotated files have the time in their
+// names (NAME-TIME.EXT).
 func generationsOf(path string) ([]generation, error) {
 	ext := filepath.Ext(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -170,8 +169,8 @@ func generationsOf(path string) ([]generation, error) {
 	return append(old, now...), nil
 }
 
-// lines reads whole lines of the file from an offset on. One that was renamed just
-// now is found the next time.
+// lines reads whole lines of the file from an offset on. A file that was just renamed is found
+// the next time.
 func (g generation) lines(offset int64) ([]byte, error) {
 	f, err := os.Open(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,12 +198,12 @@ func (g generation) lines(offset int64) ([]byte, error) {
 	}
 }
 
-// auditBeat is the time between two looks at an audit log.
+// auditBeat is the time between two reads of an audit log.
 const auditBeat = 200 * time.Millisecond
 
-// FollowAudit implements framework.AuditReader. While the node cannot be reached it
-// continues trying: the log is on its disk. What cannot be read by the end of ctx is an
-// error.
+// FollowAudit implements framework.AuditReader. While the node is unreachable it keeps trying:
+// the log is on the node's disk. If part of the log is still unread when ctx ends, it returns
+// an error.
 func (c *Client) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	at, _, err := c.readAudit(ctx, nil)
 	if err != nil {
@@ -216,8 +215,8 @@ func (c *Client) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	})
 }
 
-// FollowLog is FollowAudit for a log in reach: it hands over whole lines that are added to a
-// file until ctx ends, also after the file was rotated by renaming it.
+// FollowLog is FollowAudit for a log on this machine: it hands over whole lines that are added
+// to a file until ctx ends, also after the file was rotated by renaming.
 func FollowLog(ctx context.Context, path string, entry func([]byte)) error {
 	at, err := endOf(path)
 	if err == nil {
@@ -238,14 +237,14 @@ func follow(ctx context.Context, at place, entry func([]byte), read func(context
 		case <-beat.C:
 		case <-ctx.Done():
 		}
-		// An error is of a node that is off, or one that the last look meets too.
+		// Either the node is off, or the last read fails with the same error.
 		_ = drain(ctx, &at, entry, read)
 	}
-	// What the log has by now belongs to the time before.
+	// What the log contains now was written before ctx ended.
 	return drain(context.WithoutCancel(ctx), &at, entry, read)
 }
 
-// drain hands over all whole lines up to the present end.
+// drain hands over all whole lines up to the current end.
 func drain(ctx context.Context, at *place, entry func([]byte), read func(context.Context, place) ([]byte, place, error)) error {
 	for {
 		lines, next, err := read(ctx, *at)

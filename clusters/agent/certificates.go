@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// certificates puts defective ones into the place of those that components serve
-// with. API server and etcd both read them again when the files change.
+// certificates replaces the certificates that components serve with by defective ones. API
+// server and etcd both reload them when the files change.
 type certificates struct {
 	pki   string // kubeadm's directory
 	store *store
@@ -27,7 +27,7 @@ type certificates struct {
 	timers expiry.Timers[framework.Component]
 }
 
-// spoiltState are certificates that are to be put back.
+// spoiltState describes the certificates to put back.
 type spoiltState struct {
 	Until time.Time `json:"until"`
 	// Own are the component's own files, by path.
@@ -71,7 +71,7 @@ func (s *certificates) saved() map[framework.Component]spoiltState {
 	return all
 }
 
-// spoil puts defective certificates in place of a component's own.
+// spoil replaces a component's own certificates by defective ones.
 func (s *certificates) spoil(c framework.Component, d framework.CertificateDefect, balancer string, ttl time.Duration) error {
 	files, caCert, caKey := serving(c)
 	if len(files) == 0 || s.pki == "" {
@@ -99,7 +99,7 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 			return agenthttp.NothingDone(fmt.Sprintf("making a defective %s: %v", name, err))
 		}
 	}
-	// The own ones are on the disk before the others take their place.
+	// Save the own certificates to disk before they are replaced.
 	err = s.store.updateDurably(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own} })
 	if err == nil {
 		err = replaceAll(bad)
@@ -123,8 +123,7 @@ func (s *certificates) authority(cert, key string) (*pki.Authority, error) {
 	return pki.LoadAuthority(certPEM, keyPEM)
 }
 
-// restore puts a component's own certificates back; it does nothing where they are
-// in place.
+// restore puts a component's own certificates back; it does nothing if they are in place.
 func (s *certificates) restore(c framework.Component) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,12 +144,12 @@ func (s *certificates) putBack(c framework.Component) error {
 	return nil
 }
 
-// restoreIn restores later, and again until it works; with mu held.
+// restoreIn restores later, and retries until it succeeds; with mu held.
 func (s *certificates) restoreIn(c framework.Component, d time.Duration) {
 	s.timers.Start(&s.mu, c, d, func() error { return s.putBack(c) })
 }
 
-// replaceAll writes files, each of which keeps its mode.
+// replaceAll writes files and keeps the mode of each.
 func replaceAll(files map[string][]byte) error {
 	for path, b := range files {
 		info, err := os.Stat(path)

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Client tells the agent of one node what to do. It has the abilities of framework
-// on the node's processes.
+// Client sends requests to the agent of one node. It implements the framework's abilities on
+// the node's processes.
 type Client struct {
 	http *agenthttp.Client
 	node string
-	// Balancer is the balancer's name, which a certificate with the defect
-	// framework.CertificateNoBalancerName does not carry.
+	// Balancer is the balancer's name. A certificate with the defect
+	// framework.CertificateNoBalancerName does not contain it.
 	Balancer string
 }
 
@@ -35,14 +35,14 @@ var (
 	_ framework.AuditReader        = (*Client)(nil)
 )
 
-// NewClient returns a client of a node's agent. dial opens a connection to the
-// agent's socket, such as by running ConnectPath inside the node and joining its
-// standard input and output; one is open at a time.
+// NewClient returns a client of a node's agent. dial opens a connection to the agent's socket,
+// for example by running ConnectPath inside the node and joining its standard input and output.
+// One connection is open at a time.
 func NewClient(node string, dial func(context.Context) (net.Conn, error)) *Client {
 	return &Client{node: node, http: agenthttp.NewMultiplexed(dial)}
 }
 
-// NewLocalClient returns a client of an agent whose socket is in reach.
+// NewLocalClient returns a client of an agent whose socket is on this machine.
 func NewLocalClient(node, socket string) *Client {
 	return &Client{node: node, http: agenthttp.NewUnix("its node agent", socket)}
 }
@@ -50,12 +50,12 @@ func NewLocalClient(node, socket string) *Client {
 // Close closes the connections to the agent.
 func (c *Client) Close() { c.http.Close() }
 
-// answerLimit is how long an agent may take for an answer. It takes a few
-// milliseconds, unless its node is paused or starts the connection.
+// answerLimit is how long an agent may take to answer. It takes a few milliseconds, unless its
+// node is paused or the connection has to be opened first.
 const answerLimit = 10 * time.Second
 
-// do sends a request and reads the answer into out, unless that is nil. what says
-// for people what is tried.
+// do sends a request and reads the answer into out, unless out is nil. what describes the
+// attempt for error messages.
 func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, req *request, out any) error {
 	ctx, cancel := agenthttp.Within(ctx, limit)
 	defer cancel()
@@ -77,13 +77,13 @@ func (c *Client) tell(ctx context.Context, verb string, req request) error {
 	return c.post(ctx, verb, fmt.Sprintf("%s of %s", verb, req.Component), req, nil)
 }
 
-// Ping returns when the agent answers.
+// Ping returns once the agent answers.
 func (c *Client) Ping(ctx context.Context) error {
 	return c.do(ctx, networkLimit, http.MethodGet, "ping", "asking whether the agent is there", nil, nil)
 }
 
-// Lapsed returns how long ago the agent healed everything because no request came for the
-// time of its leash; 0 if it never did.
+// Lapsed returns how long ago the agent healed everything because it received no request within
+// its leash; 0 if it never did.
 func (c *Client) Lapsed(ctx context.Context) (ago time.Duration, err error) {
 	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "asking whether it healed faults early", nil, &ago)
 	return ago, err
@@ -107,7 +107,7 @@ func (c *Client) Stalled(ctx context.Context) (peers []netip.Addr, err error) {
 	return peers, err
 }
 
-// SendProbes has the node send packets; see system.SendProbes.
+// SendProbes makes the node send packets; see system.SendProbes.
 func (c *Client) SendProbes(ctx context.Context, to netip.AddrPort, packets int) error {
 	return c.do(ctx, networkLimit, http.MethodPost, "probe", "sending packets", &request{Probe: to, Packets: packets}, nil)
 }
@@ -127,14 +127,14 @@ func (c *Client) Start(ctx context.Context, component framework.Component) error
 	return c.tell(ctx, "start", request{Component: component})
 }
 
-// Admit lets a supervised component run until then, by the monotonic clock of its machine
-// (system.Monotonic); if that has passed, it returns when the component has ended.
+// Admit lets a supervised component run until a time on the monotonic clock of its machine
+// (system.Monotonic). If that time has passed, Admit returns once the component has exited.
 func (c *Client) Admit(ctx context.Context, component framework.Component, until time.Duration) error {
 	return c.tell(ctx, "admit", request{Component: component, Until: until})
 }
 
-// Renew has a component that the agent starts started in another way the next time. The agent's
-// successor goes by its configuration.
+// Renew changes how a component that the agent runs is started the next time. The agent's
+// successor uses its configuration.
 func (c *Client) Renew(ctx context.Context, component framework.Component, e *Exec) error {
 	return c.tell(ctx, "renew", request{Component: component, Exec: e})
 }
@@ -144,7 +144,8 @@ func (c *Client) Reload(ctx context.Context, component framework.Component) erro
 	return c.tell(ctx, "reload", request{Component: component})
 }
 
-// Call sends a request of a provider's own; see Run. What says for people what is tried.
+// Call sends a request specific to a provider; see Run. what describes the attempt for error
+// messages.
 func (c *Client) Call(ctx context.Context, path, what string, in, out any) error {
 	ctx, cancel := agenthttp.Within(ctx, answerLimit)
 	defer cancel()

@@ -16,8 +16,8 @@ func (c *Client) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) e
 	return c.do(ctx, changeLimit, http.MethodPost, "rejoin", "changing the data of etcd", &request{Cluster: members}, nil)
 }
 
-// RestoreEtcd implements framework.EtcdOperator. The snapshot is a file here, and
-// sent to the node.
+// RestoreEtcd implements framework.EtcdOperator. The snapshot is a local file and is uploaded
+// to the node.
 func (c *Client) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
 	if err := c.upload(ctx, snapshot); err != nil {
 		return fmt.Errorf("sending a snapshot to %s: %w", c.node, err)
@@ -40,22 +40,21 @@ func (c *Client) upload(ctx context.Context, file string) error {
 	return resp.Body.Close()
 }
 
-// WipeDisk takes the data of the etcd member away until RestoreDisk or until ttl has
-// passed, when they come back as they were, and returns a handle for it. A member
-// that runs is killed at either change, and started after it: no file stays open
-// across one. Where they are away already it does nothing, and there is not a handle.
+// WipeDisk takes the data of the etcd member away until RestoreDisk or until ttl has passed,
+// when the same data are put back, and returns a handle. A running member is killed before
+// either change and started after it: no file stays open across one. If the data are already
+// away, WipeDisk does nothing and returns no handle.
 func (c *Client) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
 	err = c.do(ctx, changeLimit, http.MethodPost, "wipe", "wiping the data of etcd", &request{For: ttl}, &handle)
 	return handle, err
 }
 
-// RestoreDisk puts the data back that WipeDisk took away; it does nothing where they
-// are in place.
+// RestoreDisk puts back the data that WipeDisk took away; it does nothing if they are in place.
 func (c *Client) RestoreDisk(ctx context.Context, handle string) error {
 	return c.do(ctx, changeLimit, http.MethodPost, "unwipe", "restoring the data of etcd", &request{Handle: handle}, nil)
 }
 
-// ListDisk names the files of the etcd member's data, relative to their directory.
+// ListDisk lists the files of the etcd member's data, relative to their directory.
 func (c *Client) ListDisk(ctx context.Context) (files []string, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "data", "listing the data of etcd", nil, &files)
 	return files, err

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// promise has the agent undo a fault when ttl has passed, unless withdraw comes before.
+// promise makes the agent undo a fault once ttl has passed, unless withdraw is called first.
 // members are the client URLs of etcd by node.
 func (c *Client) promise(ctx context.Context, handle string, u framework.Undoing, members map[string][]string, ttl time.Duration) error {
 	return c.do(ctx, networkLimit, http.MethodPost, "promise", "leaving what undoes "+u.Fault,
@@ -25,8 +25,9 @@ func (c *Client) withdraw(ctx context.Context, handle string) error {
 	return c.do(ctx, networkLimit, http.MethodPost, "withdraw", "withdrawing a promise", &request{Handle: handle}, nil)
 }
 
-// Promise has the agents of a cluster's nodes undo a fault when ttl has passed, unless
-// Withdraw comes before; see framework.Promiser. members are the client URLs of etcd by node.
+// Promise makes the agents of a cluster's nodes undo a fault once ttl has passed, unless
+// Withdraw is called first; see framework.Promiser. members are the client URLs of etcd by
+// node.
 func Promise(ctx context.Context, agents []*Client, u framework.Undoing, members map[string][]string, ttl time.Duration) (handle string, err error) {
 	handle = strings.ToLower(rand.Text()[:12])
 	var given atomic.Bool
@@ -48,7 +49,7 @@ func Withdraw(ctx context.Context, agents []*Client, handle string) error {
 	return each(agents, func(c *Client) error { return c.withdraw(ctx, handle) })
 }
 
-// each does something with several agents at once.
+// each calls do for several agents concurrently.
 func each(agents []*Client, do func(*Client) error) error {
 	errs := make([]error, len(agents))
 	var all sync.WaitGroup

@@ -33,7 +33,7 @@ type shiftState struct {
 	Until      time.Time             `json:"until"`
 }
 
-// resume takes up what an earlier agent has left; after a restart of the node that is nothing.
+// resume takes over what an earlier agent left; after a restart of the node nothing is left.
 func (c *clocks) resume(restarted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,13 +50,13 @@ func (c *clocks) shifts() (all map[string]shiftState) {
 	return all
 }
 
-// shifted reports whether a component may have another clock than the machine.
+// shifted reports whether a component may have a different clock from the machine.
 func (c *clocks) shifted() (yes bool) {
 	c.a.store.read(func(st *state) { yes = st.Shifted })
 	return yes
 }
 
-// shift moves the clocks of components that run, and of those that start.
+// shift moves the clocks of components, both those that run and those that start later.
 func (c *clocks) shift(req request) (handle string, err error) {
 	if req.For <= 0 {
 		return "", ErrNoTTL
@@ -73,7 +73,7 @@ func (c *clocks) shift(req request) (handle string, err error) {
 	now := time.Now()
 	s := shiftState{Components: req.Components, Until: now.Add(req.For),
 		Shift: clock.Shift{Offset: req.Shift.Offset, Drift: req.Shift.Drift, Base: now.Round(0)}}
-	// Never the same again, also by an agent that knows nothing of this one.
+	// Never reused, also not by an agent that does not know of this one.
 	handle = strconv.FormatInt(now.UnixNano(), 36)
 	err = c.a.store.update(func(st *state) {
 		if st.Shifts == nil {
@@ -92,7 +92,7 @@ func (c *clocks) shift(req request) (handle string, err error) {
 	return handle, nil
 }
 
-// unshift ends a shift; it does nothing where it is gone.
+// unshift ends a shift; it does nothing if the shift is gone.
 func (c *clocks) unshift(handle string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *clocks) end(handle string) error {
 	return nil
 }
 
-// of returns how the clock of a component should be. The caller holds the lock.
+// of returns the clock that a component should have. The caller holds the lock.
 func (c *clocks) of(name framework.Component) (sum clock.Shift, handles []string) {
 	all := c.shifts()
 	var shifts []clock.Shift
@@ -127,8 +127,8 @@ func (c *clocks) of(name framework.Component) (sum clock.Shift, handles []string
 	return clock.Sum(shifts...), handles
 }
 
-// settleAll makes the clocks of the components that run what they should be. The
-// caller holds the lock.
+// settleAll sets the clocks of the running components to what they should be. The caller holds
+// the lock.
 func (c *clocks) settleAll(names []framework.Component) error {
 	var errs []error
 	for _, name := range names {
@@ -145,8 +145,8 @@ func (c *clocks) settleAll(names []framework.Component) error {
 	return errors.Join(errs...)
 }
 
-// endsSoon reports whether a process ends. Its watcher learns it only after it did,
-// which takes a moment.
+// endsSoon reports whether a process is exiting. Its watcher notices only after the exit, which
+// takes a moment.
 func endsSoon(gone <-chan struct{}) bool {
 	select {
 	case <-gone:
@@ -156,8 +156,7 @@ func endsSoon(gone <-chan struct{}) bool {
 	}
 }
 
-// start starts a component with the clock that it should have. The caller holds
-// the lock.
+// start starts a component with the clock that it should have. The caller holds the lock.
 func (c *clocks) start(name framework.Component, cmd *exec.Cmd) error {
 	want, _ := c.of(name)
 	if want.IsZero() {
@@ -165,15 +164,14 @@ func (c *clocks) start(name framework.Component, cmd *exec.Cmd) error {
 	}
 	err := clock.Start(cmd, want)
 	if errors.Is(err, clock.ErrNotShifted) {
-		// It runs, and settle tries again.
+		// The component runs, and settle tries again.
 		complain(fmt.Errorf("%s: %w", name, err))
 		return nil
 	}
 	return err
 }
 
-// settle makes up for what changed while a component was being started, or while
-// there was no agent.
+// settle catches up on changes made while a component was being started, or while no agent ran.
 func (c *clocks) settle(name framework.Component, pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,24 +210,23 @@ func (c *clocks) handle(mux *http.ServeMux) {
 	answer(mux, "POST /unshift", func(_ context.Context, r request) (any, error) { return nil, c.unshift(r.Handle) })
 }
 
-// clockLimit is how long an agent may take to move clocks: it waits for a moment
-// in which no thread reads one.
+// clockLimit is how long an agent may take to move clocks: it waits for a moment when no thread
+// reads one.
 const clockLimit = 20 * time.Second
 
-// ShiftClock moves the clocks of components that the agent starts, as
-// framework.ClockShifter says.
+// ShiftClock moves the clocks of components that the agent starts; see framework.ClockShifter.
 func (c *Client) ShiftClock(ctx context.Context, components []framework.Component, s framework.ClockShift, ttl time.Duration) (handle string, err error) {
 	err = c.do(ctx, clockLimit, http.MethodPost, "shift", fmt.Sprintf("shifting the clock of %v", components),
 		&request{Components: components, Shift: s, For: ttl}, &handle)
 	return handle, err
 }
 
-// UnshiftClock ends a shift, as framework.ClockShifter says.
+// UnshiftClock ends a shift; see framework.ClockShifter.
 func (c *Client) UnshiftClock(ctx context.Context, handle string) error {
 	return c.do(ctx, clockLimit, http.MethodPost, "unshift", "ending the shift of clocks "+handle, &request{Handle: handle}, nil)
 }
 
-// ReadClock reports how the clock of a component is shifted, as framework.ClockShifter says.
+// ReadClock reports how the clock of a component is shifted; see framework.ClockShifter.
 func (c *Client) ReadClock(ctx context.Context, component framework.Component) (r framework.ClockReading, err error) {
 	err = c.do(ctx, clockLimit, http.MethodPost, "clock", fmt.Sprintf("reading the clock of %s", component), &request{Component: component}, &r)
 	return r, err

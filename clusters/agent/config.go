@@ -14,14 +14,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Config is what an agent is told about its node.
+// Config is an agent's configuration of its node.
 type Config struct {
-	// Socket is the path on which the agent is asked and told.
+	// Socket is the path of the socket on which the agent serves requests.
 	Socket string `json:"socket"`
-	// Dir is where the agent keeps what a successor must know, also after the
-	// node was restarted.
+	// Dir is where the agent keeps what its successor needs, also after a restart of the node.
 	Dir string `json:"dir"`
-	// Components are the processes on which there can be faults.
+	// Components are the processes that faults can act on.
 	Components []Component `json:"components"`
 	// PKI is kubeadm's directory of certificates; empty if none exists.
 	PKI string `json:"pki,omitempty"`
@@ -31,30 +30,29 @@ type Config struct {
 	EtcdData string `json:"etcdData,omitempty"`
 	// Audit is the API server's audit log; empty if none exists.
 	Audit string `json:"audit,omitempty"`
-	// Sysctls are kernel settings of the node's network, which a node that is started
-	// again has lost.
+	// Sysctls are kernel settings of the node's network, which a restart of the node resets.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// Device is the network device that leads to the other nodes, as a pattern of
-	// path.Match: the engine numbers it again when a container is reconnected. Empty
-	// where links are not to be impaired.
+	// Device is the network device that leads to the other nodes, as a pattern of path.Match:
+	// the engine renumbers it when a container is reconnected. Empty if links are not to be
+	// impaired.
 	Device string `json:"device,omitempty"`
 	// ControlPort is the TCP port of the node through which the harness reaches the agent;
-	// what comes and goes there is never impaired. 0 if the agent is not reached through
+	// traffic on it is never impaired. 0 if the agent is not reached through the network.
 	// the network.
 	ControlPort uint16 `json:"controlPort,omitempty"`
 	// Leash is the longest time between two requests of the harness: after it the agent ends
-	// all faults. 0 if faults end only when their own time is over.
+	// all faults. 0 if only the faults' own times end them.
 	Leash time.Duration `json:"leash,omitempty"`
 	// Exits is the file in which the machine's first process records how orphans exited, one
 	// line each: the PID and procfs.ExitWords. The children of an agent that died are orphans.
 	Exits string `json:"exits,omitempty"`
 	// Groups is a file that lists the control groups that components join when the agent starts
-	// them: cgroup.procs files by component. It exists only while there are any.
+	// them: cgroup.procs files by component. It exists only while such groups do.
 	Groups string `json:"groups,omitempty"`
 }
 
-// EtcdClient is how clients of the node's own etcd member authenticate: with the files that
-// the node's API server has for it. No key leaves the node.
+// EtcdClient is how clients of the node's own etcd member authenticate: with the client
+// certificate of the node's API server. No key leaves the node.
 type EtcdClient struct {
 	URL  string `json:"url,omitempty"` // of the member, as reached from the node
 	CA   string `json:"ca,omitempty"`
@@ -62,32 +60,32 @@ type EtcdClient struct {
 	Key  string `json:"key,omitempty"`
 }
 
-// Component is one process on which there can be faults.
+// Component is one process that faults can act on.
 type Component struct {
 	Name framework.Component `json:"name"`
 	// Command is the last element of the path in argv[0].
 	Command string `json:"command,omitempty"`
-	// Parent is the same of its parent process; empty means any. It tells the
-	// first process of a container from one that was started inside, and is what is
-	// stopped to have a pod left down.
+	// Parent is the same of its parent process; empty means any. It distinguishes the first
+	// process of a container from one that was started inside. It is also the process that is
+	// stopped to leave a pod down.
 	Parent string `json:"parent,omitempty"`
-	// Manifest is the file of the static pod that it is the process of, Unit
-	// the systemd unit that it belongs to. Without both nobody can be kept from
-	// starting it, and while it is held down the agent ends whatever starts.
+	// Manifest is the file of the static pod that the process belongs to, Unit the systemd
+	// unit. Without both the agent cannot prevent a start of the process, and while it is held
+	// down the agent kills each new one.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
 	// Exec is set if the agent runs the component itself. Command and Parent are not used then.
 	Exec *Exec `json:"exec,omitempty"`
-	// With are the components that are the same process.
+	// With are the components that run in the same process.
 	With []framework.Component `json:"with,omitempty"`
 }
 
 // Paths inside a node.
 const (
-	// BinaryPath is where holdfast's own file goes; ConnectPath is a link to it.
+	// BinaryPath is where holdfast's own file is installed; ConnectPath is a link to it.
 	BinaryPath  = "/usr/local/bin/" + roleAgent
 	ConnectPath = "/usr/local/bin/" + roleConnect
-	// KeepPath is a link to it without systemd.
+	// KeepPath is a link to BinaryPath for nodes without systemd.
 	KeepPath   = "/usr/local/bin/" + roleKeep
 	ConfigPath = "/etc/holdfast/agent.json"
 	UnitPath   = "/etc/systemd/system/" + UnitName
@@ -96,7 +94,7 @@ const (
 
 	runDir        = "/run/holdfast"
 	defaultSocket = runDir + "/agent.sock"
-	// keptLog has what agents say without systemd.
+	// keptLog has the agents' output on a node without systemd.
 	keptLog = runDir + "/agent.log"
 	// On a volume: a node's /var outlives a restart.
 	defaultDir = "/var/lib/holdfast"
@@ -128,13 +126,13 @@ func Worker() Config {
 		Component{Name: framework.ContainerRuntime, Command: "containerd", Unit: "containerd.service"})
 }
 
-// Balancer returns the configuration for the container of the load balancer,
-// whose process has this command.
+// Balancer returns the configuration for the load balancer's container, whose process has this
+// command.
 func Balancer(command string) Config {
 	return Node(Component{Name: framework.LoadBalancer, Command: command})
 }
 
-// deviceOf returns the first device that a pattern matches, or the pattern itself.
+// deviceOf returns the first device that a pattern matches, or else the pattern itself.
 func deviceOf(pattern string) string {
 	devices, err := net.Interfaces()
 	if err != nil {
@@ -165,8 +163,8 @@ func readConfig(file string) (Config, error) {
 }
 
 // Unit returns the agent's systemd unit. The kubelet and other units that start components wait
-// until the agent has healed what it must after a restart of the node (Type=notify), and for no
-// longer than that may take; nothing else depends on it, nor it on anything.
+// until the agent has healed what it must after a restart of the node (Type=notify), but no
+// longer than that may take. Nothing else depends on the unit, and it depends on nothing.
 func Unit(c Config) string {
 	before := []string{"kubelet.service", "containerd.service", "k3s.service", "rke2-server.service", "k0scontroller.service"}
 	for _, one := range c.Components {
@@ -196,7 +194,7 @@ WantedBy=multi-user.target
 `
 }
 
-// Files returns what goes into a node besides the binary, by path.
+// Files returns the files to install on a node besides the binary, by path.
 func Files(c Config) (map[string][]byte, error) {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -209,7 +207,7 @@ func Files(c Config) (map[string][]byte, error) {
 	return files, nil
 }
 
-// LastWords is the shell script that writes what agents on a node said last.
+// LastWords is the shell script that prints the last output of agents on a node.
 const LastWords = "tail -n 5 " + keptLog + " 2>/dev/null || journalctl --quiet --no-pager --output cat --lines 5 --unit " + UnitName
 
 // Keep returns the shell script that replaces running agents by this one and keeps it running.
@@ -222,8 +220,8 @@ exec ` + KeepPath + ` ` + ConfigPath + ` >` + keptLog + ` 2>&1
 }
 
 // SetUp returns the shell script that starts the agent on a node where its binary,
-// configuration and unit are in place. It can be run again, such as with another
-// version of them.
+// configuration and unit are in place. It can be run again, for example with another version of
+// them.
 func SetUp() string {
 	return `set -e
 chmod 0755 ` + BinaryPath + `

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// fold adds what the kernel has counted to the state, before it counts again.
+// fold adds the kernel's counters to the state before the kernel resets them.
 func fold(st *state, counted map[string]uint64) {
 	for handle, s := range st.Impaired {
 		done := byLink(handle, s.Paths, counted)
@@ -26,7 +26,7 @@ func fold(st *state, counted map[string]uint64) {
 	}
 }
 
-// foldDropped adds what an impairment has dropped to its links.
+// foldDropped adds the packets that an impairment has dropped to its links.
 func foldDropped(st *state, done map[string]framework.LinkCounters) {
 	for name, c := range done {
 		l := st.Links[name]
@@ -35,7 +35,7 @@ func foldDropped(st *state, done map[string]framework.LinkCounters) {
 	}
 }
 
-// byLink picks out what an impairment has done to each link.
+// byLink returns what an impairment has done to each link.
 func byLink(handle string, paths []Path, counted map[string]uint64) map[string]framework.LinkCounters {
 	done := map[string]framework.LinkCounters{}
 	for i, p := range paths {
@@ -65,9 +65,8 @@ func addLinks(a, b links) links {
 	return all
 }
 
-// counters returns what an impairment has done to each link, active or restored; nil
-// where none of that name is known. What is sent to receivers of what it resets is
-// counted under no link's name.
+// counters returns what an impairment has done to each link, active or restored; nil if the
+// name is unknown. Segments that its resets send to receivers are not counted for any link.
 func (n *network) counters(handle string) (c links, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,8 +88,8 @@ func (n *network) counters(handle string) (c links, err error) {
 	return addLinks(addLinks(s.Counted, done), links{"": {Resets: n.resetter.count(handle)}}), nil
 }
 
-// done reports what an active impairment has done to each link, since it was last
-// started to count.
+// done reports what an active impairment has done to each link since its counters were last
+// reset.
 func (n *network) done(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
 	if s.detoured() {
 		return n.detours.counters(handle), nil

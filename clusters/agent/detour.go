@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// What nftables cannot do to packets is done in user space, by the switch that the
-// local provider has between its machines: it needs no netem, which many kernels lack,
-// and reports what it did. The frames of a link that come in by the node's device, or go
-// out, are handed to a TAP device, pass the switch there, and continue from a second
-// device: into the node's own stack, or out of the device that they were leaving by.
+// What nftables cannot do to packets is done in user space, by the switch that the local
+// provider has between its machines. It does not need netem, which many kernels do not have,
+// and reports what it did. The frames of a link that enter or leave by the node's device are
+// redirected to a TAP device, pass the switch, and continue from a second device: into the
+// node's own stack, or out of the device that they were leaving by.
 //
-// Without an agent such a link carries nothing until the next one has taken over.
+// Without an agent such a link carries nothing until the next agent has taken over.
 
-// detour is a link that leads through user space.
+// detour is a link that passes through user space.
 type detour struct {
 	peer     string
 	out      bool
@@ -33,7 +33,7 @@ type detour struct {
 	rules    map[string]vnet.RuleID // by handle
 }
 
-// detours are those of a node.
+// detours are the detours of a node.
 type detours struct {
 	device string
 	all    map[string]*detour // by linkName
@@ -46,7 +46,7 @@ const (
 	detourTo   = "to"
 )
 
-// beyondNftables reports what of an impairment nftables cannot do.
+// beyondNftables returns the part of an impairment that nftables cannot do.
 func beyondNftables(imp framework.Impairment) (what []string) {
 	for _, part := range []struct {
 		name  string
@@ -62,7 +62,7 @@ func beyondNftables(imp framework.Impairment) (what []string) {
 	return what
 }
 
-// support says why there can be no detours here; nil where there can.
+// support returns why the node cannot have detours; nil if it can.
 func (d *detours) support() error {
 	probe := vnet.ProbeBackend()
 	if probe.Backend == "" {
@@ -75,7 +75,7 @@ func (d *detours) support() error {
 	if len(d.all) > 0 {
 		return nil
 	}
-	// Rules that match nothing show whether the kernel has what they are made of.
+	// Rules that match nothing show whether the kernel has the required features.
 	f := newFrames()
 	for _, out := range []bool{false, true} {
 		name := linkName("nobody", out)
@@ -88,8 +88,8 @@ func (d *detours) support() error {
 	return newFrames().flush()
 }
 
-// add puts an impairment on links. It is active from rebuild on, or at once where
-// a link leads through user space already.
+// add puts an impairment on links. It is active from rebuild on, or immediately if a link
+// already passes through user space.
 func (d *detours) add(handle string, paths []Path, imp framework.Impairment) error {
 	rules := map[string]*vnet.Rule{}
 	for _, p := range paths {
@@ -116,7 +116,7 @@ func (d *detours) add(handle string, paths []Path, imp framework.Impairment) err
 	return nil
 }
 
-// open makes the devices of a detour.
+// open creates the devices of a detour.
 func (d *detours) open(p Path) (*detour, error) {
 	device, err := net.InterfaceByName(d.device)
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *detours) open(p Path) (*detour, error) {
 	names := [2]string{fmt.Sprintf("holdfast%da", d.last), fmt.Sprintf("holdfast%db", d.last)}
 	t.from, err = t.sw.Attach(vnet.PortConfig{Name: detourFrom, Device: names[0]})
 	if err == nil {
-		// The stack takes frames to the node for its own on no other address.
+		// The stack accepts frames to the node on no other address.
 		t.to, err = t.sw.Attach(vnet.PortConfig{Name: detourTo, Device: names[1], MAC: device.HardwareAddr})
 	}
 	if err == nil {
@@ -139,10 +139,11 @@ func (d *detours) open(p Path) (*detour, error) {
 	return t, nil
 }
 
-// quieten has the kernel send nothing of its own by the devices of a detour, and
-// take what comes by them as if it came by another one: a strict reverse path filter
-// (rp_filter 1, which the nodes of kind have) would drop it. The filter of a device
-// is the stricter of its own and that of all, so that of all goes to each other one.
+// quieten stops the kernel from sending its own packets through the devices of a detour, and
+// makes it accept packets from them as if they came from another device: a strict reverse path
+// filter (rp_filter 1, which the nodes of kind have) would drop them. A device's effective
+// filter is the stricter of its own and that of "all", so the value of "all" is moved to each
+// other device.
 func quieten(devices [2]string) error {
 	const ipv4, ipv6 = "/proc/sys/net/ipv4/conf", "/proc/sys/net/ipv6/conf"
 	for _, name := range devices {
@@ -178,16 +179,15 @@ func quieten(devices [2]string) error {
 		if err == nil && own < all {
 			err = set(e.Name(), all)
 		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a device may go at any time
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a device may disappear at any time
 			return err
 		}
 	}
 	return set("all", 0)
 }
 
-// remove takes an impairment off every link, and reports what it had done to each.
-// Links that no other is on lead through user space, with nothing done to them, until
-// rebuild.
+// remove takes an impairment off every link, and reports what it did to each. Links without
+// another impairment still pass through user space unchanged until rebuild.
 func (d *detours) remove(handle string) map[string]framework.LinkCounters {
 	done := map[string]framework.LinkCounters{}
 	for name, t := range d.all {
@@ -200,7 +200,7 @@ func (d *detours) remove(handle string) map[string]framework.LinkCounters {
 	return done
 }
 
-// countersOf returns what a rule has done on the one link of a detour.
+// countersOf returns what a rule has done on the link of a detour.
 func countersOf(sw *vnet.Switch, id vnet.RuleID) (sum framework.LinkCounters) {
 	all, _ := sw.RuleCounters(id)
 	for _, c := range all {
@@ -209,7 +209,7 @@ func countersOf(sw *vnet.Switch, id vnet.RuleID) (sum framework.LinkCounters) {
 	return sum
 }
 
-// prune ends the detours that have no impairment on them, once nothing leads there.
+// prune closes the detours that have no impairment, once no traffic is redirected there.
 func (d *detours) prune() {
 	for name, t := range d.all {
 		if len(t.rules) == 0 {
@@ -221,7 +221,7 @@ func (d *detours) prune() {
 	}
 }
 
-// rebuild leads exactly the links that have an impairment through user space.
+// rebuild redirects exactly the links that have an impairment through user space.
 func (d *detours) rebuild(peers []Peer) error {
 	f := newFrames()
 	if d.idle() {
@@ -238,7 +238,7 @@ func (d *detours) rebuild(peers []Peer) error {
 	f.chain("in", d.device, false)
 	f.chain("out", d.device, true)
 	f.rule("out", 0, condemned(detoured))
-	f.rule("out", 0, condemned(condemnedToDrop)) // by another table, behind which it would be forgotten
+	f.rule("out", 0, condemned(condemnedToDrop)) // by another table, after which it would be forgotten
 	for _, t := range d.all {
 		if len(t.rules) == 0 {
 			continue
@@ -264,7 +264,7 @@ func (d *detours) rebuild(peers []Peer) error {
 	return err
 }
 
-// idle reports whether no link has an impairment on it.
+// idle reports whether no link has an impairment.
 func (d *detours) idle() bool {
 	for _, t := range d.all {
 		if len(t.rules) > 0 {
@@ -306,7 +306,7 @@ func (n *network) detour(handle string, s *impairedState) error {
 	return err
 }
 
-// endDetour takes an impairment off the links, and reports what it had done to each.
+// endDetour takes an impairment off the links, and reports what it did to each.
 func (n *network) endDetour(handle string) (map[string]framework.LinkCounters, error) {
 	return n.detours.remove(handle), n.rebuild()
 }

@@ -42,14 +42,14 @@ func pipes() (in, out pipe, err error) {
 // streams is a connection to a program.
 type streams struct {
 	cmd *exec.Cmd
-	in  *os.File // what it reads
-	out *os.File // what it writes
+	in  *os.File // the program's input
+	out *os.File // the program's output
 }
 
 func (s *streams) Read(b []byte) (int, error)  { return s.out.Read(b) }
 func (s *streams) Write(b []byte) (int, error) { return s.in.Write(b) }
 
-// Close ends the program.
+// Close kills the program.
 func (s *streams) Close() error {
 	_ = s.in.Close()
 	err := s.out.Close()

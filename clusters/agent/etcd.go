@@ -24,7 +24,7 @@ import (
 // etcd changes the data of the node's etcd member.
 type etcd struct {
 	data    string
-	watcher *watcher // nil where there is no member
+	watcher *watcher // nil if the node has no member
 	store   *store
 	dir     string // of the agent
 
@@ -33,24 +33,24 @@ type etcd struct {
 }
 
 const (
-	// settleTime is how long nobody must have started a member before its data
-	// is changed: a kubelet that is told to leave it down may just be starting it.
+	// settleTime is how long no process may have started a member before its data are changed:
+	// a kubelet that was stopped from starting it may still be doing so.
 	settleTime = time.Second
-	// changeLimit is how long a change of the data may take. A member that is
-	// down for one is started after it, even where the agent died.
+	// changeLimit is how long a change of the data may take. A member that is down for one is
+	// started after it, even if the agent died.
 	changeLimit = time.Minute
-	// podEndLimit is how long a kubelet may take to end a pod that has no manifest any
-	// more, and whose process has ended.
+	// podEndLimit is how long a kubelet may take to end a pod whose manifest is gone and whose
+	// process has exited.
 	podEndLimit = 20 * time.Second
 )
 
 const errNoMember = agenthttp.Unsupported("there is no etcd member here")
 
-// whileDown ends the member, if it runs, does something to its data, and has it
-// started again; where it was held down before, it stays so unless start is set, until
-// that hold ends or the change is over. No process of the member runs while do does: what could start one
-// waits at its shim, or is ended, and nothing was started for settleTime before. The pod
-// stays as it is to the kubelet, which therefore makes no other one.
+// whileDown kills the member if it runs, calls do to change its data, and has it started again.
+// If it was held down before, it stays down unless start is set, until that hold ends or the
+// change is over. No process of the member runs during do: what could start one waits at its
+// shim or is killed, and nothing was started for settleTime before. To the kubelet the pod is
+// unchanged, so it does not create another one.
 func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
@@ -88,8 +88,8 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	return err
 }
 
-// settle returns when no process has run for settleTime; or when none runs, where the agent
-// starts it, which leaves it down.
+// settle returns when no process has run for settleTime. If the agent itself starts the member,
+// and so leaves it down, it returns as soon as none runs.
 func (w *watcher) settle(ctx context.Context) error {
 	if w.spec.Exec != nil {
 		return w.awaitDown(ctx, w.current(), true)
@@ -111,7 +111,7 @@ func (w *watcher) settle(ctx context.Context) error {
 	return nil
 }
 
-// rejoin starts the member without its data, as a new one of a cluster.
+// rejoin starts the member without its data, as a new member of a cluster.
 func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	if len(members) == 0 {
 		return errors.New("etcd is to join a cluster without members")
@@ -119,8 +119,8 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.whileDown(ctx, true, func() error {
-		// First, so that it is never started without data as one of a new
-		// cluster. One that has data takes no notice of either.
+		// First, so that the member never starts without data as a member of a new cluster. One
+		// that has data ignores both arguments.
 		if err := e.watcher.joins(ctx, etcddata.InitialCluster(members)); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	})
 }
 
-// joins has the member started as one of a cluster that exists; it is held down.
+// joins makes the member start as a member of an existing cluster; it is held down.
 func (w *watcher) joins(ctx context.Context, cluster string) error {
 	if w.spec.Exec != nil {
 		return w.update(func(st *componentState) { st.Joins = cluster })
@@ -140,7 +140,7 @@ func (w *watcher) joins(ctx context.Context, cluster string) error {
 	return m.aside().edit(setArguments(map[string]string{"initial-cluster": cluster, "initial-cluster-state": "existing"}))
 }
 
-// identity returns the member's own name, peer URLs and token, as its arguments say.
+// identity returns the member's own name, peer URLs and token, from its arguments.
 func (w *watcher) identity() (name, peerURLs, token string, err error) {
 	const nameArg, urlsArg, tokenArg = "name", "initial-advertise-peer-urls", "initial-cluster-token"
 	if e := w.spec.Exec; e != nil {
@@ -150,11 +150,11 @@ func (w *watcher) identity() (name, peerURLs, token string, err error) {
 	return args[nameArg], args[urlsArg], args[tokenArg], err
 }
 
-// endPod takes the manifest of a pod away that is held down, and returns when the
-// kubelet has ended the pod: the next process that is started has the arguments that
-// the manifest has when it is put back. A manifest that is changed in its place would
-// not do. There is no telling when the kubelet has read it, and until then it starts the
-// container as it was, on data that are no longer what its arguments take them for.
+// endPod removes the manifest of a pod that is held down, and returns when the kubelet has
+// ended the pod: the next process starts with the arguments that the manifest has when it is
+// put back. Changing the manifest in place is not enough: we cannot know when the kubelet has
+// read it, and until then it starts the container with the old arguments, which no longer fit
+// the data.
 func (w *watcher) endPod(ctx context.Context, m manifest) error {
 	if err := m.takeAway(); err != nil {
 		return err
@@ -177,10 +177,10 @@ func (w *watcher) endPod(ctx context.Context, m manifest) error {
 	}
 }
 
-// letGo has the shims continue that are stopped, also of processes that were started
-// meanwhile and ended, and reports whether all have ended. The hold continues.
+// letGo lets the stopped shims continue, also those of processes that started and exited since,
+// and reports whether all processes have exited. The hold continues.
 func (w *watcher) letGo() (over bool, err error) {
-	w.mu.Lock() // none is just being stopped
+	w.mu.Lock() // no shim is just being stopped
 	defer w.mu.Unlock()
 	over = true
 	for _, s := range w.saved().Stopped {
@@ -220,13 +220,13 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	return e.whileDown(ctx, false, func() error { return etcddata.Replace(e.data, restored) })
 }
 
-// beside returns a directory in the file system of the data, so that it can take
-// its place by a renaming.
+// beside returns a directory in the file system of the data, so that a rename can put it in
+// their place.
 func (e *etcd) beside(what string) string {
 	return filepath.Join(filepath.Dir(e.data), ".holdfast-"+filepath.Base(e.data)+"-"+what)
 }
 
-// wipedState is a member's data that is to be put back.
+// wipedState describes a member's data to put back.
 type wipedState struct {
 	Handle string    `json:"handle"`
 	Until  time.Time `json:"until"`
@@ -237,8 +237,8 @@ func (e *etcd) wiped() (w *wipedState) {
 	return w
 }
 
-// wipe takes the member's data away for a while. Where they are away already it
-// does nothing, and there is not a handle.
+// wipe takes the member's data away for a while. If they are already away it does nothing and
+// returns no handle.
 func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	if ttl <= 0 {
 		return "", ErrNoTTL
@@ -270,7 +270,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	return w.Handle, nil
 }
 
-// unwipe puts the member's data back; it does nothing where they are in place.
+// unwipe puts the member's data back; it does nothing if they are in place.
 func (e *etcd) unwipe(ctx context.Context, handle string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -304,7 +304,7 @@ func (e *etcd) putBack() error {
 	return nil
 }
 
-// unwipeIn puts the data back later, and again until it works; with mu held.
+// unwipeIn puts the data back later, and retries until it succeeds; with mu held.
 func (e *etcd) unwipeIn(d time.Duration) {
 	e.timers.Start(&e.mu, e.wiped().Handle, d, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), changeLimit)
@@ -313,8 +313,8 @@ func (e *etcd) unwipeIn(d time.Duration) {
 	})
 }
 
-// resume takes up what an earlier agent has left. At the start of the node nothing
-// runs yet, and data whose time is over are back before it does.
+// resume takes over what an earlier agent left. When the node starts nothing runs yet, and data
+// whose time is over are put back before the member starts.
 func (e *etcd) resume(restarted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -330,7 +330,7 @@ func (e *etcd) resume(restarted bool) {
 	}
 }
 
-// list names the files of the member's data, relative to their directory.
+// list lists the files of the member's data, relative to their directory.
 func (e *etcd) list() (files []string, err error) {
 	if e.data == "" {
 		return nil, errNoMember
@@ -349,7 +349,7 @@ func (e *etcd) list() (files []string, err error) {
 	return files, err
 }
 
-// snapshot is where an uploaded one waits.
+// snapshot is where an uploaded snapshot is stored.
 func (e *etcd) snapshot() string { return filepath.Join(e.dir, "snapshot.db") }
 
 func (e *etcd) serveUpload(w http.ResponseWriter, r *http.Request) {

@@ -51,8 +51,8 @@ func TestRejoinEtcd(t *testing.T) {
 	}
 }
 
-// TestRejoinWaits rejoins while the kubelet is slow to read manifests, and starts the
-// member as it was meanwhile: its data stay until that is over.
+// TestRejoinWaits rejoins while the kubelet is slow to read manifests, and starts the old
+// member in that time: its data stay until that is over.
 func TestRejoinWaits(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)
@@ -105,8 +105,8 @@ func TestRejoinDeadMan(t *testing.T) {
 	}
 }
 
-// TestWipeWhileHoldEnds has a hold end in the middle of a change of the data, and the
-// member started by somebody. Neither is done before the change.
+// TestWipeWhileHoldEnds ends a hold in the middle of a change of the data, while another
+// process starts the member. Neither takes effect before the change.
 func TestWipeWhileHoldEnds(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)

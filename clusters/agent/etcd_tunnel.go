@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
-// The harness reaches an etcd member through the agent where it has no other way to it: the
-// agent authenticates with the node's own certificate, so that no key leaves the node, and
-// members that listen on the loopback device alone can be reached as well.
+// The harness reaches an etcd member through the agent if it has no other way to it. The agent
+// authenticates with the node's own certificate, so that no key leaves the node, and members
+// that listen on the loopback device alone can be reached as well.
 
 // tls returns the configuration of a client.
 func (e EtcdClient) tls() (*tls.Config, error) {
@@ -69,7 +69,7 @@ func (a *agent) serveEtcd(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		_, _ = io.Copy(conn, r.Body)
-		_ = conn.Close() // the client has closed its end
+		_ = conn.Close() // the client has closed its side
 	}()
 	buffer := make([]byte, 32<<10)
 	for {
@@ -86,8 +86,7 @@ func (a *agent) serveEtcd(w http.ResponseWriter, r *http.Request) {
 }
 
 // DialEtcd opens a connection to the node's etcd member, authenticated as the node's API
-// server is. Messages on it are HTTP/2 without TLS. The connection is not tied to ctx once
-// it is open.
+// server. Messages on it are HTTP/2 without TLS. Once open, the connection is not tied to ctx.
 func (c *Client) DialEtcd(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -34,14 +34,13 @@ type Exec struct {
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
 	Log  string   `json:"log"`
-	// StartAfter is a URL whose 200 is worth waiting for before the first
-	// start; empty for none.
+	// StartAfter is a URL; the first start waits until it answers 200. Empty to not wait.
 	StartAfter string `json:"startAfter,omitempty"`
 	// Supervised processes run only while they are admitted (Client.Admit).
 	Supervised bool `json:"supervised,omitempty"`
 }
 
-// Argument returns the value of an argument --name=value, empty without it.
+// Argument returns the value of an argument --name=value, or an empty string.
 func (e Exec) Argument(name string) string {
 	for _, a := range e.Args {
 		if value, ok := strings.CutPrefix(a, "--"+name+"="); ok {
@@ -51,16 +50,15 @@ func (e Exec) Argument(name string) string {
 	return ""
 }
 
-// with returns the arguments with another value of one of them.
+// with returns the arguments with one value replaced.
 func (e Exec) with(name, value string) Exec {
 	e.Args = slices.DeleteFunc(slices.Clone(e.Args), func(a string) bool { return strings.HasPrefix(a, "--"+name+"=") })
 	e.Args = append(e.Args, "--"+name+"="+value)
 	return e
 }
 
-// Back-off of restarts: the first one is immediate, as the kubelet's is; then
-// the delay doubles up to the longest one, and is forgotten once a process has
-// run for a while.
+// Back-off of restarts: the first restart is immediate, like the kubelet's; then the delay
+// doubles up to the longest one, and is reset once a process has run for a while.
 const (
 	backOffFirst = time.Second
 	backOffMax   = 30 * time.Second
@@ -150,8 +148,8 @@ func backOff(delay, ran time.Duration) time.Duration {
 	return min(max(2*delay, backOffFirst), backOffMax)
 }
 
-// startAfterLimit is when a component is started for the first time even though
-// the one before it does not answer.
+// startAfterLimit is when a component is started for the first time even if the one before it
+// does not answer.
 const startAfterLimit = 20 * time.Second
 
 // awaitOther waits for the component that should start before this one. It only saves time, so
@@ -213,11 +211,11 @@ func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 		return nil, errors.Join(fmt.Errorf("starting it: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
 	p.reap = func() string {
-		_ = cmd.Wait() // how it ended is in ProcessState
+		_ = cmd.Wait() // its exit status is in ProcessState
 		return cmd.ProcessState.String()
 	}
 	select {
-	case <-s.wake: // what asked for this start asks for no other one
+	case <-s.wake: // this start satisfies the request
 	default:
 	}
 	w.runs(p)
@@ -225,7 +223,7 @@ func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// started sets the clock and the control groups of a new process, or of an adopted one.
+// started sets the clock and the control groups of a new or adopted process.
 func (s *starter) started(p *process) {
 	s.clocks.settle(s.w.spec.Name, p.pid)
 	if err := s.joinGroups(p.pid); err != nil {
@@ -234,8 +232,8 @@ func (s *starter) started(p *process) {
 }
 
 // joinGroups puts a process into the control groups of its component. It reads them after the
-// process is in the agent's state: either it finds a new group here, or the provider that creates
-// the group finds the process.
+// process is in the agent's state: either it finds a new group here, or the provider that
+// creates the group finds the process.
 func (s *starter) joinGroups(pid int) error {
 	b, err := os.ReadFile(s.config.Groups)
 	if err != nil {
@@ -248,8 +246,8 @@ func (s *starter) joinGroups(pid int) error {
 	return JoinGroups(groups[s.w.spec.Name], pid)
 }
 
-// JoinGroups writes a PID, 0 for this process, to files of control groups. A group that no longer
-// exists was removed together with its limit.
+// JoinGroups writes a PID, or 0 for this process, to files of control groups. A group that no
+// longer exists was removed together with its limit.
 func JoinGroups(files []string, pid int) error {
 	for _, file := range files {
 		f, err := os.OpenFile(file, os.O_WRONLY, 0)
@@ -267,8 +265,8 @@ func JoinGroups(files []string, pid int) error {
 	return nil
 }
 
-// adopt takes over the process that an earlier agent started, if it runs; with the watcher's
-// mu held.
+// adopt takes over the process that an earlier agent started, if it runs; with the watcher's mu
+// held.
 func (s *starter) adopt() {
 	w, saved := s.w, s.w.saved()
 	p, err := openProcess(saved.PID)
@@ -279,7 +277,7 @@ func (s *starter) adopt() {
 		p.close()
 	}
 	if err != nil || p.ticks != saved.StartTicks {
-		// That agent may have died after a start and before it wrote that down.
+		// That agent may have died between starting the process and recording it.
 		if p = s.unknown(); p == nil {
 			return
 		}
@@ -289,7 +287,7 @@ func (s *starter) adopt() {
 	s.expireLater()
 }
 
-// unknown returns a process of the component that an earlier agent started, nil if none runs.
+// unknown returns a process of the component that an earlier agent started; nil if none runs.
 func (s *starter) unknown() *process {
 	pids, err := procfs.Find("/proc", func(args []string) bool { return slices.Equal(args, s.w.spec.Exec.Args) })
 	if err != nil || len(pids) == 0 {
@@ -404,7 +402,7 @@ func (w *watcher) renew(spec *Exec) error {
 	return nil
 }
 
-// reload sends SIGHUP, upon which some programs read their configuration again.
+// reload sends SIGHUP, which makes some programs reload their configuration.
 func (w *watcher) reload() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -414,8 +412,8 @@ func (w *watcher) reload() error {
 	return w.proc.signal(syscall.SIGHUP)
 }
 
-// arguments returns how the component is started the next time. An etcd member that joins a
-// cluster gets the arguments for that until it has data of its own. With mu held.
+// arguments returns the arguments for the component's next start. An etcd member that joins a
+// cluster gets the arguments for joining until it has data of its own. With mu held.
 func (w *watcher) arguments() Exec {
 	spec, joins := *w.spec.Exec, w.saved().Joins
 	if joins == "" {

@@ -101,8 +101,8 @@ func TestExecBacksOff(t *testing.T) {
 	eventually(t, "its last exit tells why", func() bool { return strings.Contains(n.process(scheduler).LastExit, "/nowhere") })
 }
 
-// TestExecIsAdopted kills the agent: its successor knows at once what runs, ends faults in time,
-// and learns how a process ended that was not its child.
+// TestExecIsAdopted kills the agent: its successor immediately knows what runs, ends faults in
+// time, and learns how a process exited that was not its child.
 func TestExecIsAdopted(t *testing.T) {
 	t.Parallel()
 	running, frozen, looping, lost := framework.APIServer, framework.Etcd, framework.Scheduler, framework.ControllerManager
@@ -152,8 +152,8 @@ func forget(t *testing.T, n *testNode, c framework.Component) {
 	must(t, s.update(func(st *state) { st.Components[c].PID, st.Components[c].StartTicks = 0, 0 }))
 }
 
-// TestAdmission shows that a supervised component runs while it is admitted, also when the agent
-// dies meanwhile, and has ended by the end of that.
+// TestAdmission shows that a supervised component runs while it is admitted, even if the agent
+// dies in that time, and has exited by the end of it.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	n := newExecNode(t, scheduler, framework.ControllerManager)

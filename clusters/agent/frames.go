@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frames is the table that leads the frames of links through user space. It is made
-// again as a whole at one moment, by messages of its own: the library does not know
-// the expression that hands a frame on to another device (fwd).
+// frames is the table that redirects the frames of links through user space. It is replaced as
+// a whole in one transaction, by hand-written messages: the library does not know the
+// expression that forwards a frame to another device (fwd).
 type frames struct {
 	messages []netlink.Message
 	err      error
@@ -64,7 +64,7 @@ func (f *frames) add(kind int, attributes ...netlink.Attribute) {
 	})
 }
 
-// chain adds a chain for what comes in by a device, or goes out.
+// chain adds a chain for frames that enter by a device, or that leave by it.
 func (f *frames) chain(name, device string, out bool) {
 	hook := *nftables.ChainHookIngress
 	if out {
@@ -76,8 +76,8 @@ func (f *frames) chain(name, device string, out bool) {
 			attribute(unix.NFTA_HOOK_DEV, device)))
 }
 
-// rule adds a rule that ends with handing the frame on to a device, or, with
-// device 0, with letting it continue.
+// rule adds a rule that finally forwards the frame to a device, or, with device 0, lets it
+// continue.
 func (f *frames) rule(chain string, device int, match ...[]expr.Any) {
 	var list []netlink.Attribute
 	element := func(b []byte) {
@@ -106,7 +106,7 @@ func (f *frames) rule(chain string, device int, match ...[]expr.Any) {
 		netlink.Attribute{Type: unix.NLA_F_NESTED | unix.NFTA_RULE_EXPRESSIONS, Data: f.marshal(list)})
 }
 
-// frameOf matches the source address of a frame, or its destination.
+// frameOf matches the source or destination address of a frame.
 func frameOf(prefix netip.Prefix, destination bool) []expr.Any {
 	etherType := uint16(unix.ETH_P_IP)
 	if prefix.Addr().Is6() {
@@ -118,7 +118,7 @@ func frameOf(prefix netip.Prefix, destination bool) []expr.Any {
 	}, payloadIn(prefix, destination)...)
 }
 
-// flush puts the table in place of the one that is there.
+// flush replaces the existing table.
 func (f *frames) flush() error {
 	if f.err != nil {
 		return f.err

@@ -19,9 +19,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// The guard is a plain shell script beside the agent, which needs nothing of holdfast's program.
-// If the agent is gone, or does nothing any more, it heals the node and takes holdfast out of it;
-// it does the same if the agent has nothing to heal and no request came for abandonAfter. systemd
+// The guard is a plain shell script beside the agent that does not need holdfast's program. If
+// the agent is gone, or hangs, the guard heals the node and removes holdfast from it; it does
+// the same if the agent has nothing to heal and no request came for abandonAfter. systemd
 // starts it with the node.
 
 const (
@@ -30,7 +30,7 @@ const (
 	GuardName     = "holdfast-node-guard.service"
 	GuardUnitPath = "/etc/systemd/system/" + GuardName
 
-	// aliveFile has when the agent last did something, when the last request came, both in
+	// aliveFile contains when the agent last did something, when the last request came, both in
 	// seconds since the boot of the node, and how many faults are active.
 	aliveFile    = "alive"
 	guardPID     = runDir + "/guard.pid"
@@ -39,8 +39,8 @@ const (
 	alivePause   = time.Second
 )
 
-// undoFile is the script that heals what is active, as far as a shell can: what was done through
-// etcd is for the agents of other nodes.
+// undoFile is the script that heals what is active, as far as a shell can. The agents of other
+// nodes undo what was done through etcd.
 func undoFile(dir string) string { return filepath.Join(dir, "undo.sh") }
 
 // Guard returns the script of the guard of an agent that has a leash.
@@ -86,8 +86,7 @@ func KeepGuard() string {
 	return "setsid sh " + GuardPath + " </dev/null >/dev/null 2>&1 &\n"
 }
 
-// sinceBoot returns the seconds since the boot of the node, which no setting of its clock
-// changes.
+// sinceBoot returns the seconds since the boot of the node, which clock changes do not affect.
 func sinceBoot() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -155,8 +154,8 @@ func healScript(c Config, st *state) string {
 	return b.String()
 }
 
-// unwiping returns the shell script that puts the data of etcd back, while nothing can start a
-// member: its unit is stopped, or what would start it.
+// unwiping returns the shell script that puts the data of etcd back while no member can start:
+// it stops the member's unit, or what would start it.
 func unwiping(c Config) string {
 	i := slices.IndexFunc(c.Components, func(one Component) bool { return one.Name == framework.Etcd })
 	if i < 0 || c.EtcdData == "" {
@@ -180,7 +179,7 @@ done 2>/dev/null`
 	return fmt.Sprintf("if [ -d %[1]s ]; then\n%[3]s\nrm -rf %[2]s && mv %[1]s %[2]s\n%[4]s\nfi\n", own, place, stop, start)
 }
 
-// writeHealing keeps the script that heals what is active up to date, before a fault begins.
+// writeHealing updates the script that heals what is active, before a fault begins.
 func (s *store) writeHealing(durable bool) error {
 	script := healScript(s.config, &s.s)
 	if script == s.healing {

@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// keeper speaks to whoever starts a component. Each method can be repeated.
+// keeper controls what starts a component: kubelet, systemd or agent. Methods can be repeated.
 type keeper interface {
-	// hold has the component left down.
+	// hold leaves the component down.
 	hold(ctx context.Context) error
-	// early reports whether hold can come right before what runs is killed:
-	// nothing is done to it for some milliseconds at least.
+	// early reports whether hold can come right before the kill: it does not affect the running
+	// process for some milliseconds at least.
 	early() bool
-	// release ends that and has the component started; it does nothing where
-	// the component runs.
+	// release ends the hold and has the component started; it does nothing if the component
+	// runs.
 	release(ctx context.Context) error
-	// hurry has a component that is down started at once, without the
-	// back-off of one that fails.
+	// hurry starts a component that is down immediately, without the back-off after failures.
 	hurry(ctx context.Context) error
 }
 
@@ -37,11 +36,11 @@ func keeperOf(w *watcher, clocks *clocks) keeper {
 	return nobody{}
 }
 
-// podKeeper has a static pod left down by stopping its shim: the kubelet and the
-// container runtime then do not learn that the process has ended, and what is to be
-// started in the pod waits at the shim. The pod's manifest stays. A kubelet that finds
-// it gone deletes the mirror pod, for which an API server without its etcd needs more
-// than half a minute, and starts the pod only after that.
+// podKeeper leaves a static pod down by stopping its shim: the kubelet and the container
+// runtime then do not notice that the process has exited, and new processes of the pod wait at
+// the shim. The pod's manifest stays. If it were gone, the kubelet would delete the mirror pod,
+// for which an API server without its etcd needs more than half a minute, and start the pod
+// only after that.
 type podKeeper struct {
 	manifest
 	w *watcher
@@ -50,8 +49,8 @@ type podKeeper struct {
 // early: a process whose shim is stopped runs on, unless it writes more than a pipe holds.
 func (podKeeper) early() bool { return true }
 
-// hold stops the shim of the process seen last, and those that were stopped before. It
-// notes each before it does.
+// hold stops the shim of the process seen last, and those that were stopped before. It records
+// each before stopping it.
 func (k podKeeper) hold(ctx context.Context) error {
 	saved := k.w.saved()
 	all := saved.Stopped
@@ -68,8 +67,8 @@ func (k podKeeper) hold(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// release has the shims continue, which tell of what has ended meanwhile, and puts back
-// a manifest that rejoin had taken away. The kubelet's back-off counts from then.
+// release lets the shims continue, which then report the exits since, and puts back a manifest
+// that rejoin removed. The kubelet's back-off counts from then.
 func (k podKeeper) release(context.Context) error {
 	err := k.putBack()
 	for _, s := range k.w.saved().Stopped {
@@ -81,8 +80,8 @@ func (k podKeeper) release(context.Context) error {
 	return err
 }
 
-// hurry makes the pod another one, to whom no back-off applies. For etcd that takes
-// longer than any back-off: the mirror pod of the old one is deleted first.
+// hurry turns the pod into a new one, without back-off. For etcd this takes longer than any
+// back-off: the mirror pod of the old one is deleted first.
 func (k podKeeper) hurry(context.Context) error {
 	if filepath.Base(k.path()) == "etcd.yaml" {
 		return nil
@@ -93,11 +92,10 @@ func (k podKeeper) hurry(context.Context) error {
 	return nil
 }
 
-// unitKeeper has systemd leave a unit down by stopping it: only what ended by
-// itself is started again.
+// unitKeeper leaves a unit down by stopping it: systemd restarts only what exited on its own.
 type unitKeeper string
 
-// early: systemd ends what runs before anything else.
+// early: systemd kills the running process first.
 func (unitKeeper) early() bool { return false }
 
 func (u unitKeeper) hold(ctx context.Context) error { return systemctl(ctx, "stop", string(u)) }
@@ -107,7 +105,7 @@ func (u unitKeeper) release(ctx context.Context) error {
 	return systemctl(ctx, "start", "--no-block", string(u))
 }
 
-// hurry starts a unit that waits for its restart, which it does no more then.
+// hurry starts a unit that waits for its restart, and the restart is then dropped.
 func (u unitKeeper) hurry(ctx context.Context) error { return u.release(ctx) }
 
 func systemctl(ctx context.Context, args ...string) error {
@@ -118,8 +116,8 @@ func systemctl(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// nobody starts a component that can be told to leave it: its watcher ends
-// whatever is started while it is held down.
+// nobody is the keeper of a component whose starter cannot be stopped: its watcher kills each
+// process that starts while the component is held down.
 type nobody struct{}
 
 func (nobody) early() bool                   { return true }

@@ -20,10 +20,10 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
-// kubelet is a stand-in for one with its container runtime. It makes a sandbox for
-// each manifest in a directory and has its shim start the pod's process, again when the
-// shim reports that it has ended. When the manifest is gone or has changed it ends the
-// sandbox, and makes another one only when that has ended.
+// kubelet is a stand-in for a kubelet with its container runtime. It creates a sandbox for each
+// manifest in a directory and has its shim start the pod's process, and restart it when the
+// shim reports its exit. When the manifest is gone or has changed it ends the sandbox, and
+// creates another one only after that.
 type kubelet struct {
 	dir    string
 	suffix string                 // of the names of processes
@@ -110,7 +110,7 @@ func (k *kubelet) sync(t *testing.T) {
 	}
 }
 
-// Of the stand-in for a shim: its name, and what it tells.
+// Of the stand-in for a shim: its name, and its output.
 const (
 	shimRole    = "stand-in-shim"
 	shimStarted = "started"
@@ -251,7 +251,7 @@ func TestHoldShim(t *testing.T) {
 	}
 }
 
-// TestHoldEnds is fast to tell that a process has ended that nobody reaps.
+// TestHoldEnds quickly notices the exit of a process that is not reaped.
 func TestHoldEnds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, scheduler)

@@ -17,28 +17,27 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Party is a host on a cluster's network, or several under one name.
+// Party is a host on a cluster's network, or several hosts under one name.
 type Party struct {
 	Name string
-	// Prefixes are the addresses that its packets carry on the network: its
-	// own, and those of its pods. Those of two parties do not overlap.
+	// Prefixes are the addresses in its packets on the network: its own, and those of its pods.
+	// The prefixes of two parties do not overlap.
 	Prefixes []netip.Prefix
-	// Agents are those of its nodes; none where no agent runs, as on the
-	// machine of the harness.
+	// Agents are the agents of its nodes; empty if no agent runs, as on the harness's machine.
 	Agents []*Client
 }
 
-// Network has the abilities of framework on the network between parties. A link is
-// impaired by the receiver's agents, and by the sender's where the receiver has none,
-// they cannot be reached, or they cannot do what is asked for.
+// Network implements the framework's abilities on the network between parties. A link is
+// impaired by the receiver's agents, or by the sender's if the receiver has none, they cannot
+// be reached, or they do not support the impairment.
 type Network struct {
 	cluster string
 
 	mu      sync.Mutex
 	parties []Party                     // guarded by mu
 	links   map[string][]framework.Link // of impairments, by handle; guarded by mu
-	last    map[string]links            // by handle and node, as last told; guarded by mu
-	until   map[string]time.Time        // when those end that were not restored, by handle; guarded by mu
+	last    map[string]links            // by handle and node, as last reported; guarded by mu
+	until   map[string]time.Time        // when unrestored impairments end, by handle; guarded by mu
 }
 
 var (
@@ -48,14 +47,12 @@ var (
 	_ framework.ImpairmentChecker = (*Network)(nil)
 )
 
-// NewNetwork returns the network between parties. Meet must come before the first
-// impairment.
+// NewNetwork returns the network between parties. Call Meet before the first impairment.
 func NewNetwork(cluster string, parties []Party) *Network {
 	return &Network{cluster: cluster, parties: parties, links: map[string][]framework.Link{}, last: map[string]links{}, until: map[string]time.Time{}}
 }
 
-// Replace puts other parties into the place of those that there are. Agents know them
-// from the next Meet on.
+// Replace replaces the parties. Agents know the new ones from the next Meet on.
 func (n *Network) Replace(parties []Party) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -69,12 +66,12 @@ func (n *Network) All() []Party {
 	return n.parties
 }
 
-// networkLimit is how long an agent may take to change a link, or to tell of one,
-// before it is taken for one that cannot be reached.
+// networkLimit is how long an agent may take to change a link, or to report on one, before it
+// counts as unreachable.
 const networkLimit = 5 * time.Second
 
-// Meet tells every agent who the others are. They remember it, also after a restart
-// of their node.
+// Meet sends every agent the list of its peers. Agents remember it, also after a restart of
+// their node.
 func (n *Network) Meet(ctx context.Context) error {
 	return each(n.agents(), func(c *Client) error {
 		var peers []Peer
@@ -142,7 +139,7 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 	n.until[handle], n.links[handle] = time.Now().Add(ttl), slices.Clone(links)
 	n.mu.Unlock()
 	if err != nil {
-		// Some may have done it. Those that cannot be told end it in time.
+		// Some agents may have applied it. Those that cannot be reached end it in time.
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkLimit)
 		defer cancel()
 		_ = n.Restore(undoing, handle)
@@ -151,8 +148,8 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 	return handle, nil
 }
 
-// unfit returns the agents on links that cannot put an impairment on any of theirs, and
-// why: such as those of nodes without power, which do not answer.
+// unfit returns the agents on links that cannot put an impairment on any of theirs, and why:
+// for example agents of nodes without power, which do not answer.
 func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framework.Impairment) map[*Client]error {
 	var on []*Client
 	for _, p := range n.All() {
@@ -174,7 +171,7 @@ func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framewo
 	return unfit
 }
 
-// plan decides which agent is to impair which paths.
+// plan decides which agent impairs which paths.
 func (n *Network) plan(links []framework.Link, unfit map[*Client]error) (map[*Client][]Path, error) {
 	if len(links) == 0 {
 		return nil, errors.New("the impairment names no link")
@@ -205,8 +202,8 @@ func (n *Network) plan(links []framework.Link, unfit map[*Client]error) (map[*Cl
 	return asked, nil
 }
 
-// becauseOf adds to an error why these agents cannot do what was asked for. It is
-// errors.ErrUnsupported where none of them ever can.
+// becauseOf adds to an error why these agents cannot do what was requested. The result is
+// errors.ErrUnsupported if none of them ever can.
 func becauseOf(err error, agents []*Client, unfit map[*Client]error) error {
 	var reasons []error
 	for _, c := range agents {
@@ -223,8 +220,8 @@ func becauseOf(err error, agents []*Client, unfit map[*Client]error) error {
 	return fmt.Errorf("%w: %w", err, errors.Join(reasons...))
 }
 
-// Restore implements framework.NetworkFaulter. Where an agent does not answer, it
-// is an error: it may have the active impairment.
+// Restore implements framework.NetworkFaulter. An agent that does not answer is an error: the
+// impairment may still be active there.
 func (n *Network) Restore(ctx context.Context, handle string) error {
 	err := each(n.agents(), func(c *Client) error {
 		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
@@ -237,8 +234,8 @@ func (n *Network) Restore(ctx context.Context, handle string) error {
 	return err
 }
 
-// Active reports how many impairments were started here and have neither been restored on
-// all nodes nor come to their end. It asks nobody.
+// Active reports how many impairments were started here and have neither been restored on all
+// nodes nor expired. It sends no requests.
 func (n *Network) Active() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -246,8 +243,8 @@ func (n *Network) Active() int {
 	return len(n.until)
 }
 
-// ImpairmentCounters implements framework.NetworkFaulter. For an agent that does not
-// answer, as on a node without power, what it last told counts.
+// ImpairmentCounters implements framework.NetworkFaulter. For an agent that does not answer, as
+// on a node without power, its last reported counters are used.
 func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]framework.LinkCounters, error) {
 	n.mu.Lock()
 	asked := n.links[handle]
@@ -295,8 +292,8 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 	return all, nil
 }
 
-// ProbeLink implements framework.LinkProber. Packets go to the receiver's own address, and
-// to no pod's.
+// ProbeLink implements framework.LinkProber. Packets go to the receiver's own address, not to
+// those of its pods.
 func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) error {
 	sender, receiver, err := n.ends(l.From, l.To)
 	if err != nil {
@@ -316,8 +313,8 @@ func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) 
 	return fmt.Errorf("%s of cluster %s has no agent that could send packets", l.From, n.cluster)
 }
 
-// LinkState implements framework.LinkReporter. It is what the receiver has seen, or
-// the sender where the receiver cannot tell.
+// LinkState implements framework.LinkReporter. It returns what the receiver has seen, or the
+// sender if the receiver cannot report it.
 func (n *Network) LinkState(ctx context.Context, from, to string) (framework.LinkState, error) {
 	sender, receiver, err := n.ends(from, to)
 	if err != nil {

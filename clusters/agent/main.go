@@ -27,9 +27,8 @@ const (
 	roleKeep    = "holdfast-node-keep"
 )
 
-// Main turns copies of the program inside a node into what they are to be, and
-// does not return in them; elsewhere it returns. Call it first thing in main or
-// TestMain.
+// Main runs the program's roles inside a node, in which case it does not return; elsewhere it
+// returns. Call it first in main or TestMain.
 //
 //	holdfast-node-agent CONFIG     the agent
 //	holdfast-node-connect [SOCKET] joins standard input and output to its socket
@@ -54,7 +53,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// connect joins in and out to an agent's socket until either side ends.
+// connect joins in and out to an agent's socket until either side closes.
 func connect(args []string, in io.Reader, out io.Writer) error {
 	socket := defaultSocket
 	if len(args) > 0 {
@@ -68,7 +67,7 @@ func connect(args []string, in io.Reader, out io.Writer) error {
 	done := make(chan error, 2)
 	go func() {
 		_, err := io.Copy(conn, in)
-		// The answer may still be on its way.
+		// The answer may still be in transit.
 		done <- errors.Join(err, conn.(*net.UnixConn).CloseWrite())
 	}()
 	go func() {
@@ -83,15 +82,15 @@ func connect(args []string, in io.Reader, out io.Writer) error {
 		}
 	}
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENOTCONN) {
-		return nil // nobody listens any more
+		return nil // the reader has closed its end
 	}
 	return err
 }
 
-// keepPause is how long after the end of an agent the next one is started.
+// keepPause is the time between the exit of an agent and the start of the next one.
 const keepPause = 100 * time.Millisecond
 
-// keepAgent starts the agent again whenever it ends.
+// keepAgent restarts the agent whenever it exits.
 func keepAgent(args []string) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -122,10 +121,9 @@ func runAgent(args []string) error {
 	return Run(ctx, config, nil)
 }
 
-// Run is the agent: it heals what has expired, keeps the rest active, and does
-// what it is told on its socket until ctx ends. What is active then stays so,
-// for the next agent to heal. More adds what a provider's agents answer besides; nil for
-// nothing.
+// Run runs the agent: it heals what has expired, keeps the rest active, and serves requests on
+// its socket until ctx ends. Active faults then stay active, for the next agent to heal. more
+// handles the requests that only a provider's agents serve; nil if there are none.
 func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	a, err := newAgent(config)
 	if err != nil {
@@ -162,8 +160,8 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	return all.Wait()
 }
 
-// notifyReady tells systemd that the agent has healed what it had to. Nobody else
-// minds, so neither does a failure.
+// notifyReady notifies systemd that the agent has healed what it had to. Only systemd needs
+// that, so a failure is ignored.
 func notifyReady() {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

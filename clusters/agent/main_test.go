@@ -53,7 +53,7 @@ type testNode struct {
 	start func(*exec.Cmd) error
 }
 
-// nodes tells the processes of tests that run at the same time apart.
+// nodes distinguishes the processes of tests that run at the same time.
 var nodes atomic.Int64
 
 const testManifest = `apiVersion: v1

@@ -18,8 +18,8 @@ type manifest string
 
 func (m manifest) path() string { return string(m) }
 
-// asideDir is where manifests are that were taken away, beside the kubelet's directory:
-// in the same file system, so that they can be renamed, and out of its sight.
+// asideDir holds the manifests that were taken away. It is next to the kubelet's directory: in
+// the same file system, so that they can be renamed, but not watched by the kubelet.
 const asideDir = "holdfast-aside"
 
 func (m manifest) aside() manifest {
@@ -27,7 +27,7 @@ func (m manifest) aside() manifest {
 	return manifest(filepath.Join(dir, asideDir, filepath.Base(m.path())))
 }
 
-// takeAway has the kubelet end the pod, and forget it.
+// takeAway makes the kubelet end and forget the pod.
 func (m manifest) takeAway() error {
 	err := os.MkdirAll(filepath.Dir(m.aside().path()), 0o700)
 	if err == nil {
@@ -39,7 +39,7 @@ func (m manifest) takeAway() error {
 	return nil
 }
 
-// putBack takes takeAway back; it does nothing where the manifest is in place.
+// putBack undoes takeAway; it does nothing if the manifest is in place.
 func (m manifest) putBack() error {
 	if err := os.Rename(m.aside().path(), m.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("putting the manifest back: %w", err)
@@ -47,7 +47,7 @@ func (m manifest) putBack() error {
 	return nil
 }
 
-// change is one to a pod.
+// change is a change to a pod.
 type change func(pod map[string]any) error
 
 // edit changes the manifest.
@@ -77,12 +77,11 @@ func (m manifest) read() (pod map[string]any, err error) {
 	return pod, nil
 }
 
-// renewed is an annotation whose only meaning is that it changes.
+// renewed is an annotation that only serves to change.
 const renewed = "holdfast/renewed"
 
-// renew makes the pod another one to the kubelet, which derives a static pod's UID
-// from what its manifest says. Its back-off is by UID, so the next start is not
-// delayed by those that failed.
+// renew turns the pod into a new one for the kubelet, which derives a static pod's UID from its
+// manifest. The back-off is per UID, so earlier failures do not delay the next start.
 func renew(pod map[string]any) error {
 	meta, ok := pod["metadata"].(map[string]any)
 	if !ok {
@@ -138,7 +137,7 @@ func (m manifest) arguments() (map[string]string, error) {
 	return values, nil
 }
 
-// commandOf returns the command of a pod's first container, and how to set it.
+// commandOf returns the command of a pod's first container, and a function to set it.
 func commandOf(pod map[string]any) (command []any, set func([]any), err error) {
 	spec, _ := pod["spec"].(map[string]any)
 	containers, _ := spec["containers"].([]any)

@@ -19,20 +19,20 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Peer is who is at the other end of a node's links.
+// Peer is the host at the other end of a node's links.
 type Peer struct {
 	Name string `json:"name"`
-	// Prefixes are the addresses that its packets carry: its own, and those of
-	// its pods. Those of two peers do not overlap.
+	// Prefixes are the addresses in its packets: its own, and those of its pods. The prefixes
+	// of two peers do not overlap.
 	Prefixes []netip.Prefix `json:"prefixes"`
 }
 
 // Path is one direction between the node and a peer.
 type Path struct {
 	Peer string `json:"peer"`
-	// Out is what the node sends; otherwise it is what it receives.
+	// Out selects what the node sends, otherwise what it receives.
 	Out bool `json:"out,omitempty"`
-	// Ports narrow it, as those of framework.Link.
+	// Ports narrow the path, like those of framework.Link.
 	Ports []uint16 `json:"ports,omitempty"`
 }
 
@@ -42,17 +42,17 @@ type impairedState struct {
 	Impairment framework.Impairment `json:"impairment"`
 	Began      time.Time            `json:"began"`
 	Until      time.Time            `json:"until"`
-	// Counted is what it did to each link before the kernel started to count again.
+	// Counted is what the impairment did to each link before the kernel's counters were reset.
 	Counted links `json:"countedByLink,omitempty"`
 }
 
-// restoredState is what is left of one that has.
+// restoredState is what is kept of a restored impairment.
 type restoredState struct {
 	Handle  string `json:"handle"`
 	Counted links  `json:"countedByLink"`
 }
 
-// restoredLimit is of how many restored impairments the counters are kept.
+// restoredLimit is the number of restored impairments whose counters are kept.
 const restoredLimit = 64
 
 // network impairs the links of a node.
@@ -62,14 +62,14 @@ type network struct {
 	control  uint16 // see Config.ControlPort
 	detours  detours
 	resetter *resetter
-	// cannot says why nothing can be done here.
+	// cannot says why this node cannot impair links.
 	cannot error
 
 	mu sync.Mutex
-	// silenced is the index of the device that drops what is condemned.
+	// silenced is the index of the device that drops condemned packets.
 	silenced int
-	timers   expiry.Timers[string] // of the next thing to happen to an impairment, by handle
-	off      map[string]bool       // those that flap and are inactive for the moment
+	timers   expiry.Timers[string] // of the next change of an impairment, by handle
+	off      map[string]bool       // impairments that flap and are currently inactive
 }
 
 func newNetwork(config Config, s *store) *network {
@@ -83,7 +83,7 @@ func (n *network) saved() (all map[string]*impairedState) {
 	return all
 }
 
-// dispatch sends a batch, after which packets meet what is active and no more.
+// dispatch sends a batch, after which packets meet exactly the active impairments.
 func (n *network) dispatch(b *batch) error {
 	var forces []force
 	var peers []Peer
@@ -99,8 +99,8 @@ func (n *network) dispatch(b *batch) error {
 	return b.Flush()
 }
 
-// silent returns the index of the device on which condemned packets are dropped
-// without a word to who sent them; 0 where the kernel does not do that.
+// silent returns the index of the device on which condemned packets are dropped without an
+// error to their sender; 0 if the kernel does not support that.
 func (n *network) silent() int {
 	device, err := net.InterfaceByName(n.device)
 	if err != nil {
@@ -121,7 +121,7 @@ func (n *network) silent() int {
 	return device.Index
 }
 
-// meet reports who the peers are, in place of those that were told before.
+// meet sets the peers and replaces the previous ones.
 func (n *network) meet(peers []Peer) error {
 	for _, p := range peers {
 		if p.Name == "" || len(p.Prefixes) == 0 || slices.ContainsFunc(p.Prefixes, func(x netip.Prefix) bool { return !x.IsValid() }) {
@@ -148,7 +148,7 @@ func (n *network) meet(peers []Peer) error {
 	return n.dispatch(b)
 }
 
-// support says why an impairment cannot be; nil where it can.
+// support returns why an impairment is not possible; nil if it is.
 func (n *network) support(imp framework.Impairment) error {
 	if n.cannot != nil {
 		return n.cannot
@@ -205,7 +205,7 @@ func prefixesOf(peers []Peer, name string) []netip.Prefix {
 	return nil
 }
 
-// impair puts an impairment into force on all its paths at one moment.
+// impair activates an impairment on all its paths in one transaction.
 func (n *network) impair(r request) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -236,7 +236,7 @@ func (n *network) impair(r request) error {
 	return nil
 }
 
-// restore takes an impairment inactive; it does nothing where it is gone.
+// restore removes an impairment; it does nothing if the impairment is gone.
 func (n *network) restore(handle string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -269,8 +269,7 @@ func (n *network) end(handle string) error {
 	return nil
 }
 
-// endRules takes an impairment out of nftables, and reports what it had done to each
-// link.
+// endRules removes an impairment from nftables, and reports what it did to each link.
 func (n *network) endRules(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
 	b, err := newBatch()
 	if err != nil {

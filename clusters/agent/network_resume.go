@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
-// close leaves all as it is, and notes what was counted in case that the node is
-// about to be restarted.
+// close leaves everything as it is, and saves the counters in case the node is about to
+// restart.
 func (n *network) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -26,8 +26,8 @@ func (n *network) close() {
 	}
 }
 
-// resume takes up what an earlier agent left in the kernel, or puts into force
-// again what a restart of the node has ended.
+// resume takes over what an earlier agent left in the kernel, or activates again what a restart
+// of the node has removed.
 func (n *network) resume() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,7 +52,7 @@ func (n *network) resume() {
 	}
 }
 
-// detourAgain makes the detours that have ended with an earlier agent.
+// detourAgain creates the detours again that ended with an earlier agent.
 func (n *network) detourAgain() {
 	var errs []error
 	for handle, s := range n.saved() {
@@ -65,9 +65,8 @@ func (n *network) detourAgain() {
 	}
 }
 
-// takeOver leaves the table as it is where it is that of the state, so that
-// nothing is inactive meanwhile and no connection is forgotten. Otherwise it is
-// made again.
+// takeOver keeps the table if it matches the state, so that no impairment is inactive for a
+// moment and no connection is forgotten. Otherwise it creates the table again.
 func (n *network) takeOver() error {
 	b, err := newBatch()
 	if err != nil {

@@ -150,8 +150,8 @@ func TestPorts(t *testing.T) {
 	l.mustDial(node2, 2380)
 }
 
-// TestReset resets connections that are made from either end. Who sends something
-// gets RST, and so does the other end, which only listens.
+// TestReset resets connections that are made from either end. The end that sends receives RST,
+// and so does the other end, which only listens.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
@@ -391,8 +391,8 @@ func TestImpairmentRefused(t *testing.T) {
 	}
 }
 
-// TestUnfit: what one end cannot do the other one does. Where neither can, it is said
-// beforehand, and that it is for good.
+// TestUnfit: what one end does not support the other one does. If neither does, it is reported
+// in advance, as permanent.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 2)

@@ -7,8 +7,8 @@ import (
 
 func expired(s *impairedState) bool { return !time.Now().Before(s.Until) }
 
-// schedule sets the timer for the next thing that is to happen to an impairment:
-// its end, or the change of its phase; with mu held.
+// schedule sets the timer for the next change of an impairment: its end, or its next phase;
+// with mu held.
 func (n *network) schedule(handle string, s *impairedState) {
 	left, off := time.Until(s.Until), false
 	if on, pause := s.Impairment.FlapOn, s.Impairment.FlapOff; on > 0 && !s.detoured() {
@@ -34,8 +34,8 @@ func (n *network) schedule(handle string, s *impairedState) {
 	})
 }
 
-// flap takes an impairment inactive, or into it. The connections that are
-// there when it comes count as established.
+// flap deactivates or activates an impairment. Connections that exist when it becomes active
+// count as established.
 func (n *network) flap(handle string, s *impairedState, off bool) error {
 	b, err := newBatch()
 	if err != nil {

@@ -15,24 +15,24 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
-// process is one process of a component, held by a descriptor so that no other
-// can be taken for it.
+// process is one process of a component, held by a descriptor so that it cannot be confused
+// with another.
 type process struct {
 	pid   int
 	ticks uint64
-	shim  shim          // its parent, where that is one
-	fd    int           // of pidfd_open, closed when it has ended
-	gone  chan struct{} // closed when its end was taken note of
-	// stray says that it was started while its component is held down.
+	shim  shim          // its parent, if that is a shim
+	fd    int           // of pidfd_open, closed once it has exited
+	gone  chan struct{} // closed when its exit was noticed
+	// stray says that the process was started while its component is held down.
 	stray bool
-	// reap returns how it ended, once it has; nil where the kernel is to be asked.
+	// reap returns how the process exited, once it has; nil if the kernel must be asked.
 	reap func() string
-	// killed says that this agent has sent SIGKILL.
+	// killed says that this agent sent SIGKILL.
 	killed atomic.Bool
 }
 
-// findProcess returns the component's process, nil where none runs. Of several the
-// oldest counts: the others were started inside its container.
+// findProcess returns the component's process; nil if none runs. Of several the oldest counts:
+// the others were started inside its container.
 func findProcess(c Component) (*process, error) {
 	pids, err := procfs.Find("/proc", func(args []string) bool { return filepath.Base(args[0]) == c.Command })
 	if err != nil {
@@ -42,7 +42,7 @@ func findProcess(c Component) (*process, error) {
 	for _, pid := range pids {
 		p, err := openProcess(pid)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		st, err := procfs.ReadStat("/proc", pid)
 		args := procfs.Arguments("/proc", pid)
@@ -62,9 +62,9 @@ func findProcess(c Component) (*process, error) {
 	return oldest, nil
 }
 
-// openProcess takes hold of a process.
+// openProcess opens a descriptor of a process.
 func openProcess(pid int) (*process, error) {
-	// The descriptor comes first: what it stands for cannot change any more.
+	// The descriptor comes first: it cannot refer to another process later.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("pidfd_open", err)
@@ -79,8 +79,7 @@ func openProcess(pid int) (*process, error) {
 
 func (p *process) close() { _ = unix.Close(p.fd) }
 
-// signal sends a signal to the whole process. The caller makes sure that the
-// descriptor is open.
+// signal sends a signal to the whole process. The caller ensures that the descriptor is open.
 func (p *process) signal(sig syscall.Signal) error {
 	if err := unix.PidfdSendSignal(p.fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("%s to process %d: %w", unix.SignalName(sig), p.pid, err)
@@ -91,7 +90,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// awaitEnd returns when the process has ended.
+// awaitEnd returns when the process has exited.
 func (p *process) awaitEnd() {
 	for {
 		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
@@ -102,13 +101,13 @@ func (p *process) awaitEnd() {
 
 const unknownExit = "unknown"
 
-// reapLimit is how long the parent of a process that has ended may take to ask
-// how, before which the kernel does not tell it to others.
+// reapLimit is how long the parent of an exited process may take to reap it. Before that the
+// kernel does not report the exit status to others.
 const reapLimit = 250 * time.Millisecond
 
-// exit says how a process that has ended did. Kernels before 6.15 do not tell
-// strangers, and none does while the parent is stopped; then it is known only of one
-// that was killed from here.
+// exit describes how a process exited. Kernels before 6.15 do not report the status to
+// processes other than the parent, and no kernel does while the parent is stopped. Then it is
+// known only for a process that was killed from here.
 func (p *process) exit() string {
 	if p.reap != nil {
 		return p.reap()
@@ -145,7 +144,7 @@ const (
 	pidfdInfoExit = 1 << 3
 )
 
-// exitStatus asks the kernel how a process ended.
+// exitStatus reads from the kernel how a process exited.
 func exitStatus(pidfd int) (syscall.WaitStatus, error) {
 	info := pidfdInfo{mask: pidfdInfoExit}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), uintptr(pidfdGetInfo), uintptr(unsafe.Pointer(&info)))

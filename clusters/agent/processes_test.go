@@ -145,9 +145,8 @@ func stays(t *testing.T, n *testNode, c framework.Component) {
 	})
 }
 
-// TestDeadMan kills the agent in the middle of each fault on processes. Its
-// successor keeps it active and ends it in time; or ends it at once, where its time
-// was over before.
+// TestDeadMan kills the agent in the middle of each fault on processes. Its successor keeps it
+// active and ends it in time, or immediately if its time is over.
 func TestDeadMan(t *testing.T) {
 	t.Parallel()
 	held, frozen, looping := framework.APIServer, framework.Etcd, framework.Scheduler
@@ -215,8 +214,7 @@ func TestNodeRestarts(t *testing.T) {
 	}
 }
 
-// TestUnit ends the process of a systemd unit. A stand-in for systemctl notes what
-// it is told.
+// TestUnit kills the process of a systemd unit. A stand-in for systemctl records its arguments.
 func TestUnit(t *testing.T) {
 	bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
 	script := "#!/bin/sh\necho \"$@\" >>" + told + "\n"
@@ -246,8 +244,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestStray holds down a component that nobody can be told to leave down, as in the
-// load balancer's container.
+// TestStray holds down a component whose starter cannot be stopped, as in the load balancer's
+// container.
 func TestStray(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

@@ -18,11 +18,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// A fault that is done through etcd or the API has nothing on any node. What undoes it is
-// left with the agents of the control-plane nodes, before it begins: each carries it out
-// when the time is over and the harness has not withdrawn it.
+// A fault that is done through etcd or the API is not on any node. Its undo action is left with
+// the agents of the control-plane nodes before it begins: each carries it out when the time is
+// over and the harness has not withdrawn it.
 
-// promiseState is what is to be undone, unless it is withdrawn.
+// promiseState is an undo action that is carried out unless it is withdrawn.
 type promiseState struct {
 	Undoing framework.Undoing `json:"undoing"`
 	// Own is the name of the agent's node, and Members are the client URLs of etcd by
@@ -35,7 +35,7 @@ type promiseState struct {
 // undoLimit is how long one attempt to undo a fault may take.
 const undoLimit = 2 * time.Minute
 
-// promises are those that an agent has given.
+// promises are an agent's promises.
 type promises struct {
 	a *agent
 
@@ -68,12 +68,12 @@ func (p *promises) withdraw(handle string) {
 	p.a.store.note(func(st *state) { delete(st.Promises, handle) })
 }
 
-// keepIn keeps a promise later, with mu held.
+// keepIn keeps a promise later; with mu held.
 func (p *promises) keepIn(handle string, d time.Duration) {
 	p.timers.Start(&p.mu, handle, d, func() error { return p.keep(handle) })
 }
 
-// keep undoes the fault; with mu held, apart from the time that the attempt takes.
+// keep undoes the fault; with mu held, except during the attempt.
 func (p *promises) keep(handle string) error {
 	var s *promiseState
 	p.a.store.read(func(st *state) { s = st.Promises[handle] })
@@ -91,7 +91,7 @@ func (p *promises) keep(handle string) error {
 	return err
 }
 
-// resume takes up the promises of an earlier agent.
+// resume takes over the promises of an earlier agent.
 func (p *promises) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,9 +114,9 @@ func (p *promises) handle(mux *http.ServeMux) {
 }
 
 // ownCluster is the cluster as an agent sees it: all of etcd, and the abilities of its own
-// node. It goes past the API servers, which need not answer.
+// node. It bypasses the API servers, which may not answer.
 type ownCluster struct {
-	framework.Cluster // nil: the rest is not asked for
+	framework.Cluster // nil: the rest is not used
 	a                 *agent
 	own               string
 	members           map[string][]string
@@ -126,7 +126,7 @@ func (c *ownCluster) Name() string { return "of this node" }
 
 func (c *ownCluster) Entrances() []framework.Entrance { return nil }
 
-// Nodes returns those with etcd, in the order of their names.
+// Nodes returns the nodes with etcd, in the order of their names.
 func (c *ownCluster) Nodes() []framework.Node {
 	var names []string
 	for name := range c.members {
@@ -164,7 +164,7 @@ func (c *ownCluster) EtcdConfig(node string) (clientv3.Config, error) {
 	return config, err
 }
 
-// otherNode is a node of which nothing is known but that it has etcd.
+// otherNode is a node of which only its etcd member is known.
 type otherNode struct {
 	name       string
 	components []framework.Component
@@ -176,7 +176,7 @@ func (n otherNode) Address() netip.Addr { return netip.Addr{} }
 
 func (n otherNode) Components() []framework.Component { return n.components }
 
-// ownNode is the agent's.
+// ownNode is the agent's node.
 type ownNode struct {
 	otherNode
 	a *agent

@@ -43,8 +43,8 @@ func undoing(t *testing.T, fault string, data any) framework.Undoing {
 	return framework.Undoing{Fault: fault, Data: b}
 }
 
-// What is promised is undone when its time is over, by an agent that was killed and
-// started again meanwhile as well, and by no other process: the harness is gone.
+// A promise is kept when its time is over, also by an agent that was killed and restarted in
+// that time, and by no other process: the harness is gone.
 func TestPromisesAreKept(t *testing.T) {
 	n, client, urls := promisingNode(t, 1)
 	n.up()

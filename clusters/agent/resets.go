@@ -14,14 +14,13 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 )
 
-// The kernel answers the sender of a segment with RST, and nobody else. So it is
-// asked for the headers of what it resets (nfnetlink_log), and the receiver is sent
-// an RST from here. Where it cannot be asked, the receiver gets one as soon as it
-// sends something itself.
+// The kernel sends RST only to the sender of a segment. So the agent reads the headers of the
+// segments that it resets (nfnetlink_log) and sends an RST to the receiver. If the kernel
+// cannot report them, the receiver gets an RST as soon as it sends something itself.
 
-// resetter sends RST to those who have not sent anything.
+// resetter sends RST to receivers that have not sent anything.
 type resetter struct {
-	log        *netlink.Conn // nil where the kernel cannot be asked
+	log        *netlink.Conn // nil if the kernel cannot report segments
 	ipv4, ipv6 int           // raw sockets
 
 	mu   sync.Mutex
@@ -31,7 +30,7 @@ type resetter struct {
 // resetGroup is the group of messages from nfnetlink_log.
 const resetGroup = 0x6864
 
-// headerRoom is how much of a packet holds all of its headers.
+// headerRoom is the size of the part of a packet with all of its headers.
 const headerRoom = 192
 
 // From linux/netfilter/nfnetlink_log.h.
@@ -50,10 +49,10 @@ const (
 	nfulCopyPacket = 2
 )
 
-// newResetter returns one that does nothing until it is started.
+// newResetter returns a resetter that does nothing until it is started.
 func newResetter() *resetter { return &resetter{ipv4: -1, ipv6: -1, sent: map[string]uint64{}} }
 
-// start has it send, where the kernel can be asked.
+// start makes it send, if the kernel can report segments.
 func (r *resetter) start() {
 	if err := r.open(); err != nil {
 		complain(fmt.Errorf("receivers of segments that are reset will only get RST when they send: %w", err))
@@ -65,7 +64,7 @@ func (r *resetter) open() (err error) {
 	if r.ipv4, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
 		return os.NewSyscallError("socket", err)
 	}
-	// Without IPv6 in the kernel there is nothing to be sent by it.
+	// If the kernel has no IPv6, there is nothing to send over it.
 	r.ipv6, _ = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if r.log, err = netlink.Dial(unix.NETLINK_NETFILTER, nil); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (r *resetter) open() (err error) {
 	for _, a := range []netlink.Attribute{
 		{Type: nfulaConfigCommand, Data: []byte{nfulBind}},
 		{Type: nfulaConfigMode, Data: mode},
-		{Type: nfulaConfigThreshold, Data: binary.BigEndian.AppendUint32(nil, 1)}, // at once
+		{Type: nfulaConfigThreshold, Data: binary.BigEndian.AppendUint32(nil, 1)}, // immediately
 	} {
 		b, err := netlink.MarshalAttributes([]netlink.Attribute{a})
 		if err != nil {
@@ -98,7 +97,7 @@ func (r *resetter) run(log *netlink.Conn) {
 		messages, err := log.Receive()
 		if err != nil {
 			if isOverrun(err) {
-				continue // too many at once; their connections send again
+				continue // too many messages; their connections send again
 			}
 			return
 		}
@@ -148,7 +147,7 @@ func (r *resetter) reset(handle string, packet []byte) {
 	}
 }
 
-// tell returns what has a rule tell of its packets.
+// tell returns the expressions that make a rule report its packets.
 func (r *resetter) tell(handle string) []expr.Any {
 	if r.log == nil {
 		return nil
@@ -157,14 +156,14 @@ func (r *resetter) tell(handle string) []expr.Any {
 		Key: 1<<unix.NFTA_LOG_GROUP | 1<<unix.NFTA_LOG_SNAPLEN | 1<<unix.NFTA_LOG_QTHRESHOLD | 1<<unix.NFTA_LOG_PREFIX}}
 }
 
-// count returns how many were sent for an impairment.
+// count returns how many RSTs were sent for an impairment.
 func (r *resetter) count(handle string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent[handle]
 }
 
-// forget returns the count for the last time.
+// forget returns the final count.
 func (r *resetter) forget(handle string) uint64 {
 	n := r.count(handle)
 	r.mu.Lock()

@@ -47,7 +47,7 @@ func tcpFlag(flag byte) []expr.Any {
 	}
 }
 
-// addressIn matches the source address of a packet, or its destination.
+// addressIn matches the source or destination address of a packet.
 func addressIn(prefix netip.Prefix, destination bool) []expr.Any {
 	family := byte(unix.NFPROTO_IPV4)
 	if prefix.Addr().Is6() {
@@ -56,7 +56,7 @@ func addressIn(prefix netip.Prefix, destination bool) []expr.Any {
 	return append(metaIs(expr.MetaKeyNFPROTO, expr.CmpOpEq, family), payloadIn(prefix, destination)...)
 }
 
-// payloadIn is addressIn for what is known to be of the prefix's family.
+// payloadIn is addressIn for packets that are known to be of the prefix's family.
 func payloadIn(prefix netip.Prefix, destination bool) []expr.Any {
 	offset, size := uint32(12), uint32(4)
 	if prefix.Addr().Is6() {
@@ -73,7 +73,7 @@ func payloadIn(prefix netip.Prefix, destination bool) []expr.Any {
 	return append(all, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: prefix.Masked().Addr().AsSlice()})
 }
 
-// condemn gives a packet a priority.
+// condemn marks a packet with a priority.
 func condemn(to uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(to)},
@@ -96,7 +96,7 @@ func chance(share float64) []expr.Any {
 	const all = math.MaxInt32
 	return []expr.Any{
 		&expr.Numgen{Register: 1, Modulus: all, Type: unix.NFT_NG_RANDOM},
-		// Comparing goes by bytes, the first one first.
+		// Comparison is bytewise, first byte first.
 		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
 		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binaryutil.BigEndian.PutUint32(uint32(share * all))},
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// The agent has one table for packets, and one for frames. Packets meet its base chains where their addresses and
-// ports are those on the wire and conntrack knows their connection. Each chain of
-// base first sends them through the chains of every impairment that is active for
-// their peer. Those count, and condemn; what is condemned is dropped at the end, so
-// that of two impairments on one link each counts as if it were alone. What is left
-// is counted as delivered.
+// The agent has one table for packets, and one for frames. Packets pass the packet table's base
+// chains where their addresses and ports are those on the wire and conntrack knows their
+// connection. Each chain of base first sends them through the chains of every active impairment
+// of their peer. Those count and condemn; condemned packets are dropped at the end, so that
+// each of two impairments on one link counts as if it were alone. The other packets are counted
+// as delivered.
 //
-// What a program of this node sends would come back to it as an error (EPERM) if it
-// was dropped there. So it is dropped as a frame, on its way out of the device, where
-// the kernel knows how (5.16 and later).
+// If a packet from a program of this node were dropped there, the program would see an error
+// (EPERM). So it is dropped as a frame, on its way out of the device, if the kernel supports
+// that (5.16 and later).
 
-// base is a place where packets are looked at.
+// base is a hook at which packets are examined.
 type base struct {
 	name     string
 	hook     *nftables.ChainHook
@@ -35,7 +35,7 @@ func bases() []base {
 	return []base{
 		{"in", nftables.ChainHookPrerouting, *nftables.ChainPriorityConntrack + 10, false},
 		{"out", nftables.ChainHookOutput, *nftables.ChainPriorityNATSource + 200, true},
-		// What pods send, which are behind the node.
+		// Packets from pods, which are behind the node.
 		{"through", nftables.ChainHookForward, *nftables.ChainPriorityNATSource + 200, true},
 	}
 }
@@ -44,15 +44,14 @@ func table() *nftables.Table {
 	return &nftables.Table{Name: "holdfast", Family: nftables.TableFamilyINet}
 }
 
-// Packets are condemned by a priority (SO_PRIORITY) that no other uses. None of
-// them gets as far as a queue, where it would mean something; a mark may be
-// somebody's.
+// Packets are condemned by a priority (SO_PRIORITY) that is not used elsewhere. None of them
+// reaches a queue, where it would have a meaning; another program may use packet marks.
 const (
 	condemnedToDrop  = 0x686f6c64
 	condemnedToReset = 0x66617374
 )
 
-// batch is a change of the table that takes hold at one moment.
+// batch is a change of the table in one transaction.
 type batch struct {
 	*nftables.Conn
 	table *nftables.Table
@@ -103,12 +102,12 @@ func (b *batch) counters() (map[string]uint64, error) {
 	return packets, nil
 }
 
-// Names of counters. That of a path is found again by its handle.
+// Names of counters. The name of a path's counter contains its handle.
 const (
 	matched = "matched"
 	dropped = "dropped"
 	resets  = "resets"
-	// passed counts behind what drops: dropped is what was condemned to it.
+	// passed counts packets after the drop; dropped are those condemned to it.
 	passed = "passed"
 )
 
@@ -146,9 +145,9 @@ func linkName(peer string, out bool) string {
 
 func freshSet(handle string) string { return "h-" + handle + "-fresh" }
 
-// begin makes the table again, without active impairments.
+// begin creates the table again, without active impairments.
 func (b *batch) begin() {
-	// Deleting one that is not there would fail.
+	// Deleting a table that does not exist would fail.
 	b.AddTable(b.table)
 	b.DelTable(b.table)
 	b.AddTable(b.table)
@@ -159,8 +158,8 @@ func (b *batch) begin() {
 	}
 }
 
-// addImpairment makes the chains of an impairment. They are inactive until
-// dispatch leads to them. tell has the kernel tell of what is reset.
+// addImpairment creates the chains of an impairment. They are inactive until dispatch refers to
+// them. tell makes the kernel report what is reset.
 func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairment, tell []expr.Any) error {
 	if imp.Established {
 		err := b.AddSet(&nftables.Set{Table: b.table, Name: freshSet(handle), KeyType: nftables.TypeInteger,
@@ -179,7 +178,7 @@ func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairm
 	return nil
 }
 
-// narrow makes a chain for packets of some ports, and returns the one that they go to.
+// narrow creates a chain for packets of some ports, and returns the chain that they go to.
 func (b *batch) narrow(name string, ports []uint16) (act string) {
 	act = name
 	if len(ports) > 0 {
@@ -187,8 +186,8 @@ func (b *batch) narrow(name string, ports []uint16) (act string) {
 		b.AddChain(b.chain(act))
 	}
 	b.AddChain(b.chain(name))
-	// Going there, rather than jumping, a packet comes back to the base chain and meets
-	// no second port.
+	// With goto instead of jump, a packet returns to the base chain and does not match a second
+	// port.
 	for _, port := range ports {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 			for _, offset := range []uint32{0, 2} { // source, destination
@@ -199,14 +198,14 @@ func (b *batch) narrow(name string, ports []uint16) (act string) {
 	return act
 }
 
-// Limits of the connections that an impairment knows to be new. What is forgotten
-// is taken for one that was there before.
+// Limits of the connections that an impairment knows to be new. A forgotten connection counts
+// as one that existed before.
 const (
 	freshTimeout = time.Hour
 	freshLimit   = 1 << 15
 )
 
-// act fills the chain that does an impairment to the packets of a path.
+// act fills the chain that applies an impairment to the packets of a path.
 func (b *batch) act(chain, handle string, path int, imp framework.Impairment, tell []expr.Any) {
 	count := func(what string) []expr.Any { return countIn(handle, path, what) }
 	b.leaveOut(chain, handle, imp, true)
@@ -221,7 +220,7 @@ func (b *batch) act(chain, handle string, path int, imp framework.Impairment, te
 	}
 }
 
-// behind fills the chain that counts which of them have passed all the same.
+// behind fills the chain that counts the packets that passed the impairment.
 func (b *batch) behind(chain, handle string, path int, imp framework.Impairment) {
 	b.leaveOut(chain, handle, imp, false)
 	b.rule(chain, countIn(handle, path, passed))
@@ -231,8 +230,8 @@ func countIn(handle string, path int, what string) []expr.Any {
 	return []expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: counterName(handle, path, what)}}
 }
 
-// leaveOut has packets leave a chain that an impairment is not about. Where it learns, it
-// remembers the connections that begin.
+// leaveOut makes packets leave a chain if the impairment does not apply to them. If it learns,
+// it remembers new connections.
 func (b *batch) leaveOut(chain, handle string, imp framework.Impairment, learns bool) {
 	const syn, rst = 0x02, 0x04
 	if imp.Established || imp.Reset {
@@ -253,7 +252,7 @@ func (b *batch) leaveOut(chain, handle string, imp framework.Impairment, learns 
 	b.rule(chain, id, []expr.Any{&expr.Lookup{SourceRegister: 1, SetName: freshSet(handle)}}, to(expr.VerdictReturn, ""))
 }
 
-// removeImpairment takes away what addImpairment made, once nothing leads there.
+// removeImpairment removes what addImpairment created, once nothing refers to it.
 func (b *batch) removeImpairment(handle string, paths []Path, imp framework.Impairment) {
 	for i, p := range paths {
 		for _, name := range []string{pathName(handle, i), behindName(handle, i)} {
@@ -273,14 +272,14 @@ func (b *batch) removeImpairment(handle string, paths []Path, imp framework.Impa
 	}
 }
 
-// force is an impairment that is active.
+// force is an active impairment.
 type force struct {
 	handle string
 	paths  []Path
 }
 
-// silence drops what was condemned on its way out of a device. Programs are told
-// nothing then, as on a wire.
+// silence drops condemned packets on their way out of a device. Programs then see no error, as
+// on a wire.
 func (b *batch) silence(device string) {
 	t := silenceTable()
 	b.AddTable(t)
@@ -295,15 +294,15 @@ func silenceTable() *nftables.Table {
 	return &nftables.Table{Name: "holdfast", Family: nftables.TableFamilyNetdev}
 }
 
-// silences reports whether silence is still there.
+// silences reports whether silence is still in place.
 func (b *batch) silences() bool {
 	_, err := b.ListChain(silenceTable(), "out")
 	return err == nil
 }
 
-// dispatch leads packets to the impairments that are active, and to no others.
-// silent is the index of the device that drops what is condemned; 0 for none. What the
-// harness has to do with this port of the node meets none of them.
+// dispatch sends packets through exactly the active impairments. silent is the index of the
+// device that drops condemned packets; 0 for none. The harness's traffic with this port of the
+// node bypasses them all.
 func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint16) {
 	for _, peer := range peers {
 		b.counter(passedName(peer.Name, false))
@@ -331,7 +330,7 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint1
 		}
 		lead(pathName)
 		if at.name == "out" && silent > 0 {
-			// Another device may have taken its place.
+			// Another device may have the index now.
 			b.rule(at.name, condemned(condemnedToDrop), leavesBy(silent), to(expr.VerdictAccept, ""))
 		}
 		b.rule(at.name, condemned(condemnedToDrop), to(expr.VerdictDrop, ""))

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// agent is what runs on a node.
+// agent runs on a node.
 type agent struct {
 	config       Config
 	store        *store
@@ -28,7 +28,7 @@ type agent struct {
 	askedAt      atomic.Int64 // the same in seconds since the boot of the node
 }
 
-// newAgent heals what has expired and takes the rest up again.
+// newAgent heals what has expired and resumes the rest.
 func newAgent(config Config) (*agent, error) {
 	s, err := openStore(config.Dir)
 	if err != nil {
@@ -51,7 +51,7 @@ func newAgent(config Config) (*agent, error) {
 		}
 	}
 	ctx := context.Background()
-	// The data of a member first: it must not be started on what is not its own.
+	// First the data of a member: it must not start on data that are not its own.
 	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s, dir: config.Dir}
 	a.etcd.resume(restarted)
 	a.certificates = &certificates{pki: config.PKI, store: s}
@@ -68,11 +68,11 @@ func newAgent(config Config) (*agent, error) {
 	return a, s.update(func(st *state) { st.Boot = now })
 }
 
-// leashPause is the time between two checks of when the last request came.
+// leashPause is the time between two checks for the last request.
 const leashPause = time.Second
 
-// leash ends all faults if no request comes for the time that the configuration says, and
-// again if there are any and none comes for as long again.
+// leash ends all faults if no request comes for the configured time, and repeats that if any
+// are active and no request comes for as long again.
 func (a *agent) leash(ctx context.Context) {
 	limit := a.config.Leash
 	if limit == 0 {
@@ -135,37 +135,37 @@ func (a *agent) close() {
 	a.network.close()
 }
 
-// request is what an agent is told.
+// request is a request to an agent.
 type request struct {
 	Component framework.Component `json:"component,omitempty"`
-	// For is how long it lasts: a hold, a freeze, or any other fault.
+	// For is how long a hold, a freeze, or any other fault lasts.
 	For time.Duration `json:"for,omitempty"`
 	// After is for a crash loop: the time from each start to the kill.
 	After  time.Duration               `json:"after,omitempty"`
 	Defect framework.CertificateDefect `json:"defect,omitempty"`
-	// Name is what a certificate is not to carry: the balancer's; or, of a promise, what
-	// the node is called.
+	// Name is the name that a certificate must not contain: the balancer's; or, for a promise,
+	// the name of the node.
 	Name   string `json:"name,omitempty"`
 	Handle string `json:"handle,omitempty"`
 	// Peers, Paths and Impairment are for the network.
 	Peers      []Peer               `json:"peers,omitempty"`
 	Paths      []Path               `json:"paths,omitempty"`
 	Impairment framework.Impairment `json:"impairment,omitzero"`
-	// Probe is where packets are to be sent to, and Packets how many.
+	// Probe is where to send packets, and Packets how many.
 	Probe   netip.AddrPort `json:"probe,omitzero"`
 	Packets int            `json:"packets,omitempty"`
-	// Undoing is what is promised, and Members are the client URLs of etcd by node.
+	// Undoing is the promised undo action, and Members are the client URLs of etcd by node.
 	Undoing *framework.Undoing  `json:"undoing,omitempty"`
 	Members map[string][]string `json:"members,omitempty"`
-	// Cluster are the members that etcd is to be one of.
+	// Cluster are the members of the cluster that etcd joins or forms.
 	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
-	// Bump is by how much a restored revision is raised.
+	// Bump is the number to add to a restored revision.
 	Bump uint64 `json:"bump,omitempty"`
-	// Until is for an admission, by the monotonic clock.
+	// Until is for an admission, on the monotonic clock.
 	Until time.Duration `json:"until,omitempty"`
-	// Exec is how a component is to be started from now on.
+	// Exec is how to start a component from now on.
 	Exec *Exec `json:"exec,omitempty"`
-	// Components are those whose clocks are to be moved, and Shift is how.
+	// Components are those whose clocks move, and Shift is how.
 	Components []framework.Component `json:"components,omitempty"`
 	Shift      framework.ClockShift  `json:"shift,omitzero"`
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
-// shim is the parent of a component's process, which starts what runs in one pod
-// sandbox and tells the container runtime of its end. While it is stopped (SIGSTOP)
-// neither is done.
+// shim is the parent of a component's process. It starts the processes of one pod sandbox and
+// reports their exits to the container runtime. While it is stopped (SIGSTOP) it does neither.
 type shim struct {
 	PID        int    `json:"pid"`
-	StartTicks uint64 `json:"startTicks"` // tells it from a later process of its number
+	StartTicks uint64 `json:"startTicks"` // distinguishes it from a later process with the same PID
 }
 
 // none reports that no shim is known.
@@ -28,11 +27,11 @@ func (s shim) process() procfs.Process {
 	return procfs.Process{Proc: "/proc", PID: s.PID, Stat: procfs.Stat{StartTicks: s.StartTicks}}
 }
 
-// over reports whether it has ended, and its sandbox with it.
+// over reports whether the shim has exited, and its sandbox with it.
 func (s shim) over() bool { return s.process().Over() }
 
-// stopped reports whether it does nothing any more: none of its threads runs. The state
-// of the process itself is that of one thread, before which others may still work.
+// stopped reports whether the shim is fully stopped: none of its threads runs. The state of the
+// process itself is that of one thread, and others may still work.
 func (s shim) stopped() bool {
 	dir := filepath.Join("/proc", strconv.Itoa(s.PID), "task")
 	threads, err := os.ReadDir(dir)
@@ -51,7 +50,7 @@ func (s shim) stopped() bool {
 	return true
 }
 
-// stop stops it and returns when it does nothing any more; one that has ended is left
+// stop stops the shim and returns when it is fully stopped; a shim that has exited is left
 // alone.
 func (s shim) stop(ctx context.Context) error {
 	if err := s.signal(syscall.SIGSTOP); err != nil {
@@ -67,7 +66,7 @@ func (s shim) stop(ctx context.Context) error {
 	return nil
 }
 
-// letGo has it continue; one that was not stopped, or has ended, is not changed by that.
+// letGo lets the shim continue; it has no effect on one that was not stopped or has exited.
 func (s shim) letGo() error { return s.signal(syscall.SIGCONT) }
 
 func (s shim) signal(sig syscall.Signal) error {
@@ -77,7 +76,7 @@ func (s shim) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// shimOf returns the parent of a process if it is called so.
+// shimOf returns the parent of a process if it is named like a shim.
 func shimOf(parent int, command string) (s shim, ok bool) {
 	st, err := procfs.ReadStat("/proc", parent)
 	args := procfs.Arguments("/proc", parent)
@@ -87,8 +86,8 @@ func shimOf(parent int, command string) (s shim, ok bool) {
 	return shim{PID: parent, StartTicks: st.StartTicks}, true
 }
 
-// letGoStrangers has the shims continue that are stopped without a note of it: of an
-// agent whose state was lost.
+// letGoStrangers lets shims continue that are stopped but not recorded: from an agent whose
+// state was lost.
 func (a *agent) letGoStrangers() {
 	commands, noted := map[string]bool{}, map[shim]bool{}
 	for _, c := range a.config.Components {

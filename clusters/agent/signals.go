@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// StopGrace is how long a component may take to end after SIGTERM before it
-	// is killed: what the kubelet grants a pod by default.
+	// StopGrace is how long a component may take to exit after SIGTERM before it is killed: the
+	// kubelet's default for a pod.
 	StopGrace = 30 * time.Second
-	// retryPause is how soon healing is tried again that has failed, as on a
-	// disk that is full for the moment.
+	// retryPause is the time before failed healing is retried, for example when a disk is
+	// temporarily full.
 	retryPause = expiry.Pause
 	// keepLimit is how long a keeper may take.
 	keepLimit = 10 * time.Second
@@ -30,10 +30,9 @@ const (
 	ErrFrozen     = agenthttp.NothingDone("it is frozen already")
 )
 
-// begin finds the process that is to end and begins to hold the component down.
-// Between two processes, a hold keeps the next one from running, and there is
-// none to end; where a hold is active already, or none is asked for, there is
-// nothing to do. With mu held.
+// begin finds the process to end and begins to hold the component down. Between two processes,
+// a hold keeps the next one from running, and there is no process to end. If a hold is already
+// active, or none is requested, there is nothing to do. With mu held.
 func (w *watcher) begin(hold time.Duration) (*process, error) {
 	w.look()
 	if w.proc == nil && (hold <= 0 || w.down()) {
@@ -51,8 +50,8 @@ func (w *watcher) begin(hold time.Duration) (*process, error) {
 	return w.proc, nil
 }
 
-// kill ends the component without notice. Who starts it is told before to leave it
-// down, unless that is somebody who would ask it to end meanwhile.
+// kill kills the component without notice. The keeper holds it down before that, unless the
+// hold itself would stop it gracefully.
 func (w *watcher) kill(ctx context.Context, hold time.Duration) error {
 	w.mu.Lock()
 	p, err := w.begin(hold)
@@ -72,8 +71,8 @@ func (w *watcher) kill(ctx context.Context, hold time.Duration) error {
 	return w.awaitDown(ctx, p, hold > 0)
 }
 
-// awaitDown returns when a process has ended and, where the component is held down,
-// each that was started before that was known.
+// awaitDown returns when a process has exited and, if the component is held down, each process
+// that was started before the hold took effect.
 func (w *watcher) awaitDown(ctx context.Context, p *process, held bool) error {
 	for p != nil {
 		select {
@@ -92,8 +91,7 @@ func (w *watcher) awaitDown(ctx context.Context, p *process, held bool) error {
 	return nil
 }
 
-// keepDown tells whoever starts the component to leave it down, or takes the hold
-// back; with mu held.
+// keepDown makes the keeper leave the component down, or cancels the hold; with mu held.
 func (w *watcher) keepDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLimit)
 	defer cancel()
@@ -103,8 +101,8 @@ func (w *watcher) keepDown(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the component gracefully, if it can. The hold counts from its end, and
-// lasts for as long as that takes besides. It continues when ctx ends.
+// stop ends the component gracefully, if it can. The hold counts from its exit, plus the time
+// until then. It continues when ctx ends.
 func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
 	first := hold
 	if hold > 0 {
@@ -129,10 +127,10 @@ func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
 	}
 }
 
-// stopped waits for the end of a process that was told to end, and holds the
-// component down. Not before: without its shim, which reads what it writes, a process
-// that writes much on its way to the end would not come to it, and a unit would be asked
-// to end once more, upon which some drop everything.
+// stopped waits for the exit of a process that was asked to stop, and then holds the component
+// down. Not before: the shim reads the output of the process, so without it a process that
+// writes much during shutdown would not exit, and a unit would be stopped a second time, upon
+// which some programs drop everything.
 func (w *watcher) stopped(p *process, hold time.Duration) error {
 	if p != nil {
 		grace := time.NewTimer(StopGrace)
@@ -149,7 +147,7 @@ func (w *watcher) stopped(p *process, hold time.Duration) error {
 		}
 	}
 	w.mu.Lock()
-	if hold <= 0 || !w.held() { // somebody has started it meanwhile
+	if hold <= 0 || !w.held() { // it was started again since
 		w.mu.Unlock()
 		return nil
 	}
@@ -174,8 +172,7 @@ func (w *watcher) holdFor(d time.Duration) {
 	})
 }
 
-// endHold ends a hold, if there is one, and has the component started; with mu
-// held.
+// endHold ends a hold, if there is one, and has the component started; with mu held.
 func (w *watcher) endHold(ctx context.Context) error {
 	if err := w.keep.release(ctx); err != nil {
 		return fmt.Errorf("ending the hold of %s: %w", w.spec.Name, err)
@@ -201,8 +198,8 @@ func (w *watcher) start(ctx context.Context) error {
 	return w.hurry(ctx, held)
 }
 
-// hurry ends the back-off of a restart where nothing runs; with mu held. What was
-// held down until now is being started anyway.
+// hurry ends the back-off of a restart if nothing runs; with mu held. A component that was held
+// down until now is being started anyway.
 func (w *watcher) hurry(ctx context.Context, held bool) error {
 	if w.look(); w.proc != nil || held {
 		return nil
@@ -288,8 +285,8 @@ func (w *watcher) endCrashLoopIn(d time.Duration) {
 	})
 }
 
-// crashLater kills a process that has just been seen, if the component is in a
-// crash loop; with mu held. The time counts from its start.
+// crashLater kills a process that has just been found, if the component is in a crash loop;
+// with mu held. The time counts from its start.
 func (w *watcher) crashLater() {
 	p, saved := w.proc, w.saved()
 	if !time.Now().Before(saved.CrashUntil) {
@@ -304,7 +301,7 @@ func (w *watcher) crashLater() {
 	})
 }
 
-// endCrashLoop ends it, and the back-off of the restart that it led to.
+// endCrashLoop ends the crash loop, and the back-off that it caused.
 func (w *watcher) endCrashLoop(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

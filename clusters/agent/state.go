@@ -16,11 +16,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// state is what an agent's successor must know. Times are of the wall clock for
-// the successor; the agent that set them goes by the monotonic clock, which its
-// own times carry too.
+// state is what an agent's successor must know. The successor uses the wall-clock times; the
+// agent that set them uses the monotonic clock, which its own times also carry.
 type state struct {
-	// Boot names the life of the node in which it was written.
+	// Boot identifies the boot of the node during which it was written.
 	Boot       string                                  `json:"boot"`
 	Components map[framework.Component]*componentState `json:"components"`
 	Spoilt     map[framework.Component]*spoiltState    `json:"spoilt"`
@@ -30,17 +29,17 @@ type state struct {
 	Restored   []restoredState                         `json:"restored,omitempty"`
 	Links      map[string]framework.LinkState          `json:"links"`
 	Promises   map[string]*promiseState                `json:"promises"`
-	// Shifts are those of clocks, by handle; Shifted says that there was one since the node
-	// was started.
+	// Shifts are active clock shifts, by handle; Shifted says that a clock was shifted since
+	// the node started.
 	Shifts  map[string]shiftState `json:"shifts,omitempty"`
 	Shifted bool                  `json:"shifted,omitempty"`
-	// Lapsed is when the leash last had everything healed.
+	// Lapsed is when the leash last healed everything.
 	Lapsed time.Time `json:"lapsed,omitzero"`
-	// Counted are the counters of the kernel when an agent last ended in order.
+	// Counted are the kernel's counters when an agent last exited in order.
 	Counted map[string]uint64 `json:"counted,omitempty"`
 }
 
-// componentState is what is known of a component, and what is done to it.
+// componentState is what is known of a component, and its faults.
 type componentState struct {
 	PID        int       `json:"pid"`
 	StartTicks uint64    `json:"startTicks"`
@@ -53,11 +52,11 @@ type componentState struct {
 	// start to the kill.
 	CrashUntil time.Time     `json:"crashUntil,omitzero"`
 	CrashAfter time.Duration `json:"crashAfter,omitzero"`
-	// AdmittedUntil is until when a supervised component may run, by the monotonic clock.
+	// AdmittedUntil is until when a supervised component may run, on the monotonic clock.
 	AdmittedUntil time.Duration `json:"admittedUntil,omitzero"`
 	// Joins is the initial cluster of an etcd member that has no data yet.
 	Joins string `json:"joins,omitempty"`
-	// Shim is that of the process seen last, Stopped are those that are stopped or
+	// Shim is the shim of the process seen last; Stopped are the shims that are stopped or
 	// about to be.
 	Shim    shim   `json:"shim,omitzero"`
 	Stopped []shim `json:"stopped,omitempty"`
@@ -67,7 +66,7 @@ type componentState struct {
 type store struct {
 	file string
 
-	// config is that of the agent; without components nothing is healed by a shell.
+	// config is the agent's; without components, the shell script heals nothing.
 	config Config
 
 	mu      sync.Mutex
@@ -77,8 +76,8 @@ type store struct {
 
 func stateFile(dir string) string { return filepath.Join(dir, "state.json") }
 
-// openStore reads the state. One that cannot be read is put aside: an agent that
-// did not start would heal nothing.
+// openStore reads the state. A file that cannot be read is moved aside: an agent that did not
+// start would heal nothing.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the agent's directory: %w", err)
@@ -113,10 +112,9 @@ func openStore(dir string) (*store, error) {
 	return s, nil
 }
 
-// update changes the state and writes it down. Where that fails the change holds
-// all the same: a caller that is about to begin a fault takes it back.
-// Faults should take hold at once, so it does not wait for the disk: a restart of
-// the node loses nothing that was written.
+// update changes the state and saves it. If saving fails the change still applies: a caller
+// that is about to begin a fault reverts it. Faults should take effect immediately, so update
+// does not wait for the disk: a restart of the node loses nothing that was written.
 func (s *store) update(change func(*state)) error { return s.write(change, false) }
 
 // updateDurably is update for what must be healed even after the machine under the
@@ -140,8 +138,8 @@ func (s *store) write(change func(*state), durable bool) error {
 	return nil
 }
 
-// note is update for what is not a fault that begins: who fails to note the end of
-// one heals it twice.
+// note is update for changes other than the start of a fault: if saving the end of a fault
+// fails, it is healed twice.
 func (s *store) note(change func(*state)) {
 	if err := s.update(change); err != nil {
 		complain(err)
@@ -155,7 +153,7 @@ func (s *store) read(look func(*state)) {
 }
 
 // KnownProcesses reads from an agent's directory which processes of its components ran when it
-// last wrote that down. It asks no agent, which may be frozen.
+// last saved them. It does not ask an agent, which may be frozen.
 func KnownProcesses(dir string) (all []framework.Process, err error) {
 	var s state
 	b, err := os.ReadFile(stateFile(dir))
@@ -178,7 +176,7 @@ func KnownProcesses(dir string) (all []framework.Process, err error) {
 
 func complain(err error) { fmt.Fprintf(os.Stderr, "node agent: %v\n", err) }
 
-// boot names the life of this node: no other process is the first one of its PID
+// boot identifies this boot of the node: no other process is the first one of its PID
 // namespace, on this kernel since its boot.
 func boot() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

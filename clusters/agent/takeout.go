@@ -13,19 +13,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Active reports what is active on the node, each with the time when it heals on its own;
-// nothing where the agent has nothing to heal.
+// Active reports what is active on the node, each with the time when it heals automatically; an
+// empty result if there is nothing to heal.
 func (c *Client) Active(ctx context.Context) (what []string, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "active", "asking which faults are active", nil, &what)
 	return what, err
 }
 
-// HealAll has the agent heal everything now; see Active for what is left.
+// HealAll makes the agent heal everything now; see Active for what is left.
 func (c *Client) HealAll(ctx context.Context) error {
 	return c.do(ctx, answerLimit, http.MethodPost, "heal", "healing everything", nil, nil)
 }
 
-// active reports what is active, in words.
+// active reports what is active, as text.
 func (s *store) active() []string {
 	all := []string{}
 	add := func(what string, until time.Time) {
@@ -65,15 +65,15 @@ func Used() string {
 	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ]; then echo unused; fi"
 }
 
-// InUse returns the shell script that prints for how many seconds the agent of a node has not been
-// asked for anything; nothing if the node has no agent.
+// InUse returns the shell script that prints for how many seconds the agent of a node has not
+// received a request; nothing if the node has no agent.
 func InUse() string {
 	return `read -r _ asked _ 2>/dev/null <` + runDir + "/" + aliveFile + ` && read -r now _ </proc/uptime && echo $((${now%.*} - asked)) || true`
 }
 
-// TakeOut returns the shell script that ends the agent and its guard, if they are there, heals
-// what is active, as far as a shell can, and removes all of both. It needs nothing of holdfast's
-// program.
+// TakeOut returns the shell script that stops the agent and its guard, if they exist, heals
+// what is active, as far as a shell can, and removes both completely. It does not need
+// holdfast's program.
 func TakeOut() string {
 	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
 	return `if [ -e ` + GuardUnitPath + ` ]; then
@@ -101,7 +101,7 @@ true
 `
 }
 
-// Footprint returns what an agent puts on a node, all of which TakeOut removes.
+// Footprint returns what an agent puts on a node. TakeOut removes all of it.
 func Footprint() []string {
 	return []string{
 		"program " + BinaryPath + ", with the link " + ConnectPath,
@@ -113,8 +113,8 @@ func Footprint() []string {
 	}
 }
 
-// clearArgument has the agent's program remove the tables of nftables that agents left.
-// Not every node has a program that can.
+// clearArgument makes the agent's program remove the nftables tables that agents left. Not
+// every node has a program that can.
 const clearArgument = "--clear"
 
 func clearTables() error {
@@ -134,28 +134,28 @@ func clearTables() error {
 	return conn.Flush()
 }
 
-// endAgents ends agents, what keeps them, and what joins clients to them.
+// endAgents kills agents, their keepers, and the processes that connect clients to them.
 const endAgents = `for p in /proc/[0-9]*; do
 	read -r name <$p/comm || continue
 	case "$name" in ` + commPrefix + `*) kill -9 ${p#/proc/};; esac
 done 2>/dev/null`
 
-// endGuard ends another guard than this very shell.
+// endGuard kills guards other than this very shell.
 const endGuard = `guard=$(cat ` + guardPID + ` 2>/dev/null)
 if [ -n "$guard" ] && [ "$guard" != $$ ] && tr '\0' ' ' <"/proc/$guard/cmdline" | grep -q ` + GuardPath + `; then
 	kill -9 "$guard"
 fi 2>/dev/null
 `
 
-// letGoScript has all shims continue. One that was not stopped takes no notice.
+// letGoScript lets all shims continue. It has no effect on one that was not stopped.
 const letGoScript = `for p in /proc/[0-9]*; do
 	read -r name <$p/comm || continue
 	[ "$name" = ` + shimComm + ` ] && kill -CONT ${p#/proc/}
 done 2>/dev/null`
 
-// shimComm is what the kernel knows of a shim's name.
+// shimComm is a shim's name in the kernel.
 const shimComm = "containerd-shim"
 
-// commPrefix begins the names that the kernel has for the agent, for what keeps it and for
-// what joins clients to it, of which it knows 15 characters.
+// commPrefix is the prefix of the kernel's names of the agent, its keeper and the processes
+// that connect clients to it. The kernel keeps 15 characters.
 const commPrefix = "holdfast-node-"

@@ -12,35 +12,34 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// lookPause is how often it is looked for the process of a component that is down.
+// lookPause is the time between two searches for the process of a component that is down.
 const lookPause = 50 * time.Millisecond
 
-// watcher sees the processes of one component come and go, and does to them what
-// faults ask for. Its keeper speaks to what starts them: the kubelet, systemd, or the agent
-// itself.
+// watcher sees the processes of one component come and go, and applies faults to them. Its
+// keeper controls what starts them: the kubelet, systemd, or the agent itself.
 type watcher struct {
 	store *store
 	spec  Component
 	keep  keeper
 
-	// changing is held, and taken before mu, while the data of the component are
-	// changed: no hold ends meanwhile.
+	// changing is held, and taken before mu, while the data of the component are changed: no
+	// hold ends in that time.
 	changing sync.Mutex
 
 	mu       sync.Mutex
-	proc     *process    // nil where nothing runs
-	crashing *time.Timer // kills the process that runs
+	proc     *process    // nil if nothing runs
+	crashing *time.Timer // kills the running process
 	timers   expiry.Timers[string]
 }
 
-// What is done to a component ends by a timer under one of these keys.
+// Each fault on a component ends by a timer under one of these keys.
 const (
 	holding  = "hold"
 	freezing = "freeze"
 	looping  = "crash loop"
 )
 
-// changes is what a hold takes to end: both locks of a watcher.
+// changes are the locks to take to end a hold: both of a watcher's.
 type changes struct{ w *watcher }
 
 func (c changes) Lock()   { c.w.changing.Lock(); c.w.mu.Lock() }
@@ -57,8 +56,8 @@ func newWatcher(s *store, spec Component, clocks *clocks) *watcher {
 	return w
 }
 
-// resume takes up what an earlier agent has left. After a restart of the node that
-// is nothing: faults on processes do not survive it.
+// resume takes over what an earlier agent left. After a restart of the node nothing is left:
+// faults on processes do not survive it.
 func (w *watcher) resume(ctx context.Context, restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +73,7 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 			complain(fmt.Errorf("holding %s down again: %w", w.spec.Name, err))
 		}
 		w.holdFor(left)
-		if w.look(); w.proc != nil { // that agent had not come as far, or had asked it to end
+		if w.look(); w.proc != nil { // that agent had not come as far, or had asked it to exit
 			_ = w.proc.signal(syscall.SIGKILL)
 		}
 	} else if w.held() || w.spec.Manifest != "" { // a shim may be stopped, or a manifest away, without a hold
@@ -92,7 +91,7 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 	}
 }
 
-// run takes note of the component's processes until ctx ends.
+// run notices the component's processes until ctx ends.
 func (w *watcher) run(ctx context.Context) {
 	if s, ok := w.keep.(*starter); ok {
 		s.run(ctx)
@@ -121,7 +120,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// look finds the component's process where none is known, unless the agent starts it; with mu
+// look finds the component's process if none is known, unless the agent starts it; with mu
 // held.
 func (w *watcher) look() {
 	if w.proc != nil || w.spec.Exec != nil {
@@ -132,7 +131,7 @@ func (w *watcher) look() {
 		complain(err)
 	}
 	if p == nil {
-		if saved := w.saved(); saved.PID != 0 { // it ended while no agent was there
+		if saved := w.saved(); saved.PID != 0 { // it exited while no agent ran
 			w.note(func(st *componentState) { st.PID, st.StartTicks, st.LastExit = 0, 0, unknownExit })
 		}
 		return
@@ -140,9 +139,9 @@ func (w *watcher) look() {
 	w.runs(p)
 }
 
-// runs takes note of a process; with mu held. One that is started while the component
-// is held down is ended and counts for nothing: whoever started it had not heard yet,
-// or has made another pod sandbox, whose shim is to start no further one.
+// runs records a process; with mu held. A process that starts while the component is held down
+// is killed and does not count: the hold had not taken effect yet, or the pod has a new
+// sandbox, whose shim must not start another one.
 func (w *watcher) runs(p *process) {
 	w.proc = p
 	saved := w.saved()
@@ -194,7 +193,7 @@ func (w *watcher) ended(p *process, how string) {
 	close(p.gone)
 }
 
-// current returns the component's process, nil if none runs.
+// current returns the component's process; nil if none runs.
 func (w *watcher) current() *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,10 +214,10 @@ func (w *watcher) note(change func(*componentState)) {
 	w.store.note(func(st *state) { change(st.Components[w.spec.Name]) })
 }
 
-// held reports whether the component is to be left down.
+// held reports whether the component must be left down.
 func (w *watcher) held() bool { return !w.saved().HoldUntil.IsZero() }
 
-// process tells the component's state now.
+// process returns the component's current state.
 func (w *watcher) process() framework.Process {
 	for {
 		w.mu.Lock()
@@ -233,7 +232,7 @@ func (w *watcher) process() framework.Process {
 		}
 		st, err := procfs.ReadStat("/proc", p.pid)
 		if p.stray || err != nil || st.StartTicks != p.ticks || st.Ended() {
-			<-p.gone // it is being killed, or how it ended is being found out
+			<-p.gone // it is being killed, or its exit status is being read
 			continue
 		}
 		now.PID, now.StartTicks, now.State = p.pid, p.ticks, st.State

@@ -1,8 +1,8 @@
-// Package agenthttp is how providers talk to the agents on their nodes: HTTP over
-// whatever reaches the node, such as a unix socket. What is particular to it: a
-// request carries the time when the one who asks gives up, after which an agent
-// that was suspended meanwhile no longer acts on it; and an agent can answer that
-// it has done nothing (framework.ErrNothingDone).
+// Package agenthttp is the protocol between providers and the agents on their nodes: HTTP over
+// any connection to the node, such as a unix socket. Two things are special. A request carries
+// the time when the client gives up, so that an agent that was suspended in between does not
+// act on it any more. And an agent can answer that it has done nothing
+// (framework.ErrNothingDone).
 package agenthttp
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// untilHeader says when the one who asks gives up, in nanoseconds since 1970. An
-// agent that was frozen finds requests that nobody stands by any more.
+// untilHeader is the time when the client gives up, in nanoseconds since 1970. An agent that
+// was frozen may find requests whose clients have given up.
 const untilHeader = "Holdfast-Until"
 
-// NothingDoneStatus is that of an answer which is framework.ErrNothingDone.
+// NothingDoneStatus is the status of an answer that means framework.ErrNothingDone.
 const NothingDoneStatus = http.StatusPreconditionFailed
 
 // NothingDone is an error that is framework.ErrNothingDone.
@@ -36,8 +36,8 @@ func (e NothingDone) Error() string { return string(e) }
 // Is makes it framework.ErrNothingDone.
 func (e NothingDone) Is(target error) bool { return target == framework.ErrNothingDone }
 
-// Unsupported is an error that is errors.ErrUnsupported: the node cannot do what
-// is asked for, and the text says why.
+// Unsupported is an error that is errors.ErrUnsupported: the node does not support the request,
+// and the text says why.
 type Unsupported string
 
 func (e Unsupported) Error() string { return string(e) }
@@ -45,7 +45,7 @@ func (e Unsupported) Error() string { return string(e) }
 // Is makes it errors.ErrUnsupported.
 func (e Unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// tooLate reports whether the one who asks has given up.
+// tooLate reports whether the client has given up.
 func tooLate(r *http.Request) bool {
 	until, err := strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
 	return err == nil && time.Now().After(time.Unix(0, until))
@@ -60,7 +60,7 @@ func RefuseLate(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Error answers with an error, from which Client.Send makes one of the same kind.
+// Error answers with an error. Client.Send turns the answer into an error of the same kind.
 func Error(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, framework.ErrNothingDone):
@@ -72,7 +72,7 @@ func Error(w http.ResponseWriter, err error) {
 	}
 }
 
-// Answer has requests with a JSON body, or none, answered with JSON.
+// Answer serves requests with a JSON body, or none, and answers with JSON.
 func Answer[Request any](mux *http.ServeMux, pattern string, do func(context.Context, Request) (any, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		var req Request
@@ -91,7 +91,7 @@ func Answer[Request any](mux *http.ServeMux, pattern string, do func(context.Con
 	})
 }
 
-// Within limits how long an agent may take for an answer.
+// Within limits how long an agent may take to answer.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 }
@@ -99,13 +99,13 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 // Client talks to one agent.
 type Client struct {
 	http *http.Client
-	peer string // how errors call what it talks to
+	peer string // the server's name in errors
 }
 
-// nodeAgent is what most clients talk to.
+// nodeAgent is the peer of most clients.
 const nodeAgent = "its node agent"
 
-// NewUnix returns a client of what listens on a unix socket, which errors call peer.
+// NewUnix returns a client of the server on a unix socket, called peer in errors.
 func NewUnix(peer, socket string) *Client {
 	c := NewClient(func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
@@ -115,23 +115,22 @@ func NewUnix(peer, socket string) *Client {
 	return c
 }
 
-// NewClient returns a client of the agent to which dial leads. It keeps
-// connections for later requests.
+// NewClient returns a client of the agent that dial connects to. It keeps connections for later
+// requests.
 func NewClient(dial func(ctx context.Context) (net.Conn, error)) *Client {
 	return &Client{peer: nodeAgent, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
 
-// Limits of a connection that carries nothing: when it is asked for a sign of life,
-// and how long that may take.
+// Limits of an idle connection: the time before a ping, and how long the answer may take.
 const (
 	idleLimit = 10 * time.Second
 	signLimit = 10 * time.Second
 )
 
-// NewMultiplexed is NewClient for agents to which a connection costs something, such
-// as a process on the node: all requests share one, by HTTP/2. See Serve.
+// NewMultiplexed is NewClient for agents to which each connection has a cost, such as a process
+// on the node: all requests share one, over HTTP/2. See Serve.
 func NewMultiplexed(dial func(ctx context.Context) (net.Conn, error)) *Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -159,8 +158,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 // Close closes the connections that no request uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Send sends a request and returns an answer with status 200, whose body the
-// caller closes. Any other one becomes an error with its words.
+// Send sends a request and returns an answer with status 200, whose body the caller closes. Any
+// other answer becomes an error with its text.
 func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://agent/"+path, body)
 	if err != nil {
@@ -191,8 +190,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 	return resp, nil
 }
 
-// Call sends in as JSON, unless it is nil, and reads the answer into out, unless
-// that is nil.
+// Call sends in as JSON, unless it is nil, and reads the answer into out, unless out is nil.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -208,7 +206,7 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	}
 	defer resp.Body.Close()
 	if out == nil {
-		// A body that is left unread costs the connection.
+		// An unread body would make the connection unusable for further requests.
 		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	}

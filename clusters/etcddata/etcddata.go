@@ -1,5 +1,5 @@
-// Package etcddata changes the data of an etcd member that does not run, as people
-// do who repair a cluster.
+// Package etcddata changes the data of an etcd member that does not run, as when an
+// administrator repairs a cluster.
 package etcddata
 
 import (
@@ -18,22 +18,21 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Restore is a snapshot to become a member's data.
+// Restore describes a snapshot and the member whose data it becomes.
 type Restore struct {
-	// Snapshot is the path of a file as etcd's Snapshot call writes it.
+	// Snapshot is the path of a file written by etcd's Snapshot call.
 	Snapshot string
 	// Name, PeerURLs (separated by commas) and Token are the member's own
 	// --name, --initial-advertise-peer-urls and --initial-cluster-token.
 	Name, PeerURLs, Token string
-	// Members are those of the new cluster.
+	// Members are the members of the new cluster.
 	Members []framework.EtcdPeer
-	// Bump is by how much the revision is raised, with all before it compacted.
+	// Bump is the number to add to the revision; all revisions before it are compacted.
 	Bump uint64
 }
 
-// Into makes a data directory of a snapshot; there must not be one yet. The new
-// cluster has an identity that its members have in common with no other: a member
-// that still has the old data must not take them for its own.
+// Into creates a data directory from a snapshot; the directory must not exist yet. The new
+// cluster has a unique identity: a member that still has the old data must not join it.
 func (r Restore) Into(dir string) error {
 	sum, err := digest(r.Snapshot)
 	if err != nil {
@@ -69,7 +68,7 @@ func digest(file string) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// InitialCluster writes members as etcd's argument --initial-cluster.
+// InitialCluster formats members as etcd's argument --initial-cluster.
 func InitialCluster(members []framework.EtcdPeer) string {
 	var all []string
 	for _, m := range members {
@@ -80,8 +79,8 @@ func InitialCluster(members []framework.EtcdPeer) string {
 	return strings.Join(all, ",")
 }
 
-// Replace empties a member's data directory, which may be a mount point, and fills
-// it with what is in from, which is gone then. Without from it stays empty.
+// Replace empties a member's data directory, which may be a mount point, and moves the content
+// of from into it. Without from it stays empty.
 func Replace(data, from string) error {
 	entries, err := os.ReadDir(data)
 	if err != nil {

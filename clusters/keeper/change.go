@@ -20,57 +20,58 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// UpgradePreparer is the ability of a provider to have nodes of a kept cluster upgraded,
-// by what the cluster can do as a framework.Upgrader.
+// UpgradePreparer is the ability of a provider to upgrade nodes of a kept cluster, which the
+// cluster does as a framework.Upgrader.
 type UpgradePreparer interface {
-	// PrepareUpgrade gets what the request's version consists of, as far as this machine
-	// lacks it. It is called outside of where clusters are made.
+	// PrepareUpgrade downloads or builds what the request's version needs, if this machine does
+	// not have it. It is called outside of where clusters are made.
 	PrepareUpgrade(ctx context.Context, h *Handle, r ChangeRequest, p clusters.Preparation) error
 }
 
-// ChangeRequest asks for a change of a cluster's nodes: for another version of Kubernetes
-// or of etcd, for new certificates or CAs, for another number of control-plane nodes, or
-// for a snapshot of etcd to be saved or restored.
+// ChangeRequest requests a change of a cluster: another version of Kubernetes or of etcd, new
+// certificates or CAs, another number of control-plane nodes, or saving or restoring a snapshot
+// of etcd.
 type ChangeRequest struct {
-	// Version is the one to upgrade to; empty for a change of the number of nodes.
+	// Version is the version to upgrade to; empty for other changes.
 	Version string `json:"version,omitempty"`
-	// Etcd says that Version is one of etcd rather than of Kubernetes.
+	// Etcd says that Version is an etcd version instead of a Kubernetes version.
 	Etcd bool `json:"etcd,omitempty"`
-	// Node is the one to upgrade; empty for all, one after the other, as
-	// framework.Upgrader.UpgradeOrder has them.
+	// Node is the node to upgrade; empty for all, one after the other, in the order of
+	// framework.Upgrader.UpgradeOrder.
 	Node string `json:"node,omitempty"`
-	// Rotate says what to replace; empty for another change. Undo takes the replacement of
-	// the CAs back from any stage.
+	// Rotate is what to replace; empty for other changes. Undo rolls back the replacement of
+	// the CAs from any stage.
 	Rotate Rotation `json:"rotate,omitempty"`
 	Undo   bool     `json:"undo,omitempty"`
-	// Nodes is how many control-plane nodes there are to be.
+	// Nodes is the new number of control-plane nodes.
 	Nodes int `json:"nodes,omitempty"`
-	// Save and Restore are absolute paths of a snapshot: of a file that does not exist, to
-	// which that of Node's member is saved (of the first one if empty), or of one to restore.
+	// Save and Restore are absolute paths of a snapshot. Save is a file that does not exist
+	// yet, for the snapshot of Node's member (of the first node's if empty). Restore is the
+	// snapshot to restore.
 	Save    string `json:"save,omitempty"`
 	Restore string `json:"restore,omitempty"`
 	// Foreign allows Restore to be a snapshot of another cluster.
 	Foreign bool `json:"foreign,omitempty"`
-	// Check asks only whether the first step would be refused.
+	// Check only checks whether the first step would be refused.
 	Check bool `json:"check,omitempty"`
 }
 
-// changeWait is how long a change waits for one before it, such as one whose command was
-// killed: it ends with the step that it was at.
+// changeWait is how long a change waits for the one before it, for example one whose command
+// was killed: that one stops after its current step.
 const changeWait = time.Minute
 
-// changeEvent is one line of what the server says while it changes nodes.
+// changeEvent is one line of the server's output while it changes nodes.
 type changeEvent struct {
 	Message string          `json:"message,omitempty"`
 	Step    *framework.Step `json:"step,omitempty"`
 	Error   string          `json:"error,omitempty"`
-	// Refused says that nothing was touched, Done that all is.
+	// Refused says that nothing was touched, Done that the change is complete.
 	Refused bool `json:"refused,omitempty"`
 	Done    bool `json:"done,omitempty"`
 }
 
-// progress passes on what the cluster says: to whoever has asked for what it does, or to
-// the command that is making it.
+// progress passes on the cluster's messages: to the client that requested the change, or to the
+// command that is creating the cluster.
 func (s *server) progress(line string) {
 	s.saying.Lock()
 	defer s.saying.Unlock()
@@ -81,7 +82,7 @@ func (s *server) progress(line string) {
 	_ = s.events.Encode(upEvent{Message: line})
 }
 
-// listen has progress told to f, or as before where that is nil.
+// listen sends progress to f, or to the default if f is nil.
 func (s *server) listen(f func(string)) {
 	s.saying.Lock()
 	defer s.saying.Unlock()
@@ -120,7 +121,7 @@ func (s *server) handleChange(mux *http.ServeMux) {
 			_ = flush.Flush()
 		}
 		s.listen(func(line string) { say(changeEvent{Message: line}) })
-		// The request's context ends with the connection, and the change with it.
+		// The request's context ends with the connection, and cancels the change.
 		ctx := framework.WithSteps(r.Context(), func(step framework.Step) error {
 			say(changeEvent{Step: &step})
 			return nil
@@ -183,7 +184,7 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 		return true, nil
 	}
 	return false, framework.DoStep(ctx, node, "save snapshot", func(ctx context.Context) (string, error) {
-		// Only one that was verified gets the name that was asked for.
+		// Only a verified snapshot gets the requested name.
 		part := r.Save + ".part"
 		if _, err := backup.Save(ctx, access, node, part); err != nil {
 			return "", err
@@ -239,7 +240,7 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 		return true, nil
 	}
 	before := len(s.cluster.Nodes())
-	// What is refused before anything was done, as where quorum would be at risk.
+	// Refusals before anything was done, for example because of a risk to the quorum.
 	refusal := func(err error) bool {
 		return len(s.cluster.Nodes()) == before && errors.Is(err, framework.ErrNothingDone)
 	}

@@ -25,24 +25,24 @@ func DownLimit(providers []clusters.Provider) time.Duration {
 	return limit
 }
 
-// DownOptions say how Down deletes a cluster.
+// DownOptions are options of Down.
 type DownOptions struct {
 	// Delete deletes a cluster that was taken over.
 	Delete bool
 }
 
-// Ended is a cluster that Down has ended.
+// Ended is a cluster that Down has handled.
 type Ended struct {
 	// Name is the cluster's.
 	Name string
-	// Stays reports that it was taken over, and continues without what was put in.
+	// Stays reports that the cluster was attached, and still runs, without what was installed
+	// on it.
 	Stays bool
 }
 
-// Down deletes the cluster of a name, or the only one there is, and returns when nothing of
-// it is left; one that was taken over stays, unless it is to be deleted. That includes
-// what is left of a cluster whose processes were killed, which Open does not find any
-// more.
+// Down deletes the cluster of a name, or the only one, and returns when nothing of it is left.
+// An attached cluster stays, unless Delete is set. Down also handles what is left of a cluster
+// whose processes were killed; Open does not find those.
 func Down(ctx context.Context, providers []clusters.Provider, name string, o DownOptions) (Ended, error) {
 	h, err := Open(providers, name)
 	if err == nil {
@@ -69,8 +69,8 @@ func Down(ctx context.Context, providers []clusters.Provider, name string, o Dow
 	return Ended{name, stays}, removing
 }
 
-// removeLeft removes what is left of a cluster that nobody keeps, and returns whether
-// there was something, and whether that was what was put into a cluster that stays.
+// removeLeft removes what is left of a cluster without a keeper. It returns whether anything
+// was left, and whether that was installed on a cluster that stays.
 func removeLeft(ctx context.Context, providers []clusters.Provider, name string, o DownOptions) (found, stays bool, err error) {
 	starting, err := lockStart(ctx, name)
 	if err != nil {
@@ -108,7 +108,7 @@ func removeLeft(ctx context.Context, providers []clusters.Provider, name string,
 	return found, stays, nil
 }
 
-// detach has a provider let go of a cluster that was taken over.
+// detach has a provider detach from a cluster.
 func detach(ctx context.Context, p clusters.Provider, name string, o DownOptions) error {
 	a, err := attacher(p)
 	if err != nil {
@@ -117,7 +117,7 @@ func detach(ctx context.Context, p clusters.Provider, name string, o DownOptions
 	return a.Detach(ctx, &clusters.Cluster{Metadata: clusters.Metadata{Name: name}}, o.Delete)
 }
 
-// remove has a provider end what it may have of a cluster.
+// remove has a provider delete what may exist of a cluster.
 func remove(ctx context.Context, p clusters.Provider, name string) (bool, error) {
 	r, ok := p.(clusters.Remover)
 	if !ok {
@@ -126,22 +126,21 @@ func remove(ctx context.Context, p clusters.Provider, name string) (bool, error)
 	return r.Remove(ctx, name)
 }
 
-// Down deletes the cluster and returns when nothing of it is left. One that was taken over
-// stays.
+// Down deletes the cluster and returns when nothing of it is left. An attached cluster stays.
 func (h *Handle) Down(ctx context.Context) error {
 	_, err := h.down(ctx, DownOptions{})
 	return err
 }
 
 func (h *Handle) down(ctx context.Context, o DownOptions) (stays bool, err error) {
-	cfg, err := loadConfig(h.dir) // which goes with the keeper
+	cfg, err := loadConfig(h.dir) // which is deleted with the keeper
 	if err != nil {
 		return false, fmt.Errorf("cluster %s: %w", h.Name, err)
 	}
 	if err := h.end(ctx); err != nil {
 		return false, err
 	}
-	// A server that failed to end it says so in a log that goes now: try again.
+	// A server that failed to delete it logged that, and the log is deleted now: try again.
 	if cfg.Attach {
 		err = detach(ctx, h.provider, h.Name, o)
 	} else {
@@ -156,7 +155,7 @@ func (h *Handle) down(ctx context.Context, o DownOptions) (stays bool, err error
 	return cfg.Attach && !o.Delete, nil
 }
 
-// end has the processes end that keep the cluster.
+// end stops the processes that keep the cluster.
 func (h *Handle) end(ctx context.Context) error {
 	if resp, err := h.call(ctx, http.MethodPost, "down", nil); err == nil {
 		_ = resp.Body.Close()
@@ -170,7 +169,7 @@ func (h *Handle) end(ctx context.Context) error {
 		return nil
 	}
 	if await.Until(grace, 10*time.Millisecond, ended) != nil {
-		// The keeper's end ends the cluster, whatever state it is in.
+		// Killing the keeper ends the cluster, whatever its state.
 		if err := h.kill(); err != nil {
 			return err
 		}
@@ -181,7 +180,7 @@ func (h *Handle) end(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the keeper. Where that has ended already and the server continues, its number
+// kill kills the keeper. If the keeper has exited already and the server still runs, its PID
 // may be another process's.
 func (h *Handle) kill() error {
 	pid, err := h.PID()

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// The faults of a cluster made by Up are injected and healed by its server,
-// which lives for as long as the cluster does: whoever asks may die.
+// The server of a cluster made by Up injects and heals its faults. It lives as long as the
+// cluster, so the client may exit.
 
-// InjectRequest asks for a fault.
+// InjectRequest requests a fault.
 type InjectRequest struct {
 	Fault string `json:"fault"`
 	// On is the target, as for fault.Resolve.
@@ -29,7 +29,7 @@ type InjectRequest struct {
 	Params map[string]string `json:"params,omitempty"`
 }
 
-// faultAnswer is what the server says about injections.
+// faultAnswer is the server's answer about injections.
 type faultAnswer struct {
 	Entries []fault.Entry `json:"entries"`
 	Error   string        `json:"error,omitempty"`
@@ -44,8 +44,8 @@ func (s *server) handleFaults(mux *http.ServeMux) {
 			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
 			return
 		}
-		// The request's context ends with the connection, so that an injection
-		// that nobody waits for any more is taken back.
+		// The request's context ends with the connection, so an injection is undone if its
+		// client has disconnected.
 		e, err := s.board.Inject(r.Context(), req.Fault, req.On, fault.Params{TTL: req.For, Values: req.Params})
 		answerFaults(w, []fault.Entry{e}, err)
 	})
@@ -55,7 +55,7 @@ func (s *server) handleFaults(mux *http.ServeMux) {
 			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
 			return
 		}
-		// Healing continues when the one who asked for it is gone.
+		// Healing continues after the client has disconnected.
 		entries, err := s.board.Heal(context.WithoutCancel(r.Context()), ids...)
 		answerFaults(w, entries, err)
 	})
@@ -70,7 +70,7 @@ func answerFaults(w http.ResponseWriter, entries []fault.Entry, err error) {
 	_ = json.NewEncoder(w).Encode(a)
 }
 
-// noteFault adds a change of an injection to the cluster's log of faults.
+// noteFault logs a change of an injection in the cluster's log of faults.
 func (s *server) noteFault(e fault.Entry) {
 	line, err := json.Marshal(struct {
 		Time time.Time `json:"time"`
@@ -92,10 +92,10 @@ func (s *server) noteFault(e fault.Entry) {
 	}
 }
 
-// Inject injects a fault into the cluster and returns when its effect is proven
-// or known not to come. It stays active, whatever becomes of the caller, until
-// it is healed or its time to live is over. When ctx ends before, it is taken
-// back. What is wrong with the request is an error of type fault.Refused.
+// Inject injects a fault into the cluster and returns when its effect is proven or known not to
+// come. The fault stays active, even if the caller exits, until it is healed or its time to
+// live is over. If ctx ends first, it is undone. An error in the request has type
+// fault.Refused.
 func (h *Handle) Inject(ctx context.Context, r InjectRequest) (fault.Entry, error) {
 	entries, err := h.faults(ctx, "inject", r)
 	if err == nil && len(entries) != 1 {
@@ -107,8 +107,7 @@ func (h *Handle) Inject(ctx context.Context, r InjectRequest) (fault.Entry, erro
 	return entries[0], nil
 }
 
-// Heal heals injections by their names, or all where none is given, and
-// returns what became of each.
+// Heal heals injections by name, or all if no names are given, and returns the result of each.
 func (h *Handle) Heal(ctx context.Context, ids ...string) ([]fault.Entry, error) {
 	if ids == nil {
 		ids = []string{}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// forwarder joins connections of clients of this machine to the way into a cluster, which
-// may be in another network namespace.
+// forwarder joins connections of clients of this machine to an entrance of a cluster, which may
+// be in another network namespace.
 type forwarder struct {
 	target string
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
@@ -29,14 +29,14 @@ func newForwarder(e framework.Entrance) (forwarder, error) {
 	}
 	f := forwarder{target: u.Host, dial: e.Config.Dial}
 	if f.dial == nil {
-		// It notices a server that fell silent.
+		// It notices a server that stopped responding.
 		f.dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
 			Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}).DialContext
 	}
 	return f, nil
 }
 
-// serve joins every connection that l accepts to one of its own.
+// serve joins every connection that l accepts to a new connection to the cluster.
 func (f forwarder) serve(l net.Listener) {
 	for {
 		in, err := l.Accept()
@@ -44,7 +44,7 @@ func (f forwarder) serve(l net.Listener) {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors, for one
+			time.Sleep(10 * time.Millisecond) // for example out of descriptors
 			continue
 		}
 		go f.join(in)

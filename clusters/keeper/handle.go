@@ -28,7 +28,7 @@ var ErrNoCluster = errors.New("no such cluster")
 // ErrNoHost is returned for a host that the cluster does not have.
 var ErrNoHost = errors.New("no such host")
 
-// ErrNoLog is in the error of a log that is not there.
+// ErrNoLog is in the error for a log that does not exist.
 var ErrNoLog = errors.New("no such log")
 
 // Handle is a cluster made by Up.
@@ -40,7 +40,7 @@ type Handle struct {
 	access   Access
 }
 
-// handle returns the one of the cluster in a state directory that is kept.
+// handle returns the handle of a kept cluster's state directory.
 func handle(providers []clusters.Provider, name string) (*Handle, error) {
 	h := &Handle{Name: name, dir: stateDir(name)}
 	cfg, err := loadConfig(h.dir)
@@ -56,7 +56,7 @@ func handle(providers []clusters.Provider, name string) (*Handle, error) {
 	return h, nil
 }
 
-// stateDir is the directory of the state of a cluster.
+// stateDir returns the state directory of a cluster.
 func stateDir(name string) string { return filepath.Join(system.StateRoot(), name) }
 
 // running reports whether a cluster is kept: its keeper or its server has the lock.
@@ -66,7 +66,7 @@ func running(dir string) bool {
 		return false
 	}
 	lock := flock.New(path)
-	// Shared, so that two who ask at once do not take each other for a keeper.
+	// Shared, so that two concurrent checks do not take each other for a keeper.
 	ok, err := lock.TryRLock()
 	if ok {
 		_ = lock.Unlock()
@@ -80,8 +80,8 @@ func List() ([]string, error) {
 	return running, err
 }
 
-// list returns the names of the clusters that are kept, and of those of which something
-// is left though nobody keeps them any more; sorted.
+// list returns the names of the kept clusters, and of those that are only partly left without a
+// keeper; sorted.
 func list() (kept, left []string, err error) {
 	if _, err := os.Lstat(system.StateRoot()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -109,8 +109,8 @@ func list() (kept, left []string, err error) {
 	return kept, left, nil
 }
 
-// Open finds the cluster of a name made by Up, of one of these providers; the empty name
-// stands for the only one there is.
+// Open finds the cluster of a name made by Up, of one of these providers; the empty name means
+// the only one.
 func Open(providers []clusters.Provider, name string) (*Handle, error) {
 	names, err := List()
 	if err != nil {
@@ -139,11 +139,11 @@ func (h *Handle) Provider() string { return h.provider.Name() }
 // logs/HOST/COMPONENT.log.
 func (h *Handle) Dir() string { return h.dir }
 
-// Kubeconfig returns the path of a kubeconfig for clients on this machine. It
-// works for as long as the cluster lives.
+// Kubeconfig returns the path of a kubeconfig for clients on this machine. It works while the
+// cluster exists.
 func (h *Handle) Kubeconfig() string { return filepath.Join(h.dir, kubeconfigFile) }
 
-// DataDir returns the directory of what the cluster has on disk.
+// DataDir returns the directory of the cluster's data on disk.
 func (h *Handle) DataDir() (string, error) {
 	cfg, err := loadConfig(h.dir)
 	return cfg.DataDir, err
@@ -173,10 +173,9 @@ func loadSpec(dir string) (*clusters.Cluster, error) {
 // Kubectl returns the path of a kubectl of the cluster's version.
 func (h *Handle) Kubectl(ctx context.Context) (string, error) { return h.access.Kubectl(ctx, h) }
 
-// Shell returns a command that runs argv, or a shell where that is empty, on a machine of
-// the cluster, or beside the harness where host is empty, with KUBECONFIG and etcdctl's
-// variables set as far as the machine has what they name. Its streams are the caller's to
-// set.
+// Shell returns a command that runs argv, or a shell if argv is empty, on a machine of the
+// cluster, or on the harness's if host is empty. KUBECONFIG and etcdctl's variables are set if
+// the files that they name exist on the machine. The caller sets its streams.
 func (h *Handle) Shell(ctx context.Context, host string, argv ...string) (*exec.Cmd, error) {
 	if host == "" {
 		return h.access.Shell(ctx, h, nil, argv...)
@@ -199,13 +198,13 @@ func (h *Handle) Shell(ctx context.Context, host string, argv ...string) (*exec.
 	return h.access.Shell(ctx, h, &status.Hosts[i], argv...)
 }
 
-// Log writes the log of a component on a machine to out and, where follow is set, what is
-// added to it until ctx ends.
+// Log writes the log of a component on a machine to out. If follow is set, it also writes what
+// is appended until ctx ends.
 func (h *Handle) Log(ctx context.Context, host, component string, follow bool, out io.Writer) error {
 	return h.access.Log(ctx, h, host, component, follow, out)
 }
 
-// Status asks the cluster for its state.
+// Status requests the cluster's state.
 func (h *Handle) Status(ctx context.Context) (*Status, error) {
 	resp, err := h.call(ctx, http.MethodGet, "status", nil)
 	if err != nil {
@@ -237,7 +236,7 @@ func (h *Handle) call(ctx context.Context, method, path string, body io.Reader) 
 	return resp, nil
 }
 
-// PID returns the keeper's process, which has the lock.
+// PID returns the PID of the keeper, which has the lock.
 func (h *Handle) PID() (int, error) {
 	b, err := os.ReadFile(filepath.Join(h.dir, lockFile))
 	if err != nil {

@@ -39,15 +39,15 @@ const (
 	serve = "serve"
 )
 
-// config is what keeper and server are told, in the cluster's state directory.
+// config is the configuration of keeper and server, in the cluster's state directory.
 type config struct {
-	// Provider is the name of the provider that makes the cluster.
+	// Provider is the name of the cluster's provider.
 	Provider string `json:"provider"`
-	// Attach takes over a cluster that there is, rather than make it.
+	// Attach attaches to an existing cluster instead of creating one.
 	Attach bool `json:"attach,omitempty"`
-	// DataDir is for what is to be on disk.
+	// DataDir is for data on disk.
 	DataDir string `json:"dataDir"`
-	// Port is that of the forwarder on the loopback; 0 for any.
+	// Port is the forwarder's port on the loopback; 0 for any.
 	Port int `json:"port"`
 }
 
@@ -62,7 +62,7 @@ func loadConfig(dir string) (c config, err error) {
 	return c, err
 }
 
-// upEvent is one line of what keeper and server tell the command that started them.
+// upEvent is one line from keeper or server to the command that started them.
 type upEvent struct {
 	Message string `json:"message,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -73,14 +73,14 @@ type upEvent struct {
 	Ready   bool `json:"ready,omitempty"`
 }
 
-// failure is the event of an error.
+// failure returns the event of an error.
 func failure(err error) upEvent {
 	return upEvent{Error: err.Error(), Taken: errors.Is(err, clusters.ErrTaken)}
 }
 
-// Main turns re-executed copies of the program into a keeper or a server of clusters of
-// these providers, and does not return in them. Call it in main or TestMain, behind the
-// providers' own Main.
+// Main turns re-executed copies of the program into a keeper or a server of clusters of these
+// providers, and does not return in them. Call it in main or TestMain, after the providers' own
+// Main.
 func Main(providers ...clusters.Provider) {
 	if filepath.Base(os.Args[0]) != role {
 		return
@@ -101,11 +101,11 @@ func Main(providers ...clusters.Provider) {
 	os.Exit(0)
 }
 
-// eventsFD is the descriptor that the keeper gets from Up.
+// eventsFD is the descriptor that the keeper inherits from Up.
 const eventsFD = 3
 
-// Descriptors that the server gets from the keeper, from the one that descriptorsFrom
-// names in its environment.
+// Descriptors that the server inherits from the keeper, starting at the one that
+// descriptorsFrom names in its environment.
 const (
 	serverEvents = iota
 	serverControl
@@ -120,7 +120,7 @@ const descriptorsFrom = "HOLDFAST_KEEPER_DESCRIPTORS"
 func runKeeper(providers []clusters.Provider, dir string) error {
 	unix.CloseOnExec(eventsFD)
 	events := os.NewFile(eventsFD, "events")
-	// Where the command that started the keeper is gone, nobody listens.
+	// If the command that started the keeper has exited, there is no reader.
 	signal.Ignore(syscall.SIGPIPE)
 	err := keep(providers, dir, events)
 	if err != nil {
@@ -153,8 +153,7 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 	if err := handOver(cmd, dir, cfg.Port, events, lock); err != nil {
 		return err
 	}
-	// The server deletes the cluster when this end is closed, as it is when this process
-	// is killed.
+	// The server deletes the cluster when this end is closed, as when this process is killed.
 	r, lifeline, err := os.Pipe()
 	if err != nil {
 		return err
@@ -179,7 +178,7 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 	if ctx.Err() != nil || err == nil {
 		return os.RemoveAll(dir)
 	}
-	return err // the logs stay, to be looked into
+	return err // the logs stay for inspection
 }
 
 // takeLock takes the lock of a cluster's state directory, which then names this process.
@@ -188,7 +187,7 @@ func takeLock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock of the cluster: %w", err)
 	}
-	// Those who check whether a keeper lives hold the lock for a moment.
+	// Processes that check whether a keeper runs hold the lock for a moment.
 	wait, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err = await.Until(wait, 5*time.Millisecond, func(context.Context) error {
@@ -205,8 +204,8 @@ func takeLock(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// handOver opens what the server is to answer on and puts it, behind the descriptors that
-// cmd has already, where the server looks for it.
+// handOver opens the sockets that the server answers on and passes them after the descriptors
+// that cmd already has, where the server looks for them.
 func handOver(cmd *exec.Cmd, dir string, port int, events, lock *os.File) error {
 	control, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, controlSocket), Net: "unix"})
 	if err != nil {

@@ -185,7 +185,7 @@ func TestUpNotReady(t *testing.T) {
 	nothing(t, "a")
 }
 
-// kill ends a process with SIGKILL and returns when nobody keeps the cluster any more.
+// kill kills a process with SIGKILL and returns when the cluster has no keeper any more.
 func kill(t *testing.T, h *Handle, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -319,8 +319,7 @@ func TestAttach(t *testing.T) {
 	is("let go after that", false, true)
 }
 
-// Nodes are upgraded by the server, which says how far it is, and goes no further when
-// nobody waits any more.
+// The server upgrades nodes, reports its progress, and stops when the client has gone.
 func TestUpgrade(t *testing.T) {
 	here(t, "")
 	h := up(t, "a", UpOptions{Wait: true})

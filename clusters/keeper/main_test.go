@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn is a provider of clusters that are one HTTP server and a file in the directory
-// of engineVariable, which outlives whoever made it.
+// standIn is a provider of clusters that are one HTTP server and a file in the directory of
+// engineVariable, which outlives the process that created it.
 type standIn struct{}
 
 const (

@@ -10,18 +10,17 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// Access is the ability of a provider to have its clusters kept, and to let users of this
-// machine at them. It is called outside of where clusters are made.
+// Access is the ability of a provider to have its clusters kept, and to give users of this
+// machine access to them. It is called outside of where clusters are made.
 type Access interface {
-	// EndLimit is how long one of its clusters may take to end on its own.
+	// EndLimit is how long one of its clusters may take to end automatically.
 	EndLimit() time.Duration
-	// Shell returns a command that runs argv, or a shell where that is empty, on a
-	// machine of the cluster, or beside the harness where host is nil. Its streams are
-	// the caller's to set.
+	// Shell returns a command that runs argv, or a shell if argv is empty, on a machine of the
+	// cluster, or on the harness's if host is nil. The caller sets its streams.
 	Shell(ctx context.Context, h *Handle, host *HostStatus, argv ...string) (*exec.Cmd, error)
-	// Log writes the log of a component on a machine to out and, where follow is set,
-	// what is added to it until ctx ends. Its error is ErrNoLog for one that is not
-	// there, and names those that are.
+	// Log writes the log of a component on a machine to out. If follow is set, it also writes
+	// what is appended until ctx ends. For a log that does not exist the error is ErrNoLog, and
+	// lists the existing logs.
 	Log(ctx context.Context, h *Handle, host, component string, follow bool, out io.Writer) error
 	// Kubectl returns the path of a kubectl of the cluster's version.
 	Kubectl(ctx context.Context, h *Handle) (string, error)
@@ -29,25 +28,25 @@ type Access interface {
 
 // Kept is the ability of a cluster to be kept.
 type Kept interface {
-	// Ready returns when the cluster is ready, or says why it is not.
+	// Ready returns when the cluster is ready, or why it is not.
 	Ready(context.Context) error
 	// Kubeconfig returns an administrator's kubeconfig for clients that reach the first
 	// entrance at the URL server.
 	Kubeconfig(server string) ([]byte, error)
-	// Hosts looks at every machine at once. Versions and Etcd are filled in by Look.
+	// Hosts queries all machines concurrently. Look fills in Versions and Etcd.
 	Hosts(context.Context) []HostStatus
-	// NetworkState says what joins the machines, and how many impairments of that are
-	// active.
+	// NetworkState returns the kind of device that joins the machines, and the number of active
+	// impairments.
 	NetworkState() (what string, impairments int)
 }
 
-// made is a cluster that the server has made.
+// made is a cluster that the server has created.
 type made interface {
 	clusters.Made
 	Kept
 }
 
-// create has a provider make a cluster that can be kept, or take one over.
+// create has a provider create a cluster that can be kept, or attach to one.
 func create(ctx context.Context, p clusters.Provider, attach bool, spec *clusters.Cluster, o clusters.Options) (made, error) {
 	do := p.Create
 	if attach {
@@ -68,7 +67,7 @@ func create(ctx context.Context, p clusters.Provider, attach bool, spec *cluster
 	return nil, fmt.Errorf("the clusters of the provider %s cannot be kept", p.Name())
 }
 
-// provider returns the one of a name.
+// provider returns the provider with a name.
 func provider(all []clusters.Provider, name string) (clusters.Provider, error) {
 	for _, p := range all {
 		if p.Name() == name {

@@ -61,14 +61,14 @@ func (s *server) rotate(ctx context.Context, r ChangeRequest) (refused bool, err
 	return false, nil
 }
 
-// trustChange takes a node to a stage.
+// trustChange moves a node to a stage.
 type trustChange struct {
 	node string
 	to   framework.TrustStage
 }
 
-// planTrust returns what completes the replacement of the CAs, or takes it back: one stage
-// after the other, and in each one node after the other.
+// planTrust returns the changes that complete the replacement of the CAs, or roll it back: one
+// stage after the other, and in each one node after the other.
 func planTrust(names []string, at map[string][2]framework.TrustStage, undo bool) (changes []trustChange, err error) {
 	stages := []framework.TrustStage{framework.TrustBoth, framework.TrustBothUseNew, framework.TrustNew}
 	if undo {

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// server makes the cluster and answers for it.
+// server creates the cluster and serves requests for it.
 type server struct {
 	dir     string
 	cfg     config
@@ -50,7 +50,7 @@ func runServer(providers []clusters.Provider, dir string) error {
 	}
 	_ = os.Unsetenv(descriptorsFrom)
 	for i := range s.files {
-		unix.CloseOnExec(first + i) // what it starts is not to hold them
+		unix.CloseOnExec(first + i) // child processes must not inherit them
 		s.files[i] = os.NewFile(uintptr(first+i), "descriptor of the keeper")
 	}
 	s.events = json.NewEncoder(s.files[serverEvents])
@@ -102,7 +102,7 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.EndLimit())
 		defer cancel()
-		if s.cfg.Attach { // of others, all ends
+		if s.cfg.Attach { // of other clusters, everything ends
 			_, healing := s.board.Heal(end)
 			err = errors.Join(err, healing)
 		}
@@ -111,11 +111,11 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	return s.serve(ctx, control, forward)
 }
 
-// errKeeperDied is the error of a cluster whose keeper died while it was being made.
+// errKeeperDied is the error of a cluster whose keeper died while it was being created.
 var errKeeperDied = errors.New("its keeper died: another process may have killed it, such as the kernel when memory ran out")
 
-// endWithKeeper deletes the cluster when the keeper exits, and this process where that does
-// not come about.
+// endWithKeeper deletes the cluster when the keeper exits, and exits this process if that
+// fails.
 func (s *server) endWithKeeper(limit time.Duration) {
 	_, _ = s.files[serverLifeline].Read(make([]byte, 1))
 	s.orphaned.Store(true)
@@ -124,7 +124,7 @@ func (s *server) endWithKeeper(limit time.Duration) {
 	os.Exit(3)
 }
 
-// serve answers until the cluster is to end.
+// serve serves requests until the cluster ends.
 func (s *server) serve(ctx context.Context, control, forward net.Listener) error {
 	s.url = "https://" + forward.Addr().String()
 	if err := s.writeKubeconfig(); err != nil {
@@ -148,7 +148,7 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 		case err := <-failed:
 			return fmt.Errorf("serving the control socket: %w", err)
 		case err := <-ready:
-			// A cluster that is not ready stays, to be looked into.
+			// A cluster that is not ready stays for inspection.
 			if err == nil {
 				_ = s.events.Encode(upEvent{Ready: true})
 			} else if ctx.Err() == nil {
@@ -171,7 +171,7 @@ func (s *server) writeKubeconfig() error {
 	return nil
 }
 
-// statusLimit is how long one answer of Status may take to gather.
+// statusLimit is how long the answer of Status may take to collect.
 const statusLimit = 1500 * time.Millisecond
 
 func (s *server) handler() http.Handler {

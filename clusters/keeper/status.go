@@ -29,23 +29,23 @@ type Status struct {
 	Server     string    `json:"server"` // for clients on this machine
 	Kubeconfig string    `json:"kubeconfig"`
 	Ready      bool      `json:"ready"`
-	// Problems say what is wrong, in words; empty if nothing is.
+	// Problems say what is wrong, as text; empty if nothing is.
 	Problems  []string         `json:"problems"`
 	Entrances []EntranceStatus `json:"entrances"`
 	Hosts     []HostStatus     `json:"hosts"`
 	Leases    []LeaseStatus    `json:"leases"`
-	// Network says which kind of device joins the machines.
+	// Network is the kind of device that joins the machines.
 	Network string `json:"network"`
-	// Impairments are how many impairments of the network are active.
+	// Impairments is the number of active impairments of the network.
 	Impairments int `json:"impairments"`
 	// Faults are the active injections.
 	Faults []fault.Entry `json:"faults"`
 }
 
-// EntranceStatus is the state of a way in.
+// EntranceStatus is the state of an entrance.
 type EntranceStatus struct {
 	Name  string `json:"name"`
-	URL   string `json:"url"` // where the cluster is made
+	URL   string `json:"url"` // from where the cluster runs
 	Ready bool   `json:"ready"`
 	Error string `json:"error,omitempty"`
 }
@@ -55,8 +55,8 @@ type HostStatus struct {
 	Name       string              `json:"name"`
 	Address    string              `json:"address"`
 	Powered    bool                `json:"powered"`
-	PID        int                 `json:"pid,omitempty"` // in the sandbox; of local alone
-	Dir        string              `json:"dir"`           // its disk, as the sandbox sees it; of local alone
+	PID        int                 `json:"pid,omitempty"` // in the sandbox; local only
+	Dir        string              `json:"dir"`           // its disk, as the sandbox sees it; local only
 	Components []framework.Process `json:"components"`
 	Versions   map[string]string   `json:"versions,omitempty"`
 	Etcd       *EtcdStatus         `json:"etcd,omitempty"`
@@ -71,15 +71,15 @@ type EtcdStatus struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// LeaseStatus names the holder of an elected component's lease, or the node on which
-// it runs where a supervisor elects it.
+// LeaseStatus is the holder of an elected component's lease, or the node on which it runs if a
+// supervisor elects it.
 type LeaseStatus struct {
 	Component framework.Component `json:"component"`
 	Holder    string              `json:"holder"`
 	Error     string              `json:"error,omitempty"`
 }
 
-// Look looks at every part of a cluster at once. What does not answer within ctx is
+// Look queries all parts of a cluster concurrently. Parts that do not answer within ctx are
 // reported as such.
 func Look(ctx context.Context, c framework.Cluster, k Kept) Status {
 	entrances := c.Entrances()
@@ -139,9 +139,9 @@ func Look(ctx context.Context, c framework.Cluster, k Kept) Status {
 	return status
 }
 
-// judge says what is wrong. A cluster is ready if each API server and the balancer says so,
-// and a majority of the etcd members answers: an API server that has just lost them still
-// calls itself ready.
+// judge returns what is wrong. A cluster is ready if each API server and the balancer report
+// ready, and a majority of the etcd members answers: an API server that has just lost the
+// majority still reports ready.
 func (s *Status) judge() {
 	s.Ready, s.Problems = true, []string{}
 	members, answer := 0, 0
@@ -184,7 +184,7 @@ func askOnce(ctx context.Context, e framework.Entrance, path string) error {
 	return err
 }
 
-// words says what an error of a request means to an engineer who runs the cluster.
+// words explains an error of a request to an engineer who runs the cluster.
 func words(err error) string {
 	var status await.StatusError
 	var network net.Error
@@ -210,8 +210,8 @@ func words(err error) string {
 	return err.Error()
 }
 
-// activeOf returns the node on which a component runs that a supervisor elects, as the
-// hosts' states tell; empty where none or several do.
+// activeOf returns the node on which a component runs that a supervisor elects, from the hosts'
+// states; empty if it runs on none or on several.
 func activeOf(c framework.Component, hosts []HostStatus) (node string) {
 	for _, h := range hosts {
 		for _, p := range h.Components {

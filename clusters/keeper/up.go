@@ -21,28 +21,26 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// UpOptions say how Up makes a cluster.
+// UpOptions are options of Up.
 type UpOptions struct {
-	// Wait returns when the cluster is ready rather than when its machines run.
+	// Wait makes Up return when the cluster is ready instead of when its machines run.
 	Wait bool
-	// Attach takes over the cluster of that name, which somebody else has made and the
+	// Attach attaches to the existing cluster of that name, which another tool created and the
 	// provider has described.
 	Attach bool
 	// Port is the loopback port on which clients of this machine reach the
 	// cluster; 0 for any free one.
 	Port int
-	// Progress is told what happens, one line a step; nil for silence.
+	// Progress receives one line per step; nil for silence.
 	Progress func(string)
 }
 
-// ErrRunning is returned by Up for the name of a cluster that is kept. It is
-// clusters.ErrTaken.
+// ErrRunning is returned by Up for the name of a cluster that is kept. It is clusters.ErrTaken.
 var ErrRunning = fmt.Errorf("%w: a cluster of this name runs already", clusters.ErrTaken)
 
-// Up makes a cluster that runs until it is taken down, also when this process
-// ends before. When it fails or ctx ends before it is done, nothing is left,
-// but for one case: a cluster that runs without becoming ready stays, so that
-// it can be looked into.
+// Up creates a cluster that runs until it is deleted, even if this process exits first. If it
+// fails or ctx ends before it is done, nothing is left, with one exception: a cluster that runs
+// without becoming ready stays for inspection.
 func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOptions) (*Handle, error) {
 	name := spec.Metadata.Name
 	if o.Progress == nil {
@@ -78,8 +76,8 @@ func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOp
 	return h, nil
 }
 
-// lockStart lets one at a time make a cluster of a name, or clear what is left of one:
-// what is left must not be what another command is just making.
+// lockStart lets one process at a time create a cluster of a name, or clear what is left of
+// one: otherwise it could clear what another command is just creating.
 func lockStart(ctx context.Context, name string) (startLock, error) {
 	if err := system.MakeStateRoot(); err != nil {
 		return startLock{}, err
@@ -96,10 +94,10 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 	}
 }
 
-// startLock is a lock whose file goes with it.
+// startLock is a lock whose file is removed with it.
 type startLock struct{ lock *flock.Flock }
 
-// current reports whether the file that is locked is the one that others would lock.
+// current reports whether the locked file is the one that others would lock.
 func (l startLock) current() bool {
 	mine, err := l.lock.Stat()
 	if err != nil {
@@ -109,14 +107,14 @@ func (l startLock) current() bool {
 	return err == nil && os.SameFile(mine, theirs)
 }
 
-// Unlock removes the file before anybody else can have the lock.
+// Unlock removes the file before another process can take the lock.
 func (l startLock) Unlock() {
 	_ = os.Remove(l.lock.Path())
 	_ = l.lock.Unlock()
 }
 
-// dataDir returns where a cluster keeps what is to be on disk: beside the
-// binaries, since the state of running clusters is in memory as a rule.
+// dataDir returns where a cluster keeps data on disk: next to the binaries, since the state of
+// running clusters is usually in memory.
 func dataDir(name string) (string, error) {
 	cache, err := release.DefaultCacheDir()
 	if err != nil {
@@ -126,8 +124,8 @@ func dataDir(name string) (string, error) {
 	return filepath.Join(cache, "clusters", fmt.Sprintf("%s-%08x", name, crc32.ChecksumIEEE([]byte(stateDir(name))))), nil
 }
 
-// undoGrace is how long a keeper may take, beside what its cluster may, to end when its
-// cluster is not to be.
+// undoGrace is how long a keeper may take to exit if its cluster is not to stay, in addition to
+// the cluster's own limit.
 const undoGrace = 10 * time.Second
 
 func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg config, o UpOptions) error {
@@ -182,7 +180,7 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 	return err
 }
 
-// describe writes down what keeper and server are to make.
+// describe saves the configuration for keeper and server.
 func (h *Handle) describe(spec *clusters.Cluster, cfg config) error {
 	for name, what := range map[string]any{clusterFile: spec, configFile: cfg} {
 		b, err := json.Marshal(what)
@@ -196,8 +194,8 @@ func (h *Handle) describe(spec *clusters.Cluster, cfg config) error {
 	return nil
 }
 
-// follow reads what the keeper tells until the cluster is as far as o asks. It
-// returns whether the cluster is to stay.
+// follow reads the keeper's events until the cluster has reached the state that o requests. It
+// returns whether the cluster stays.
 func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -232,7 +230,7 @@ func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool
 // errKeeperExited says that a keeper exited before its cluster was ready.
 var errKeeperExited = errors.New("its keeper exited")
 
-// lastOfKeeper returns what the keeper and the server of the cluster said last.
+// lastOfKeeper returns the last output of the keeper and the server of the cluster.
 func (h *Handle) lastOfKeeper() string {
 	words, _ := os.ReadFile(filepath.Join(h.dir, keeperLog))
 	text := strings.TrimSpace(string(words))
@@ -247,7 +245,7 @@ type takenError struct{ error }
 
 func (e takenError) Is(target error) bool { return target == clusters.ErrTaken }
 
-// failed is the error of a cluster that could not be made.
+// failed returns the error of a cluster that could not be created.
 func (e upEvent) failed() error {
 	if e.Taken {
 		return takenError{errors.New(e.Error)}

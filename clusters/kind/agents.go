@@ -22,13 +22,13 @@ import (
 const (
 	// agentUp is how long an agent may take until it answers.
 	agentUp = 30 * time.Second
-	// lastWordsLimit is how long the engine may take to tell what was said on a node that
+	// lastWordsLimit is how long the engine may take to return the last output of a node that
 	// does not come up.
 	lastWordsLimit = 5 * time.Second
 )
 
-// startAgents puts an agent into every container of the cluster and returns when all of
-// them answer.
+// startAgents installs an agent in every container of the cluster and returns when all of them
+// answer.
 func (c *Cluster) startAgents(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.containers() {
@@ -81,8 +81,8 @@ func (n *node) startAgent(ctx context.Context) error {
 	return n.awaitAgent(ctx)
 }
 
-// setSysctls sets kernel settings of the network of a container without privileges, in
-// which nobody may: another container that shares its network does.
+// setSysctls sets kernel settings of the network of an unprivileged container. The container
+// itself must not; a second container that shares its network does.
 func (n *node) setSysctls(ctx context.Context, settings map[string]string) error {
 	if len(settings) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func (n *node) setSysctls(ctx context.Context, settings map[string]string) error
 	if err != nil {
 		return err
 	}
-	// As system.SetSysctls does, which leaves out what the kernel does not have.
+	// Like system.SetSysctls, it skips settings that the kernel does not have.
 	const script = `while [ $# -gt 0 ]; do
 	if [ -e "$1" ]; then echo "$2" >"$1" || exit; fi
 	shift 2
@@ -121,7 +121,7 @@ func (n *node) awaitAgent(ctx context.Context) error {
 	return err
 }
 
-// put writes what add adds into the container.
+// put writes the files that add adds into the container.
 func (n *node) put(ctx context.Context, add func(*tar.Writer) error) error {
 	r, w := io.Pipe()
 	go func() {
@@ -141,8 +141,8 @@ func (n *node) docker(ctx context.Context, args ...string) (string, error) {
 	return n.cluster.cli.Run(ctx, args...)
 }
 
-// dial opens a connection to the node's agent: the streams of a program that runs
-// inside and joins them to the agent's socket. It lasts until it is closed.
+// dial opens a connection to the node's agent: the streams of a program that runs inside and
+// joins them to the agent's socket. It stays open until it is closed.
 func (n *node) dial(context.Context) (net.Conn, error) {
 	return agent.DialCommand(n.cluster.cli.Start("exec", "--interactive", n.name, agent.ConnectPath))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// A cluster that somebody else has made with kind is taken over: its addresses are pinned
-// and agents are put in. In the end these are taken out again, and the cluster stays.
+// Attaching to a cluster that another tool created with kind pins its addresses and installs
+// agents. Detaching removes the agents, and the cluster stays.
 
 var _ clusters.Attacher = Provider{}
 
@@ -91,7 +91,7 @@ func machines(ctx context.Context, cli docker.CLI, cluster string) ([]docker.Con
 	return all, nil
 }
 
-// describeNode learns what bounds are computed from.
+// describeNode reads the values from which bounds are computed.
 func describeNode(ctx context.Context, cli docker.CLI, name string) (clusters.NodeSpec, error) {
 	version, err := cli.Run(ctx, "exec", name, "cat", "/kind/version")
 	if err != nil {
@@ -110,7 +110,7 @@ func describeNode(ctx context.Context, cli docker.CLI, name string) (clusters.No
 	return n, nil
 }
 
-// boundFlags returns those flags in a static pod's manifest that bounds are computed from.
+// boundFlags returns the flags in a static pod's manifest from which bounds are computed.
 func boundFlags(manifest string) map[string]string {
 	flags := map[string]string{}
 	for line := range strings.Lines(manifest) {
@@ -152,12 +152,12 @@ func (Provider) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	return a, nil
 }
 
-// attached is a cluster that somebody else has made.
+// attached is a cluster that another tool created.
 type attached struct {
 	*Cluster
 	lock *flock.Flock
 	data string
-	// used reports that there can be active faults.
+	// used reports whether faults may be active.
 	used bool
 }
 
@@ -181,7 +181,7 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 	return c.Ready(ctx)
 }
 
-// Close takes the agents out and leaves the cluster.
+// Close removes the agents and leaves the cluster.
 func (c *attached) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
@@ -220,14 +220,14 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 	return os.Remove(held.Path())
 }
 
-// detach takes the agents out of a cluster, once they have nothing left to heal if they
-// were used.
+// detach removes the agents from a cluster. If they were used, it first waits until they have
+// nothing left to heal.
 func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
 	all, err := machines(ctx, cli, name)
 	if err != nil {
 		return err
 	}
-	var g errgroup.Group // one that fails must not keep the others
+	var g errgroup.Group // one failure must not stop the others
 	errs := make([]error, len(all))
 	for i, container := range all {
 		g.Go(func() error {
@@ -254,7 +254,7 @@ func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, us
 	if err != nil || there == "" {
 		return err
 	}
-	// The balancer's agent, and all that it has to heal, ends with its container.
+	// The balancer's agent, and all that it would have to heal, is deleted with its container.
 	if used && (container.Config.Labels[roleLabel] != balancerRole || container.State.Running) {
 		if err := awaitHealed(ctx, cli, container.Name); err != nil {
 			return err
@@ -264,7 +264,7 @@ func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, us
 	return err
 }
 
-// awaitHealed returns when an agent has nothing left to heal. It sees to that on its own.
+// awaitHealed returns when an agent has nothing left to heal. The agent heals automatically.
 func awaitHealed(ctx context.Context, cli docker.CLI, name string) error {
 	n := &node{cluster: &Cluster{cli: cli}, name: name}
 	n.Client = agent.NewClient(name, n.dial)

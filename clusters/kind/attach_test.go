@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// engineOfTheirs is a docker with a cluster of somebody else's: a control-plane node, a
-// worker, and kind's own network. What lies in DIR changes it.
+// engineOfTheirs is a docker with another tool's cluster: a control-plane node, a worker, and
+// kind's own network. Files in DIR change it.
 const engineOfTheirs = `says() { echo "$1" >&2; exit 1; }
 container() { # name role address
 	echo "{\"Name\":\"/$1\",\"Config\":{\"Labels\":{\"io.x-k8s.kind.role\":\"$2\"}},\"State\":{\"Running\":$(if [ -f $DIR/off ]; then echo false; else echo true; fi)},"

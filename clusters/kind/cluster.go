@@ -36,11 +36,11 @@ const (
 	apiServerPort  = "6443"
 	etcdPort       = "2379"
 	etcdPeerPort   = "2380"
-	// balancerStatusPort is that of Envoy's administration interface.
+	// balancerStatusPort is the port of Envoy's administration interface.
 	balancerStatusPort = "10000"
 )
 
-// Cluster is a control plane made of kind's nodes.
+// Cluster is a control plane on kind's nodes.
 type Cluster struct {
 	*agent.Network // impairs links
 
@@ -53,21 +53,21 @@ type Cluster struct {
 	// foreign reports that another tool created it.
 	foreign bool
 
-	// Found once, by find: kind reads files of a node to tell them, which a fault may
-	// keep it from later.
+	// find sets these once: kind reads them from files of a node, which a fault may prevent
+	// later.
 	workers    []*node
-	balancer   *node // nil where there is one control-plane node
+	balancer   *node // nil if the cluster has one control-plane node
 	kubeconfig string
 	admin      *rest.Config // kind's kubeconfig, an administrator's
 	etcdTLS    *tls.Config
-	apiTLS     *tls.Config // trusts the authority of the API servers
+	apiTLS     *tls.Config // trusts the CA of the API servers
 
-	// scaling is held through every change of the nodes; made is the highest number
-	// that one of them has had.
+	// scaling is held through every change of the nodes; made is the highest node number so
+	// far.
 	scaling sync.Mutex
 	made    int // guarded by scaling
-	// upgraded is the version that kubeadm was last told that the cluster is to have;
-	// empty for that of its description. Guarded by scaling.
+	// upgraded is the cluster's version as last passed to kubeadm; empty for that of its
+	// description. Guarded by scaling.
 	upgraded string
 
 	mu        sync.Mutex
@@ -105,9 +105,9 @@ func newCluster(spec *clusters.Cluster, o Options) *Cluster {
 		dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
 }
 
-// balancerDetection is that of kind's own balancer, whose health checks cannot be
-// chosen: every 2 s, given up after the second one that fails, which may take 3 s.
-// Source: pkg/cluster/internal/loadbalancer/config.go of kind.
+// balancerDetection is the detection time of kind's own balancer, whose health checks are
+// fixed: every 2 s, down after the second failed check, which may take 3 s. Source:
+// pkg/cluster/internal/loadbalancer/config.go of kind.
 const balancerDetection = 2*2*time.Second + 3*time.Second
 
 func settings(spec *clusters.Cluster) (framework.Settings, error) {
@@ -118,8 +118,8 @@ func settings(spec *clusters.Cluster) (framework.Settings, error) {
 	return s, err
 }
 
-// find learns what the cluster consists of: its containers, how to reach each API
-// server and each etcd member, and who may.
+// find reads the cluster's containers, how to reach each API server and each etcd member, and
+// the credentials for them.
 func (c *Cluster) find(ctx context.Context) error {
 	names, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Cluster) newNode(name string, address netip.Addr, role string) *node {
 	return n
 }
 
-// controlPlane returns the control-plane nodes that there are.
+// controlPlane returns the existing control-plane nodes.
 func (c *Cluster) controlPlane() []*node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,10 +188,10 @@ func (c *Cluster) containers() []*node {
 	return all
 }
 
-// findParties reports who is on the network, and which addresses packets of each carry:
-// those of pods leave a node as they are.
+// findParties reports which hosts are on the network, and which addresses their packets carry:
+// packets of pods leave a node with the pod's address.
 func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party, error) {
-	// A node has its range of pods' addresses some time after it has joined.
+	// A node gets its pod CIDR some time after it has joined.
 	var ranges map[string][]netip.Prefix
 	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) (err error) {
 		ranges, err = podRanges(body, nodeNames(slices.Concat(nodes, c.workers)))
@@ -223,7 +223,7 @@ func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party
 	return all, nil
 }
 
-// podRanges returns the addresses of pods by node, when all of these nodes have some.
+// podRanges returns the pod CIDRs by node, once all of these nodes have some.
 func podRanges(body []byte, nodes []string) (map[string][]netip.Prefix, error) {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -247,8 +247,8 @@ func podRanges(body []byte, nodes []string) (map[string][]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// findEntrances takes an administrator's certificate from kind, and an address from
-// each container.
+// findEntrances reads an administrator's certificate from kind, and an address from each
+// container.
 func (c *Cluster) findEntrances() error {
 	var kubeconfig string
 	err := withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) (err error) {
@@ -270,7 +270,7 @@ func (c *Cluster) findEntrances() error {
 	if c.balancer != nil {
 		e := c.entrance(c.balancer)
 		e.Name, e.Kind, e.Node = framework.BalancerHost, framework.EntranceBalancer, ""
-		if c.foreign { // whose certificates do not carry the balancer's address
+		if c.foreign { // its certificates do not contain the balancer's address
 			e.Config.ServerName = c.balancer.name
 		}
 		c.entrances = append(c.entrances, e)
@@ -281,7 +281,7 @@ func (c *Cluster) findEntrances() error {
 	return nil
 }
 
-// entrance returns the way in through a node's API server.
+// entrance returns the entrance through a node's API server.
 func (c *Cluster) entrance(n *node) framework.Entrance {
 	config := rest.CopyConfig(c.admin)
 	config.Host = "https://" + net.JoinHostPort(n.address.String(), apiServerPort)
@@ -289,10 +289,10 @@ func (c *Cluster) entrance(n *node) framework.Entrance {
 	return framework.Entrance{Name: n.name, Kind: framework.EntranceAPIServer, Node: n.name, Config: config}
 }
 
-// dialer notices a server that fell silent, as that of the local provider does.
+// dialer notices a server that stopped responding, like that of the local provider.
 var dialer = &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 
-// findEtcd takes the certificate that kubeadm has API servers use.
+// findEtcd reads the certificate that kubeadm configures for API servers.
 func (c *Cluster) findEtcd(ctx context.Context) error {
 	var parts [3][]byte
 	for i, file := range []string{"etcd/ca.crt", "apiserver-etcd-client.crt", "apiserver-etcd-client.key"} {
@@ -386,14 +386,13 @@ func (c *Cluster) etcdAt(n *node) clientv3.Config {
 		TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout}
 }
 
-// Backends implements framework.BackendReporter. The Envoy that kind starts where its
-// image can be had tells in a way of its own.
+// Backends implements framework.BackendReporter. The Envoy that kind starts if its image is
+// available reports in a format of its own.
 func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	if c.balancer == nil {
 		return nil, nil
 	}
-	// A connection of its own each time: a kept one says nothing of a balancer that
-	// was started again.
+	// A new connection each time: a kept one shows nothing about a balancer that was restarted.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
 	body, err := await.Request(ctx, client, http.MethodGet, "http://"+net.JoinHostPort(c.balancer.address.String(), balancerStatusPort)+"/", "")
 	if err != nil {
@@ -414,7 +413,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	return all, nil
 }
 
-// Close deletes the cluster, having kept its logs unless they are to be dropped.
+// Close deletes the cluster, after collecting its logs unless they are to be dropped.
 func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {

@@ -28,8 +28,8 @@ const (
 	nodeManager     = "/etc/systemd/system.conf.d/holdfast.conf"
 )
 
-// auditPolicy has requests logged with who asked for what, once they are answered: all but
-// those that only look at one thing, which are most of them.
+// auditPolicy logs requests with the user and the action, once they are answered. It skips most
+// gets of single objects, which are most requests.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -43,9 +43,9 @@ rules:
 - level: Metadata
 `
 
-// configuration returns what kind is to make. image names the node image of a Kubernetes
-// version, balancer is the address that the load balancer will have; what nodes are to
-// mount is written to dir.
+// configuration returns kind's configuration. image names the node image of a Kubernetes
+// version, balancer is the address that the load balancer will have; files that nodes mount are
+// written to dir.
 func configuration(spec *clusters.Cluster, image func(version string) string, balancer netip.Addr, dir string) (*v1alpha4.Cluster, error) {
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
@@ -93,7 +93,7 @@ func configuration(spec *clusters.Cluster, image func(version string) string, ba
 	return config, nil
 }
 
-// runtimeEnvironment is what is set for Go programs of nodes, which share the machine.
+// runtimeEnvironment is the environment of Go programs on nodes, which share the machine.
 func runtimeEnvironment(spec *clusters.Cluster) (all []pair) {
 	set := clusters.RuntimeEnvironment(runtime.NumCPU(), len(spec.Spec.Nodes))
 	for _, name := range slices.Sorted(maps.Keys(set)) {
@@ -123,11 +123,11 @@ type pair struct {
 	Value string `json:"value"`
 }
 
-// listsFrom is the version from which on kind writes configuration of v1beta4, where
-// arguments are lists. They are objects before, and there is no environment.
+// listsFrom is the version from which on kind writes configuration of v1beta4, in which
+// arguments are lists. Before, they are objects, and the environment cannot be set.
 const listsFrom = "v1.36.0"
 
-// component is what kubeadm is told of one component.
+// component is kubeadm's configuration of one component.
 type component struct {
 	CertSANs     []string `json:"certSANs,omitempty"`
 	ExtraArgs    any      `json:"extraArgs,omitempty"`
@@ -135,8 +135,8 @@ type component struct {
 	ExtraVolumes []mount  `json:"extraVolumes,omitempty"`
 }
 
-// withArguments returns a component with flags and, where that can be said, what is set
-// for the components of nodes that share a machine (see clusters.RuntimeEnvironment).
+// withArguments returns a component with flags and, if the format supports it, the environment
+// for components of nodes that share a machine (see clusters.RuntimeEnvironment).
 func withArguments(spec *clusters.Cluster, flags map[string]string) component {
 	if semver.Compare(spec.Spec.KubernetesVersion, listsFrom) < 0 {
 		return component{ExtraArgs: flags}
@@ -157,9 +157,9 @@ type mount struct {
 	PathType  string `json:"pathType"`
 }
 
-// kubeadmPatches returns what is changed in kubeadm's configuration on every node: audit
-// logs of the API servers, the cluster's own arguments, and a kubelet that puts up with
-// control groups of version 1. A list replaces kind's own, which is therefore repeated.
+// kubeadmPatches returns the changes of kubeadm's configuration on every node: audit logs of
+// the API servers, the cluster's own arguments, and a kubelet that accepts control groups of
+// version 1. A list replaces kind's own, which is therefore repeated.
 func kubeadmPatches(spec *clusters.Cluster, balancer netip.Addr) ([]string, error) {
 	args := clusters.ExtraArgs{
 		framework.APIServer: {
@@ -175,7 +175,7 @@ func kubeadmPatches(spec *clusters.Cluster, balancer netip.Addr) ([]string, erro
 		return err
 	}
 	apiServer := withArguments(spec, args[framework.APIServer])
-	// By the balancer's name comes who uses controlPlaneEndpoint; kubeadm adds it.
+	// Clients that use controlPlaneEndpoint connect by the balancer's name; kubeadm adds it.
 	apiServer.CertSANs = []string{"localhost", "127.0.0.1", balancer.String()}
 	apiServer.ExtraVolumes = []mount{
 		{Name: "audit-policy", HostPath: nodeAuditPolicy, MountPath: nodeAuditPolicy, ReadOnly: true, PathType: "File"},
@@ -198,7 +198,7 @@ func kubeadmPatches(spec *clusters.Cluster, balancer netip.Addr) ([]string, erro
 	return all, add(kubelet)
 }
 
-// patchesFrom has kubeadm patch the static pods that it writes on a node.
+// patchesFrom makes kubeadm patch the static pods that it writes on a node.
 func patchesFrom(dir string) []string {
 	var all []string
 	for _, kind := range []string{"InitConfiguration", "JoinConfiguration"} {
@@ -207,9 +207,9 @@ func patchesFrom(dir string) []string {
 	return all
 }
 
-// writePatches writes what a node's own arguments change in its static pods, as patches
-// for kubeadm, into dir, and returns it; empty where there is nothing to change. A flag
-// that comes twice has its last value.
+// writePatches writes the changes of a node's static pods for its own arguments, as patches for
+// kubeadm, into dir, and returns dir; empty if nothing changes. The last value of a repeated
+// flag wins.
 func writePatches(dir string, cluster, node clusters.ExtraArgs) (string, error) {
 	type operation struct {
 		Op    string `json:"op"`
@@ -244,7 +244,7 @@ func writePatches(dir string, cluster, node clusters.ExtraArgs) (string, error) 
 	return written, nil
 }
 
-// cannot says what of a description this provider has no way to make, and what to do.
+// cannot says what part of a description this provider does not support, and what to do.
 func cannot(spec *clusters.Cluster) error {
 	s := spec.Spec
 	switch {

@@ -85,7 +85,7 @@ func TestOldConfiguration(t *testing.T) {
 	}
 }
 
-// What scenarios say of kwok is meant for whoever sends heartbeats: kubelets here.
+// kwok's settings in scenarios apply to the sender of heartbeats: kubelets here.
 func TestNodeLease(t *testing.T) {
 	spec := clusters.Default()
 	patches := func() string {

@@ -25,35 +25,35 @@ const (
 	roleLabel    = "io.x-k8s.kind.role"
 )
 
-// Options say how Create makes a cluster.
+// Options are options of Create.
 type Options struct {
-	// Engine is the address of the Docker engine, as in DOCKER_HOST; empty for the one
-	// that the docker command finds on its own.
+	// Engine is the address of the Docker engine, as in DOCKER_HOST; empty for the docker
+	// command's default.
 	Engine string
 	// Image names the node image of a Kubernetes version.
 	Image func(version string) string
-	// EnsureImage makes sure that the engine has the node image of a version that the
-	// cluster was not made with, and names it; nil where there can be none.
+	// EnsureImage ensures that the engine has the node image of a version that the cluster was
+	// not created with, and returns its name; nil if that is not supported.
 	EnsureImage func(ctx context.Context, version string) (string, error)
-	// Dir is where what is kept of the cluster goes: it must be a directory that the
-	// engine sees under the same path.
+	// Dir is the cluster's directory. The engine must see it under the same path.
 	Dir string
 	// LogDir is where logs go (NODE/COMPONENT.log); empty for Dir/logs.
 	LogDir string
-	// DropLogs has Close drop the logs rather than collect them. Those of a cluster
-	// that could not be created are kept in any case.
+	// DropLogs makes Close drop the logs instead of collecting them. Those of a cluster that
+	// could not be created are always kept.
 	DropLogs bool
-	// NoWait returns when kubeadm is done and the agents answer, before all is ready.
+	// NoWait returns when kubeadm is done and the agents answer, before everything is ready.
 	NoWait bool
-	// Progress is told what happens, one line a step; nil for silence.
+	// Progress receives one line per step; nil for silence.
 	Progress func(string)
 }
 
 // ErrExists is returned by Create for a name that is taken. It is clusters.ErrTaken.
 var ErrExists = fmt.Errorf("%w: a kind cluster of this name exists already", clusters.ErrTaken)
 
-// Create makes a cluster and returns when all of it is ready, or as Options.NoWait says.
-// When it fails, or ctx ends before, the logs of its nodes are in the log directory and nothing else of it is left.
+// Create creates a cluster and returns when all of it is ready, or as Options.NoWait says. If
+// it fails, or ctx ends first, the logs of its nodes are in the log directory and nothing else
+// of it is left.
 func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
 	if err := cannot(spec); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 // deleteLimit is how long deleting a cluster may take.
 const deleteLimit = 2 * time.Minute
 
-// refuseTaken makes sure that nothing of another cluster's is taken for this one's.
+// refuseTaken ensures that nothing of another cluster is mistaken for a part of this one.
 func (c *Cluster) refuseTaken(ctx context.Context) error {
 	there, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *Cluster) create(ctx context.Context) error {
 	return nil
 }
 
-// kindMu is held while kind runs: it is told some things by the environment.
+// kindMu is held while kind runs: it reads some settings from the environment.
 var kindMu sync.Mutex
 
 // withKind calls f with kind's library set up for an engine and a network.
@@ -161,12 +161,12 @@ func withKind(engine, network string, log kindlog.Logger, f func(*cluster.Provid
 	return f(cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(log)))
 }
 
-// portTries is how often kind may choose ports of which one is taken.
+// portTries is how often kind may choose ports that turn out to be taken.
 const portTries = 3
 
 // withPorts calls create until no port was taken, and clear in between. kind publishes the
-// ports of API servers, which holdfast does not use, and looks for free ones where it runs:
-// they may be taken where the engine's containers have theirs, or by the node beside.
+// ports of API servers, which holdfast does not use, and looks for free ones on its own host:
+// they may be taken on the engine's, or by another node.
 func withPorts(create, clear func() error) error {
 	for try := 1; ; try++ {
 		err := create()
@@ -188,8 +188,8 @@ func (c *Cluster) removeContainers(ctx context.Context) error {
 	return err
 }
 
-// kindCreates has kind create the cluster. kind cannot be told to stop, so where ctx ends
-// its containers are taken from it, upon which it fails.
+// kindCreates makes kind create the cluster. kind cannot be cancelled, so if ctx ends its
+// containers are removed, which makes it fail.
 func (c *Cluster) kindCreates(ctx context.Context, config cluster.CreateOption) error {
 	done := make(chan error, 1)
 	go func() {
@@ -206,13 +206,13 @@ func (c *Cluster) kindCreates(ctx context.Context, config cluster.CreateOption) 
 			}
 			return kindFailed(err)
 		case <-ctx.Done():
-			_ = c.removeContainers(context.WithoutCancel(ctx)) // some may be gone meanwhile
-			time.Sleep(100 * time.Millisecond)                 // and what it makes next
+			_ = c.removeContainers(context.WithoutCancel(ctx)) // some may be gone already
+			time.Sleep(100 * time.Millisecond)                 // and the ones it creates next
 		}
 	}
 }
 
-// kindFailed is an error of kind with what the command said that failed.
+// kindFailed returns an error of kind with the output of the command that failed.
 func kindFailed(err error) error {
 	if err == nil {
 		return nil
@@ -228,7 +228,7 @@ func kindFailed(err error) error {
 	return fmt.Errorf("%w; it said:\n  %s", err, strings.Join(lines[max(0, len(lines)-20):], "\n  "))
 }
 
-// explain adds what to do about failures that are not the cluster's.
+// explain adds advice for failures that the cluster did not cause.
 func explain(err error) error {
 	for words, todo := range map[string]string{
 		"no space left on device": "the engine's disk is full: free some space (`docker system df` shows what takes it), or have the engine keep its data elsewhere",
@@ -243,20 +243,20 @@ func explain(err error) error {
 	return err
 }
 
-// keepLogs collects the logs of all nodes, as far as they are there.
+// keepLogs collects the existing logs of all nodes.
 func (c *Cluster) keepLogs() error {
 	err := withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) error {
 		return p.CollectLogs(c.Name(), c.o.LogDir)
 	})
 	if _, gone := os.Stat(c.o.LogDir); gone == nil {
 		c.o.Progress("the logs of its nodes are in " + c.o.LogDir)
-		return nil // some logs lack on a node that did not come up
+		return nil // some logs are missing on a node that did not come up
 	}
 	return err
 }
 
-// Delete deletes the cluster of a name and returns when nothing of it is left in the
-// engine; it does nothing where there is nothing.
+// Delete deletes the cluster of a name and returns when nothing of it is left in the engine; it
+// does nothing if there is nothing.
 func Delete(ctx context.Context, name, engine string) error {
 	cli := docker.CLI{Host: engine}
 	var there []string
@@ -268,7 +268,7 @@ func Delete(ctx context.Context, name, engine string) error {
 		there = append(there, names...)
 	}
 	if len(there) > 0 {
-		// Volumes of its own hold what nodes have in /var.
+		// Own volumes contain /var of the nodes.
 		if _, err := cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...); err != nil && !docker.Says(err, "no such container") {
 			return fmt.Errorf("deleting cluster %s: %w", name, err)
 		}
@@ -276,8 +276,8 @@ func Delete(ctx context.Context, name, engine string) error {
 	return removeNetwork(ctx, cli, name)
 }
 
-// steps is kind's logger, which shows its steps alone, each of them once: kind logs the
-// beginning and the end.
+// steps is kind's logger. It shows only its steps, each once: kind logs the beginning and the
+// end.
 type steps struct {
 	kindlog.NoopLogger
 	progress func(string)
@@ -303,5 +303,5 @@ func (s *steps) Infof(format string, args ...any) { s.Info(fmt.Sprintf(format, a
 
 func (s *steps) Enabled() bool { return true }
 
-// notText is what kind decorates its lines with.
+// notText matches kind's decoration of its lines.
 func notText(r rune) bool { return r > 127 || r <= ' ' }

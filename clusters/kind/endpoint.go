@@ -10,8 +10,8 @@ import (
 
 var _ framework.EndpointLister = (*node)(nil)
 
-// ServingEndpoints implements framework.EndpointLister. Controller manager and scheduler
-// serve on the node's loopback alone, as kubeadm has them.
+// ServingEndpoints implements framework.EndpointLister. Controller manager and scheduler serve
+// only on the node's loopback, kubeadm's default.
 func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
 	at := func(name, port string, config *tls.Config, path string) framework.ServingEndpoint {
 		return framework.ServingEndpoint{Name: name, Address: net.JoinHostPort(n.address.String(), port), TLS: config,

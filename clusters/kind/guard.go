@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 )
 
-// A container that is paused or killed cannot bring itself back. A guard does: a process
-// in a session of its own, which continues when the one that started it has ended.
+// A paused or killed container cannot bring itself back. A guard does: a process in a session
+// of its own, which outlives the one that started it.
 
 // guardRole is the name under which the program re-executes itself as a guard, argv[0].
 const guardRole = "holdfast-kind-guard"
 
-// guardOrder is what a guard is told, as JSON in its only argument.
+// guardOrder is a guard's configuration, as JSON in its only argument.
 type guardOrder struct {
 	Engine    string `json:"engine"`
 	Container string `json:"container"`
@@ -34,9 +34,9 @@ type guardOrder struct {
 	After time.Duration `json:"after"`
 }
 
-// Main turns re-executed copies of the program into what they are to be (a guard, a
-// node agent, the balancer, what keeps a Docker engine) and does not return in them.
-// Call it first thing in main or TestMain.
+// Main runs re-executed copies of the program in their roles (a guard, a node agent, the
+// balancer, the keeper of a Docker engine) and does not return in them. Call it first in main
+// or TestMain.
 func Main() {
 	engine.Main()
 	balancer.Reexec()
@@ -68,8 +68,7 @@ func runGuard(args []string) error {
 	}
 }
 
-// carryOut brings the container back where it is away. It returns whether there is
-// nothing left to do.
+// carryOut brings the container back if it is away. It returns whether it is done.
 func (o guardOrder) carryOut(ctx context.Context, cli docker.CLI) (back bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -93,11 +92,10 @@ type guard struct {
 	gone chan struct{}
 }
 
-// guardUp is how long a guard may take until it counts.
+// guardUp is how long a guard may take to start counting.
 const guardUp = 10 * time.Second
 
-// startGuard returns when a guard counts the time to live of what is to be done to a
-// container.
+// startGuard returns once a guard counts the time to live of a fault on a container.
 func startGuard(order guardOrder) (*guard, error) {
 	b, err := json.Marshal(order)
 	if err != nil {
@@ -129,7 +127,7 @@ func startGuard(order guardOrder) (*guard, error) {
 	return g, nil
 }
 
-// end ends the guard; what it guarded is back, or was not taken away.
+// end stops the guard; its container is back, or was not taken away.
 func (g *guard) end() {
 	if g != nil {
 		_ = g.proc.Kill()

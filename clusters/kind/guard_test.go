@@ -35,8 +35,8 @@ func readState(dir string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// A container that nobody brings back is brought back by its guard, which has a session
-// of its own.
+// A container that its creator does not bring back is brought back by its guard, which has a
+// session of its own.
 func TestGuard(t *testing.T) {
 	dir := fakeDocker(t, engineOfOne)
 	setState(t, dir, "on")

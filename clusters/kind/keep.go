@@ -28,13 +28,12 @@ var (
 	_ keeper.UpgradePreparer = Provider{}
 )
 
-// engineFile, in the state directory of a cluster that is kept, has the address of the
-// engine that it is in: commands on it may be called where another one is found.
+// engineFile, in the state directory of a kept cluster, contains the address of its engine:
+// commands on the cluster may run where another engine is the default.
 const engineFile = "engine"
 
-// keptOptions are those of a cluster that is kept. Its logs are looked at where they are,
-// in its nodes; what is kept of one that could not be created is beside its data, since
-// its state goes.
+// keptOptions are the options of a kept cluster. Its logs are read from its nodes; those of one
+// that could not be created are next to its data, since its state is deleted.
 func keptOptions(mine *Options, o clusters.Options) error {
 	mine.DropLogs = true
 	if o.DataDir != "" {
@@ -61,8 +60,8 @@ func engineOf(h *keeper.Handle) (docker.CLI, error) {
 	return docker.CLI{Host: string(b)}, nil
 }
 
-// PrepareUpgrade implements keeper.UpgradePreparer: where the cluster is, no image may be
-// had or made.
+// PrepareUpgrade implements keeper.UpgradePreparer: images may not be available where the
+// cluster runs.
 func (Provider) PrepareUpgrade(ctx context.Context, h *keeper.Handle, r keeper.ChangeRequest, p clusters.Preparation) error {
 	cli, err := engineOf(h)
 	if err != nil {
@@ -80,7 +79,7 @@ func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
 	}
 	for _, cluster := range config.Clusters {
 		cluster.Server = server
-		if c.foreign { // kubeadm's certificates have this name, whatever they were asked for
+		if c.foreign { // kubeadm's certificates always have this name
 			cluster.TLSServerName = "kubernetes"
 		}
 	}
@@ -99,8 +98,8 @@ func (c *Cluster) writeInside(dir string) error {
 	return nil
 }
 
-// NetworkState implements keeper.Kept. The impairments are those that this process has
-// started: asking the nodes would take as long as one needs that does not answer.
+// NetworkState implements keeper.Kept. The impairments are those that this process started: a
+// query of the nodes would wait for one that does not answer.
 func (c *Cluster) NetworkState() (what string, impairments int) {
 	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), c.Network.Active()
 }
@@ -185,8 +184,8 @@ func shellArgs(host *keeper.HostStatus, terminal bool, argv []string) []string {
 	return append(append(args, host.Name), argv...)
 }
 
-// Kubectl implements keeper.Access. Where a published image was pulled there is none but
-// that of the nodes.
+// Kubectl implements keeper.Access. If a published image was pulled, the only kubectl is that
+// of the nodes.
 func (Provider) Kubectl(ctx context.Context, h *keeper.Handle) (string, error) {
 	spec, err := h.Spec()
 	if err != nil {

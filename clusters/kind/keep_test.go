@@ -45,7 +45,7 @@ func TestShellArgs(t *testing.T) {
 	}
 }
 
-// engineOfTwo is a docker with what holdfast made, demo, and what somebody else did, other.
+// engineOfTwo is a docker with a cluster of holdfast's, demo, and another tool's, other.
 const engineOfTwo = `case "$1 $2" in
 "info "*|"version "*) exit 1;;
 "network ls") case "$*" in *=demo*) cat $DIR/network 2>/dev/null;; esac;;

@@ -13,30 +13,30 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// leaseFlag is the argument of kwok that says for how long the lease of a node lasts, in
-// seconds. Whoever sends a node's heartbeats renews its lease every quarter of that.
+// leaseFlag is kwok's argument for the lease duration of a node, in seconds. Heartbeats renew
+// the lease every quarter of that.
 const leaseFlag = "node-lease-duration-seconds"
 
-// statusEach is how often a kubelet looks at its node's state unless it is told otherwise
-// (nodeStatusUpdateFrequency), reportEach how often it reports one that has not changed
+// statusEach is how often a kubelet checks its node's state by default
+// (nodeStatusUpdateFrequency), reportEach how often it reports an unchanged one
 // (nodeStatusReportFrequency).
 const (
 	statusEach = 10 * time.Second
 	reportEach = 5 * time.Minute
 )
 
-// maxBackOff is the longest that kubelets wait before they start a component again, rather
-// than 5 minutes. Faults that end one are several on a cluster, each doubles the wait, and
-// it begins when the component is no longer held down. Source: KubeletConfiguration,
-// crashLoopBackOff, which is known by default since Kubernetes backOffFrom.
+// maxBackOff is the longest wait of kubelets before they restart a component, instead of 5
+// minutes. A cluster has several faults that kill one, each doubles the wait, and it begins
+// when the component is no longer held down. Source: KubeletConfiguration, crashLoopBackOff,
+// available by default since Kubernetes backOffFrom.
 const (
 	maxBackOff  = 10 * time.Second
 	backOffFrom = "v1.35.0"
 )
 
-// userNamespaceFrom is the first version whose kubelet continues without what an engine in a
-// user namespace does not have, such as /dev/kmsg; before, a feature gate has it do so. On
-// other engines that changes nothing.
+// userNamespaceFrom is the first version whose kubelet tolerates what is missing in an engine
+// in a user namespace, such as /dev/kmsg; older ones need a feature gate. On other engines that
+// changes nothing.
 const userNamespaceFrom = "v1.37.0"
 
 // oldest returns the lowest version of Kubernetes on the nodes.
@@ -50,9 +50,9 @@ func oldest(spec *clusters.Cluster) string {
 	return lowest
 }
 
-// nodeLease returns for how long the leases of nodes last, 0 where that is left to the
-// kubelet. There is no kwok here: kubelets take the meaning of that argument, and an error
-// names one that has none for them.
+// nodeLease returns the duration of node leases, or 0 for the kubelet's default. This provider
+// has no kwok: kubelets apply the equivalent of its argument, and an error names an argument
+// without an equivalent.
 func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
 	args := spec.Spec.ExtraArgs[framework.Kwok]
 	for _, flag := range slices.Sorted(maps.Keys(args)) {
@@ -71,8 +71,8 @@ func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// kubeletPatch returns what is changed in the configuration of kubelets. kubeadm keeps it
-// in the cluster, so that nodes that join later have it too.
+// kubeletPatch returns the changes of the kubelets' configuration. kubeadm keeps it in the
+// cluster, so that nodes that join later have it too.
 func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
 	patch := map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false}
 	version := oldest(spec)
@@ -87,8 +87,8 @@ func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
 		return patch, err
 	}
 	patch["nodeLeaseDurationSeconds"] = int(lease.Seconds())
-	// That a node is back after it was taken for lost is told with its state. How often a
-	// state that has not changed is told follows from this one unless it is said.
+	// A node that was considered lost reports its return with its status. The report frequency
+	// of an unchanged status follows from this setting unless it is set.
 	patch["nodeStatusUpdateFrequency"] = min(lease, statusEach).String()
 	patch["nodeStatusReportFrequency"] = reportEach.String()
 	return patch, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Logs of a kept cluster are read where they are: in the node those of services are in
-// the journal, those of containers in podLogs, and the balancer's are the engine's.
+// Logs of a kept cluster are read in place: on the node, those of services from the journal and
+// those of containers from podLogs; the balancer's from the engine.
 
 // podLogs has POD/CONTAINER/N.log for the Nth start of a container.
 const podLogs = "/var/log/pods"
@@ -28,17 +28,17 @@ const podLogs = "/var/log/pods"
 // noLog is the exit code of logScript if the log does not exist.
 const noLog = 44
 
-// units are the services that have logs, by the names under which users ask for them.
+// units are the services that have logs, by their names on the command line.
 var units = map[string]string{
 	string(framework.NodeAgent): "kubelet", "kubelet": "kubelet",
 	string(framework.ContainerRuntime): "containerd", "agent": agent.UnitName,
 }
 
-// logName is what can be the name of a container, and so be put into a script.
+// logName matches valid names of containers, which are safe in a script.
 var logName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// logScript writes a component's log in a node. Following ends when its standard input
-// does: nobody else would end it when docker's client is gone.
+// logScript writes a component's log in a node. Following stops when its standard input closes:
+// otherwise it would continue after docker's client has exited.
 func logScript(component string, follow bool) string {
 	if unit := units[component]; unit != "" {
 		read := "journalctl --quiet --no-pager --output cat --unit " + unit
@@ -56,7 +56,7 @@ func logScript(component string, follow bool) string {
 	if !follow {
 		return script + "cat $(" + find + ") | " + strip
 	}
-	// A container that starts again gets another file.
+	// A restarted container gets another file.
 	return script + `follow() {
 	seen=" "
 	while :; do
@@ -131,13 +131,13 @@ func roleOf(ctx context.Context, cli docker.CLI, cluster, host string) (string, 
 	return "", fmt.Errorf("%w: cluster %s has no host %q; it has %s", keeper.ErrNoHost, cluster, host, strings.Join(names, ", "))
 }
 
-// exitError is a program that ended with this code.
+// exitError is the exit of a program with this code.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// stream runs docker until it ends or ctx does, with all that it writes going to out. Its
-// standard input ends with ctx.
+// stream runs docker until it exits or ctx ends, with all its output going to out. Its standard
+// input closes with ctx.
 func stream(ctx context.Context, cli docker.CLI, out io.Writer, args ...string) error {
 	in, end, err := os.Pipe()
 	if err != nil {
@@ -147,8 +147,8 @@ func stream(ctx context.Context, cli docker.CLI, out io.Writer, args ...string) 
 	defer end.Close()
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Env = append(os.Environ(), "DOCKER_HOST="+cli.Host)
-	// A group of its own, so that Ctrl-C reaches only this process, which has the log
-	// end in the node.
+	// A process group of its own, so that Ctrl-C reaches only this process, which ends the log
+	// in the node.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &said

@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 )
 
-// network is a cluster's own network in the engine. A subnet that is asked for, rather
-// than one that the engine picks, lets containers have addresses of their choice.
+// network is a cluster's own network in the engine. Only an explicit subnet lets containers
+// have fixed addresses.
 type network struct {
 	name   string
 	subnet netip.Prefix
-	// router is the engine's own address, where that is not the first one.
+	// router is the engine's own address, if that is not the first one.
 	router netip.Addr
 }
 
 // networkName is that of a cluster's network.
 func networkName(cluster string) string { return "holdfast-" + cluster }
 
-// subnets are those that networks are made of, in turn: few, far from the engine's own.
+// subnets are the subnets to choose from: few, far from the engine's own.
 func subnets() []netip.Prefix {
 	var all []netip.Prefix
 	for third := range byte(250) {
@@ -32,9 +32,9 @@ func subnets() []netip.Prefix {
 	return all
 }
 
-// makeNetwork makes the network of a cluster in the first subnet that is free.
+// makeNetwork creates the network of a cluster in the first free subnet.
 func makeNetwork(ctx context.Context, cli docker.CLI, cluster string) (network, error) {
-	if err := removeNetwork(ctx, cli, cluster); err != nil { // of a cluster that is gone
+	if err := removeNetwork(ctx, cli, cluster); err != nil { // of a deleted cluster
 		return network{}, err
 	}
 	for _, subnet := range subnets() {
@@ -72,20 +72,20 @@ func (n network) gateway() netip.Addr {
 	return n.subnet.Addr().Next()
 }
 
-// balancer is the address that the load balancer gets: it has to be known before there
-// is one, since the API servers' certificates carry it.
+// balancer is the address of the load balancer: it must be known before the balancer exists,
+// since the API servers' certificates contain it.
 func (n network) balancer() netip.Addr {
 	a := n.subnet.Addr().As4()
 	a[3] = 250
 	return netip.AddrFrom4(a)
 }
 
-// addedBase is the last byte of the address of the first node, were it added to a cluster
-// that runs. So those of nodes that are added are far from those that the engine picks.
+// addedBase is the last byte of the address of the first node, if it were added to a running
+// cluster. So addresses of added nodes are far from those that the engine picks.
 const addedBase = 150
 
-// added is the address of a node that is added to a cluster that runs, by its number:
-// none is given twice.
+// added is the address of a node that is added to a running cluster, by its number: addresses
+// are never reused.
 func (n network) added(number int) (netip.Addr, error) {
 	a := n.subnet.Addr().As4()
 	last := addedBase + number - 1
@@ -96,8 +96,8 @@ func (n network) added(number int) (netip.Addr, error) {
 	return netip.AddrFrom4(a), nil
 }
 
-// pin gives every container of a cluster its address for good. Without it they get
-// the next free ones whenever they start.
+// pin gives every container of a cluster a fixed address. Otherwise they get the next free one
+// at each start.
 func (n network) pin(ctx context.Context, cli docker.CLI, cluster string) error {
 	names, err := cli.List(ctx, clusterLabel+"="+cluster)
 	if err != nil {

@@ -20,9 +20,8 @@ type node struct {
 	name    string
 	address netip.Addr
 	role    string
-	// spec is what was asked for, etcd the version that kubeadm chose; for
-	// control-plane nodes only. An upgrade changes both versions, with the mu of the
-	// cluster held.
+	// spec is the requested version, etcd the version that kubeadm chose; for control-plane
+	// nodes only. An upgrade changes both versions, with the mu of the cluster held.
 	spec clusters.Node
 	etcd string
 	// upgraded reports that the node's image has another version than the node.
@@ -30,7 +29,7 @@ type node struct {
 	upgraded bool
 
 	mu    sync.Mutex
-	guard *guard // guarded by mu; of what was done to the container last
+	guard *guard // guarded by mu; of the last fault on the container
 }
 
 var (
@@ -63,8 +62,8 @@ func (n *node) Components() []framework.Component {
 	return []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
 }
 
-// unplugFor is how long a node that loses power is cut off for: longer than ending its
-// processes takes, and shorter than it takes to start again.
+// unplugFor is how long a node that loses power is cut off: longer than killing its processes
+// takes, and shorter than its restart.
 const unplugFor = 4 * time.Second
 
 // unplug cuts the node off for a moment.

@@ -25,8 +25,8 @@ func (n *node) state(ctx context.Context) (docker.Container, error) {
 	return all[0], nil
 }
 
-// PowerOff implements framework.PowerSwitch: the container is killed, having lost its
-// network first, so that its end is not heard.
+// PowerOff implements framework.PowerSwitch: it cuts the container's network and then kills it,
+// so that peers do not receive its FIN or RST.
 func (n *node) PowerOff(ctx context.Context, ttl time.Duration) error {
 	return n.takeAway(ctx, "start", ttl, func(ctx context.Context) error {
 		if err := n.unplug(ctx); err != nil {
@@ -86,13 +86,13 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	before := n.guard
 	n.guard = g
 	if err := do(ctx); err != nil {
-		return err // the guard of what was done before, such as a pause, goes on
+		return err // the guard of the earlier fault, such as a pause, continues
 	}
 	before.end()
 	return nil
 }
 
-// bringBack undoes what takeAway did; it does nothing where that is undone.
+// bringBack undoes takeAway; it does nothing if that is undone already.
 func (n *node) bringBack(ctx context.Context, verb string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,7 +100,7 @@ func (n *node) bringBack(ctx context.Context, verb string) error {
 	if err != nil || !back {
 		return fmt.Errorf("%s of %s: %w", verb, n.name, err)
 	}
-	if n.guard != nil && n.guard.verb == verb { // and not of what came after
+	if n.guard != nil && n.guard.verb == verb { // and not of a later fault
 		n.guard.end()
 		n.guard = nil
 	}

@@ -11,8 +11,8 @@ import (
 
 var _ framework.Promiser = (*Cluster)(nil)
 
-// CheckPromise implements framework.Promiser. A cluster that holdfast did not make promises
-// nothing where data would be lost for good.
+// CheckPromise implements framework.Promiser. A cluster that holdfast did not create refuses
+// promises that could lose data permanently.
 func (c *Cluster) CheckPromise(u framework.Undoing) error {
 	if u.Lossy && c.foreign {
 		return fmt.Errorf("cluster %s was not made by holdfast, and what %s loses does not come back", c.Name(), u.Fault)

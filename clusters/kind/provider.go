@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Provider makes clusters of kind's nodes in a Docker engine: one that runs already, if
-// it is suitable, or one of its own.
+// Provider creates clusters of kind's nodes in a Docker engine: a running one, if it is
+// suitable, or one of its own.
 type Provider struct{}
 
 var (
@@ -46,22 +46,22 @@ func (Provider) Lacks(c *clusters.Cluster) string {
 	return ""
 }
 
-// Machines implements clusters.Sizer: a worker is a machine like the others, and each has
-// a kubelet and a container runtime.
+// Machines implements clusters.Sizer: a worker is a machine like the others, and each has a
+// kubelet and a container runtime.
 func (Provider) Machines(c *clusters.Cluster) int { return len(c.Spec.Nodes) + c.Spec.Workers }
 
 // Creation implements clusters.Sizer: kubeadm joins one node after the other.
 func (Provider) Creation() time.Duration { return 2 * time.Minute }
 
-// settling is what images that are unpacked and pods of the system that start take on two
-// processors, several times over.
+// settling is the time for unpacking images and starting system pods on two processors, several
+// times over.
 const settling = time.Minute
 
 // Settling implements clusters.Settler.
 func (Provider) Settling() time.Duration { return settling }
 
-// Prepare implements clusters.Provider: it starts an engine if none exists, and
-// gets images into it.
+// Prepare implements clusters.Provider: it starts an engine if none exists, and pulls or builds
+// the images.
 func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
 	e, err := engine.Ensure(ctx, engine.Config{CacheDir: p.Release.CacheDir, Progress: p.Progress})
 	if err != nil {
@@ -75,7 +75,7 @@ func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clu
 	return err
 }
 
-// nodeVersions are those of Kubernetes that nodes of the cluster have.
+// nodeVersions returns the Kubernetes versions of the cluster's nodes.
 func nodeVersions(c *clusters.Cluster) []string {
 	versions := []string{c.Spec.KubernetesVersion}
 	for _, n := range c.Nodes() {
@@ -100,7 +100,7 @@ func ensureImages(ctx context.Context, e engine.Engine, versions []string, p clu
 	return image.Ensure(ctx, config)
 }
 
-// ensureImage returns what gets the node image of a version into the engine.
+// ensureImage returns the function that ensures the node image of a version in the engine.
 func ensureImage(e engine.Engine, progress func(string)) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, version string) (string, error) {
 		images, err := ensureImages(ctx, e, []string{version}, clusters.Preparation{Progress: progress})
@@ -112,7 +112,7 @@ func ensureImage(e engine.Engine, progress func(string)) func(context.Context, s
 	}
 }
 
-// Command implements clusters.Launcher: what it runs is in the engine's network.
+// Command implements clusters.Launcher: the command runs in the engine's network.
 func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	e, err := engine.Find(ctx)
 	if err != nil {
@@ -128,9 +128,9 @@ func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) 
 // Explain implements clusters.Launcher.
 func (Provider) Explain(err error) error { return explain(err) }
 
-// Create implements clusters.Provider. A cluster without a log directory is one that is
-// kept, and has the name of its description. Of others there may be several of one name,
-// in several processes: each is told from the others by the last part of its log directory.
+// Create implements clusters.Provider. A cluster without a log directory is a kept one, and has
+// the name in its description. Other clusters may share a name, in several processes: the last
+// part of the log directory distinguishes them.
 func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
 	e, err := engine.Find(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 		Image:       func(version string) string { name, _ := images.Node(version); return name },
 		EnsureImage: ensureImage(e, o.Progress)}
 	if o.DataDir != "" {
-		// The engine may have a /run of its own, where the other is as a rule.
+		// The engine may have a /run of its own, where the other directory usually is.
 		mine.Dir = o.DataDir
 	}
 	if o.LogDir != "" {
@@ -173,15 +173,15 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	return kept, nil
 }
 
-// heldCluster is a cluster that ends with this process: where that cannot see to it, the
-// next process that makes one does.
+// heldCluster is a cluster that is deleted with this process: if the process cannot, the next
+// process that creates a cluster does.
 type heldCluster struct {
 	*Cluster
 	lock *flock.Flock
 	data string // a directory of its own; empty for none
 }
 
-// Close implements clusters.Made. What could not be ended is the next one's to end.
+// Close implements clusters.Made. What it could not delete is left to the next process.
 func (c *heldCluster) Close(ctx context.Context) error {
 	if err := c.Cluster.Close(ctx); err != nil {
 		return errors.Join(err, c.lock.Close())
@@ -196,7 +196,7 @@ func removeData(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// hold takes the lock of a cluster that is to be made.
+// hold takes the lock of a cluster that is about to be created.
 func hold(name string) (*flock.Flock, error) {
 	if err := system.MakeStateRoot(); err != nil {
 		return nil, err
@@ -215,12 +215,12 @@ func (Provider) Remove(ctx context.Context, name string) (bool, error) {
 		return remove(ctx, e.Host, name)
 	}
 	if _, noted := os.Stat(lockOf(name)); noted != nil {
-		return false, nil // no process of this user has made it
+		return false, nil // no process of this user created it
 	}
 	return false, fmt.Errorf("looking for what is left of cluster %s: %w; its containers come back with their engine: start that, and take the cluster down again", name, err)
 }
 
-// remove goes by the network: that tells the clusters that this provider has made.
+// remove finds clusters of this provider by their networks.
 func remove(ctx context.Context, engine, name string) (bool, error) {
 	out, err := docker.CLI{Host: engine}.Run(ctx, "network", "ls", "--filter", "label="+networkLabel+"="+name, "--format", "{{.Name}}")
 	if err != nil {
@@ -263,11 +263,11 @@ func (Provider) Sweep(ctx context.Context) error {
 
 func sweep(ctx context.Context, engine, name string) error {
 	if _, err := os.Stat(lockOf(name)); err != nil {
-		return nil // nobody's process has made it
+		return nil // it was not created by such a process
 	}
 	left := flock.New(lockOf(name))
 	if ok, err := left.TryLock(); err != nil || !ok {
-		return err // its process lives
+		return err // its process still runs
 	}
 	defer left.Close()
 	if err := Delete(ctx, name, engine); err != nil {
@@ -276,8 +276,8 @@ func sweep(ctx context.Context, engine, name string) error {
 	return os.Remove(lockOf(name))
 }
 
-// lockOf is the lock that a process holds for as long as its cluster is to be there.
+// lockOf is the lock that a process holds while its cluster should exist.
 func lockOf(cluster string) string {
-	// Neither a cluster nor an engine can have a lock of such a name.
+	// Neither a cluster nor an engine can have a lock with such a name.
 	return filepath.Join(system.StateRoot(), ".kind.cluster."+cluster+".lock")
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// readyLimit is how long a cluster may take, when kubeadm is done, until it is ready.
-// It takes some ten seconds; the limit is for machines that are very slow.
+// readyLimit is how long a cluster may take to be ready after kubeadm is done. It takes some
+// ten seconds; the limit is for very slow machines.
 const readyLimit = 5 * time.Minute
 
-// Ready returns when every API server is ready, directly and through the balancer, each
-// elected component has a holder, and all nodes and all pods of the system are ready.
-// Otherwise it says which is not, and why.
+// Ready returns when every API server is ready, directly and through the balancer, each elected
+// component has a holder, and all nodes and all system pods are ready. Otherwise it returns
+// which is not, and why.
 func (c *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *Cluster) elects(component framework.Component) bool {
 	return true
 }
 
-// nodesReady likes a list that has all of these nodes ready.
+// nodesReady accepts a list in which all of these nodes are ready.
 func nodesReady(body []byte, names []string) error {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -95,7 +95,7 @@ func nodesAreReady(there map[string]corev1.Node, names []string) error {
 	return errors.Join(problems...)
 }
 
-// notReady says why a node is not ready; empty where it is.
+// notReady returns why a node is not ready; empty if it is.
 func notReady(n corev1.Node) string {
 	for _, condition := range n.Status.Conditions {
 		if condition.Type != corev1.NodeReady {
@@ -109,7 +109,7 @@ func notReady(n corev1.Node) string {
 	return "its kubelet has said nothing yet"
 }
 
-// podsReady likes a list in which each pod is ready, or done.
+// podsReady accepts a list in which each pod is ready or completed.
 func (c *Cluster) podsReady(body []byte) error {
 	var list corev1.PodList
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -127,7 +127,7 @@ func (c *Cluster) podsReady(body []byte) error {
 	return errors.Join(problems...)
 }
 
-// podNotReady says why a pod is not ready; empty where it is, or is done.
+// podNotReady returns why a pod is not ready; empty if it is ready or completed.
 func podNotReady(p corev1.Pod) string {
 	if p.Status.Phase == corev1.PodSucceeded {
 		return ""

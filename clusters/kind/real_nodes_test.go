@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// testNodes adds a node, breaks it and removes it, and replaces one that has lost its
-// power for good.
+// testNodes adds a node, breaks it and removes it, and replaces one that has lost its power
+// permanently.
 func testNodes(t *testing.T, c *Cluster) {
 	add := func() framework.Node {
 		t.Helper()

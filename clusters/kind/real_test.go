@@ -132,7 +132,7 @@ func TestForReal(t *testing.T) {
 			}
 		})
 	}
-	// Nobody brings it back but its guard.
+	// Only its guard brings it back.
 	t.Run("power comes back by itself", func(t *testing.T) {
 		n := c.nodes[2]
 		if err := n.PowerOff(t.Context(), 5*time.Second); err != nil {

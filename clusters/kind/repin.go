@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 )
 
-// Docker gives a container an address of one's choice only on a network whose subnet was
-// asked for. kind's was not. So pinning the addresses of a cluster that there is makes its
-// network again, the same as before.
+// Docker gives a container a fixed address only on a network with an explicit subnet. kind's
+// network has none. So pinning the addresses of an existing cluster recreates its network with
+// the same settings.
 
-// existing is a network that somebody else has made.
+// existing is a network that another tool created.
 type existing struct {
 	Name       string
 	Driver     string
@@ -27,11 +27,11 @@ type existing struct {
 	IPAM       struct {
 		Config []struct{ Subnet, Gateway string }
 	}
-	// Containers are those that run, by their IDs.
+	// Containers are the running ones, by ID.
 	Containers map[string]struct{ Name, IPv4Address, IPv6Address string }
 }
 
-// network returns what clusters need to know of it.
+// network returns the settings that clusters need.
 func (e existing) network() (network, error) {
 	for _, c := range e.IPAM.Config {
 		subnet, err := netip.ParsePrefix(c.Subnet)
@@ -45,7 +45,7 @@ func (e existing) network() (network, error) {
 	return network{}, fmt.Errorf("the network %s has no subnet of IPv4", e.Name)
 }
 
-// create are docker's arguments to make it again.
+// create returns docker's arguments to create it again.
 func (e existing) create() []string {
 	args := []string{"network", "create", "--driver", e.Driver}
 	if e.EnableIPv6 {
@@ -68,7 +68,7 @@ func (e existing) create() []string {
 	return append(args, e.Name)
 }
 
-// inspectNetwork looks at a network.
+// inspectNetwork reads a network.
 func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing, error) {
 	out, err := cli.Run(ctx, "network", "inspect", name)
 	if err != nil {
@@ -84,8 +84,8 @@ func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing,
 	return all[0], nil
 }
 
-// pinExisting gives the containers of a cluster that there is the addresses that they have
-// for good, and returns their network. Where that would touch others it says so instead.
+// pinExisting pins the current addresses of the containers of an existing cluster, and returns
+// their network. If that would affect other containers it returns an error instead.
 func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress func(string)) (network, error) {
 	all, err := machines(ctx, cli, cluster)
 	if err != nil {
@@ -121,8 +121,8 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 	return n, makeAgain(ctx, cli, before)
 }
 
-// networkOf is the network that all containers of a cluster are on, and whether their
-// addresses are pinned.
+// networkOf returns the network of all containers of a cluster, and whether their addresses are
+// pinned.
 func networkOf(all []docker.Container) (name string, pinned bool, err error) {
 	pinned = true
 	for _, c := range all {
@@ -137,14 +137,14 @@ func networkOf(all []docker.Container) (name string, pinned bool, err error) {
 	return name, pinned, nil
 }
 
-// makeAgain makes a network as it was, with an address of its own choice for each of its
-// containers. Whatever fails on the way, they are on a network of the name in the end.
+// makeAgain recreates a network, with a fixed address for each of its containers. Even after an
+// error they are on a network of the name in the end.
 func makeAgain(ctx context.Context, cli docker.CLI, n existing) error {
 	var errs []error
 	containers := slices.SortedFunc(maps.Values(n.Containers), func(a, b struct{ Name, IPv4Address, IPv6Address string }) int {
 		return strings.Compare(a.Name, b.Name)
 	})
-	ctx = context.WithoutCancel(ctx) // a few seconds, halfway of which is no place to stop
+	ctx = context.WithoutCancel(ctx) // a few seconds; do not stop halfway
 	for _, c := range containers {
 		if _, err := cli.Run(ctx, "network", "disconnect", n.Name, c.Name); err != nil {
 			errs = append(errs, err)

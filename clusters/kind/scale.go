@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// forgetLimit is how long the API may take to forget a node.
+	// forgetLimit is how long the API may take to delete a node.
 	forgetLimit = 20 * time.Second
 	// discardLimit is how long the engine may take to remove a container.
 	discardLimit = 30 * time.Second
 )
 
-// nodeNumber is how kind counts: the first control-plane node has no number.
+// nodeNumber follows kind's numbering: the first control-plane node has no number.
 func nodeNumber(name string) int {
 	_, digits, _ := strings.Cut(name, "-"+controlPlaneRole)
 	if n, err := strconv.Atoi(digits); err == nil {
@@ -42,8 +42,8 @@ func nodeNumber(name string) int {
 	return 1
 }
 
-// nodeSpec returns what the node of a number is: like one that the cluster's description
-// says nothing about, where that names fewer.
+// nodeSpec returns the spec of the node with a number; if the cluster's description has fewer
+// nodes, it is one without overrides.
 func (c *Cluster) nodeSpec(number int) clusters.Node {
 	spec := *c.spec
 	if number > len(spec.Spec.Nodes) {
@@ -51,7 +51,7 @@ func (c *Cluster) nodeSpec(number int) clusters.Node {
 	}
 	n := spec.Node(number - 1)
 	if c.upgraded != "" {
-		n.KubernetesVersion = c.upgraded // kubeadm joins nodes in no other
+		n.KubernetesVersion = c.upgraded // kubeadm joins nodes only in this version
 	}
 	return n
 }
@@ -99,7 +99,7 @@ func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
 	return n, nil
 }
 
-// addNode says in back what takes back what it has done.
+// addNode adds to back how to undo each step.
 func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
 	members := c.etcdMembers()
 	err := members.QuorumWith(ctx)
@@ -120,8 +120,8 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		n.Client.Balancer = c.balancer.name
 	}
 	back.Add(func(ctx context.Context) error { return c.forget(ctx, n.name) })
-	// A member that votes must go before its container, which may be what the quorum
-	// takes; a kubeadm that still runs there may add another one until that is gone.
+	// A voting member must be removed before its container, which may cost the quorum; a
+	// kubeadm that still runs there may add another member until the container is removed.
 	removed := func(ctx context.Context) error { return members.Remove(ctx, n.peerURL()) }
 	back.Add(removed)
 	back.Add(n.discard)
@@ -164,8 +164,8 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	return n, nil
 }
 
-// awaitNode returns when the API server of a node that has joined is ready, its etcd
-// answers, and its kubelet and the network of its pods work.
+// awaitNode returns when the API server of a joined node is ready, its etcd answers, and its
+// kubelet and pod network work.
 func (c *Cluster) awaitNode(ctx context.Context, n *node, entrance framework.Entrance) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
@@ -218,7 +218,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	return nodes[i], c.etcdMembers().QuorumWithout(ctx, name)
 }
 
-// takeOut does all of a removal but the machine.
+// takeOut does all of a removal except the machine.
 func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) error {
 	old := c.controlPlane()
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
@@ -235,19 +235,18 @@ func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) erro
 	return scaling.TakeOut(ctx, c.etcdMembers(), n.name, n.peerURL())
 }
 
-// discard removes the node's container, whatever its state, and what it kept. Its logs
-// stay.
+// discard removes the node's container, whatever its state, and its data. Its logs stay.
 func (n *node) discard(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.guard.end() // it would start what is to go
+	n.guard.end() // it would restart the container
 	n.guard = nil
 	n.Client.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardLimit)
 	defer cancel()
 	logs := filepath.Join(n.cluster.o.LogDir, n.name)
 	if err := os.MkdirAll(logs, 0o755); err == nil {
-		_, _ = n.docker(ctx, "cp", n.name+":/var/log/.", logs) // it may not have come as far
+		_, _ = n.docker(ctx, "cp", n.name+":/var/log/.", logs) // it may not have got that far
 	}
 	if _, err := n.docker(ctx, "rm", "--force", "--volumes", n.name); err != nil && !docker.Says(err, "no such container") {
 		return fmt.Errorf("removing the container of %s: %w", n.name, err)
@@ -255,11 +254,11 @@ func (n *node) discard(ctx context.Context) error {
 	return nil
 }
 
-// noGrace has the API delete at once what no kubelet is left to end.
+// noGrace makes the API delete immediately, since no kubelet is left to end the pod.
 const noGrace = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`
 
-// forget deletes the Node object of a node that is gone, and what ran there of the
-// system: kubeadm takes the addresses of etcd's members from their pods.
+// forget deletes the Node object of a removed node, and its system pods: kubeadm reads the
+// addresses of etcd's members from their pods.
 func (c *Cluster) forget(ctx context.Context, name string) error {
 	e := c.Entrances()[0]
 	client, err := await.Client(e.Config)

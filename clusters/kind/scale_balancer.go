@@ -17,14 +17,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// balanceLimit is how long the balancer may take to follow a change of nodes, and to
-// find that an API server that is new is ready: it asks every 2 s.
+// balanceLimit is how long the balancer may take to follow a change of nodes, and to find that
+// a new API server is ready: it checks every 2 s.
 const balanceLimit = 20 * time.Second
 
-// balance has the balancer spread its clients over the API servers of these nodes,
-// without a restart, and returns when it does, and sends clients to the one of up if that
-// is given. Of the Envoy that kind starts where its image can be had it is not known when
-// it does.
+// balance makes the balancer use the API servers of these nodes, without a restart. It returns
+// once the balancer does, and sends clients to the server of up if that is given. The Envoy
+// that kind starts if its image is available does not report when it does.
 func (c *Cluster) balance(ctx context.Context, nodes []*node, up *node) error {
 	if c.balancer == nil {
 		return nil
@@ -66,8 +65,7 @@ func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes [
 	})
 }
 
-// rebalance moves a new file of clusters into the place of the one that there is, as
-// kind does.
+// rebalance replaces the file of clusters by renaming a new one, as kind does.
 func (c *Cluster) rebalance(ctx context.Context, nodes []*node) error {
 	b := c.balancer
 	old, err := b.docker(ctx, "exec", b.name, "cat", balancer.ClustersFile)

@@ -27,8 +27,7 @@ const (
 	kubernetesDir = "/etc/kubernetes/"
 	// kubeadmConfig is where kind has kubeadm's configuration on each node.
 	kubeadmConfig = "/kind/kubeadm.conf"
-	// tokenLife is how long a token to join with is good, should nobody be left to
-	// delete it.
+	// tokenLife is how long a join token is valid, in case it is never deleted.
 	tokenLife = 15 * time.Minute
 	// systemUp is how long a container may take until its container runtime runs.
 	systemUp = time.Minute
@@ -39,9 +38,9 @@ const (
 var shared = []string{"admin.conf", "pki/ca.crt", "pki/ca.key", "pki/front-proxy-ca.crt", "pki/front-proxy-ca.key",
 	"pki/sa.pub", "pki/sa.key", "pki/etcd/ca.crt", "pki/etcd/ca.key"}
 
-// join makes a container for a node like those of the others and has kubeadm make it a
-// control-plane node. What it leaves where it fails is in that container, in etcd's list
-// of members and in the API.
+// join creates a container for a node like those of the others and has kubeadm join it as a
+// control-plane node. A failed join leaves its remains in that container, in etcd's member list
+// and in the API.
 func (c *Cluster) join(ctx context.Context, n *node) error {
 	sponsor, files, err := c.sponsor(ctx)
 	if err != nil {
@@ -69,7 +68,7 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 		return fmt.Errorf("making a token for %s to join with: %w", n.name, err)
 	}
 	defer func() {
-		// One that cannot be deleted runs out.
+		// A token that cannot be deleted expires.
 		_, _ = sponsor.docker(context.WithoutCancel(ctx), "exec", sponsor.name, "kubeadm", "token", "delete", token)
 	}()
 	if files[kubeadmConfig], err = joinConfiguration(files[kubeadmConfig], n.name, n.address, n.spec.Zone, token); err != nil {
@@ -85,8 +84,8 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 	return nil
 }
 
-// sponsor returns a control-plane node that works, and the files of it that a further
-// one needs: one of the wanted version if there is one, since its image is at hand.
+// sponsor returns a working control-plane node, and its files that a joining one needs: one of
+// the wanted version if there is one, since its image is available.
 func (c *Cluster) sponsor(ctx context.Context) (*node, map[string][]byte, error) {
 	nodes := slices.Clone(c.controlPlane())
 	slices.SortStableFunc(nodes, func(a, b *node) int {
@@ -117,7 +116,7 @@ func (c *Cluster) otherVersion(n *node) int {
 	return 1
 }
 
-// sharedFiles reads what sponsor has a node write, by path.
+// sharedFiles reads the files that sponsor has a node write, by path.
 func sharedFiles(encoded string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	t := tar.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(encoded)))
@@ -166,8 +165,8 @@ func (c *Cluster) image(ctx context.Context, version string) (string, error) {
 	return name, nil
 }
 
-// awaitSystem returns when the node's container runtime answers: kubeadm comes after
-// all that prepares the node.
+// awaitSystem returns when the node's container runtime answers: kubeadm must run after all
+// preparation of the node.
 func (n *node) awaitSystem(ctx context.Context) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, systemUp, fmt.Errorf("not up after %s", systemUp))
 	defer cancel()
@@ -184,8 +183,8 @@ func (n *node) awaitSystem(ctx context.Context) error {
 	return nil
 }
 
-// likeContainer returns the arguments for docker that run a container like another one,
-// but for its name, its image, its address and the arguments of that node's components.
+// likeContainer returns docker's arguments to run a container like another one, but with its
+// own name, image, address and component arguments.
 func likeContainer(model docker.Container, name, image, network string, address netip.Addr) []string {
 	config, host := model.Config, model.HostConfig
 	args := []string{"run", "--detach", "--tty", "--name", name, "--hostname", name, "--network", network, "--ip", address.String()}
@@ -240,8 +239,8 @@ func likeContainer(model docker.Container, name, image, network string, address 
 	return append(args, image)
 }
 
-// joinConfiguration makes of what kind has written for kubeadm on a control-plane node
-// that with which another one joins.
+// joinConfiguration derives the configuration for a join from the one that kind wrote for
+// kubeadm on a control-plane node.
 func joinConfiguration(theirs []byte, name string, address netip.Addr, zone, token string) ([]byte, error) {
 	var parts [][]byte
 	joins := false
@@ -272,7 +271,7 @@ func joinConfiguration(theirs []byte, name string, address netip.Addr, zone, tok
 	return append(bytes.Join(parts, []byte("\n---\n")), '\n'), nil
 }
 
-// joinAs puts a node into the place of the one that a JoinConfiguration is for.
+// joinAs adapts a JoinConfiguration to another node.
 func joinAs(doc map[string]any, name string, address netip.Addr, zone, token string) error {
 	at := func(keys ...string) map[string]any {
 		here := doc
@@ -287,7 +286,7 @@ func joinAs(doc map[string]any, name string, address netip.Addr, zone, token str
 	}
 	endpoint["advertiseAddress"] = address.String()
 	bootstrap["token"] = token
-	delete(doc, "patches") // arguments of that node alone
+	delete(doc, "patches") // arguments of that node only
 	switch args := registration["kubeletExtraArgs"].(type) {
 	case map[string]any: // v1beta3
 		for flag, value := range args {
@@ -308,7 +307,7 @@ func joinAs(doc map[string]any, name string, address netip.Addr, zone, token str
 	return nil
 }
 
-// kubeletArgument returns the value of a kubelet's flag for a node, of that for another.
+// kubeletArgument adapts the value of a kubelet's flag from another node to a node.
 func kubeletArgument(flag, theirs, name string, address netip.Addr, zone string) string {
 	switch flag {
 	case "node-ip":

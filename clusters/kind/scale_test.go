@@ -115,7 +115,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// What the API has of a node goes at once; what is gone already is as good.
+// The node's API objects are deleted immediately; an object that is already gone is fine.
 func TestForget(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
@@ -166,7 +166,7 @@ esac`)
 	}
 }
 
-// In the balancer's container nobody may set anything: one beside it does.
+// Settings cannot be changed in the balancer's container: a container beside it does that.
 func TestBalancersSysctls(t *testing.T) {
 	dir := fakeDocker(t, `case "$1 $2" in
 "container inspect") echo '[{"Name": "/x-external-load-balancer", "Config": {"Image": "balancer:1"}}]';;

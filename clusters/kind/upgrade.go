@@ -17,34 +17,33 @@ import (
 )
 
 const (
-	// settled is how long a node has to be ready after its upgrade: a new kubelet starts
-	// containers again whose specification it reads in another way, some time after it
-	// has said that it is ready.
+	// settled is how long a node must be ready after its upgrade: some time after reporting
+	// ready, a new kubelet restarts containers whose specification it reads in another way.
 	settled = 5 * time.Second
-	// lookLimit is how long looking at a node may take.
+	// lookLimit is how long a check of a node may take.
 	lookLimit = 20 * time.Second
 )
 
-// upgrade is that of one node.
+// upgrade is the upgrade of one node.
 type upgrade struct {
 	*node
 	version string
 	// image is a node image of the version.
 	image string
-	// running reports that the node runs it already.
+	// running reports whether the node runs it already.
 	running bool
-	// apply reports that kubeadm's configuration of the cluster has another version yet.
+	// apply reports whether kubeadm's configuration of the cluster still has another version.
 	apply bool
 	// needy are other nodes on which add-ons of the version will run.
 	needy []*node
 }
 
-// UpgradeNode implements framework.Upgrader: `kubeadm upgrade apply` on the first node
-// that changes to a version, `kubeadm upgrade node` on the others, then the kubelet.
-// kubeadm upgrades etcd before the components and renews their certificates, as it does
-// by default; each component restarts once for that. It takes the arguments of the
-// components from its own configuration, and those of a node from the patches that the
-// node was made with. Pods stay where they are: nothing is drained.
+// UpgradeNode implements framework.Upgrader: `kubeadm upgrade apply` on the first node that
+// changes to a version, `kubeadm upgrade node` on the others, then the kubelet. kubeadm
+// upgrades etcd before the components and renews their certificates, its default; each
+// component restarts once for that. It reads the arguments of the components from its own
+// configuration, and those of a node from the patches that the node was created with. Pods stay
+// where they are: nodes are not drained.
 func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
@@ -122,8 +121,8 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 	return u, nil
 }
 
-// undisturbed checks whether a fault is active on the node that its upgrade would meet,
-// such as a manifest that is not in its place.
+// undisturbed checks whether a fault that would affect the upgrade is active on the node, such
+// as a missing manifest.
 func (n *node) undisturbed(ctx context.Context) error {
 	if !n.works(ctx) {
 		return errors.New("its container does not run, or is paused: bring it back (`holdfast heal`) first")
@@ -135,8 +134,8 @@ func (n *node) undisturbed(ctx context.Context) error {
 	return upgrading.Undisturbed(all)
 }
 
-// carryOut upgrades the node. What it leaves where it fails is a node between two
-// versions, on which the same can be done again.
+// carryOut upgrades the node. If it fails, the node is between two versions, and the upgrade
+// can be repeated.
 func (u *upgrade) carryOut(ctx context.Context) error {
 	began := time.Now()
 	if u.running {
@@ -155,14 +154,14 @@ func (u *upgrade) carryOut(ctx context.Context) error {
 	return nil
 }
 
-// change has everything on the node started in the version.
+// change changes everything on the node to the version.
 func (u *upgrade) change(ctx context.Context) error {
 	c := u.cluster
 	parts, err := c.parts(ctx, u.version, u.image)
 	if err != nil {
 		return err
 	}
-	// Images have to be there before kubeadm runs: no registry may answer.
+	// Import images before kubeadm runs: a registry may not be available.
 	c.o.Progress(fmt.Sprintf("putting %s on %s", u.version, u.name))
 	defer u.removeParts(ctx)
 	if err := u.receive(ctx, parts); err != nil {
@@ -194,8 +193,8 @@ func (u *upgrade) change(ctx context.Context) error {
 	return err
 }
 
-// kubeadm has kubeadm of the version upgrade what it has set up on the node. Whoever
-// ends docker leaves what that has started in the node, so kubeadm is ended there.
+// kubeadm runs kubeadm of the version to upgrade the node. Killing docker's client leaves its
+// process running in the node, so kubeadm is killed there.
 func (u *upgrade) kubeadm(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -221,24 +220,23 @@ func (u *upgrade) kubeadm(ctx context.Context) error {
 	return fmt.Errorf("kubeadm did not upgrade it (what it replaced is in /etc/kubernetes/tmp there): %w", err)
 }
 
-// command is what runs kubeadm. Its preflight checks are left out, as they are when kind
-// makes nodes: they look at the machine, whose kernel and images they do not know, and
-// have a job run that may be placed where its image is not. The version skew is checked
-// before.
+// command runs kubeadm. Its preflight checks are skipped, as when kind creates nodes: they
+// check the machine, whose kernel and images they do not know, and run a job that may be
+// scheduled where its image is not available. The version skew is checked before.
 func (u *upgrade) command() string {
 	args := []string{"exec", upgradeDir + "/bin/kubeadm", "upgrade", "node"}
 	if u.role == controlPlaneRole {
 		if u.apply {
 			args = append(args[:3], "apply", u.version, "--yes")
 		}
-		// What kind has told kubeadm, which does not remember it.
+		// Kind's arguments of kubeadm, which does not store them.
 		args = append(args, `$(sed -n '/^patches:/,/directory:/s/^ *directory: */--patches=/p' `+kubeadmConfig+` | head -n 1)`)
 	}
 	return strings.Join(append(args, "--skip-phases=preflight"), " ")
 }
 
-// kubeadmStep is the step that a line of kubeadm's reports; nil for none. The version of
-// etcd is up to kubeadm.
+// kubeadmStep returns the step that a line of kubeadm's reports; nil for none. kubeadm chooses
+// the version of etcd.
 func (u *upgrade) kubeadmStep(line string) *framework.Step {
 	if after, ok := strings.CutPrefix(line, "[upgrade/staticpods] Component "); ok {
 		name, _, _ := strings.Cut(after, " upgraded")
@@ -299,7 +297,7 @@ func (u *upgrade) serves(ctx context.Context) error {
 	return found.notYet(u.node, u.version)
 }
 
-// note keeps what the node runs now.
+// note records what the node runs now.
 func (u *upgrade) note(ctx context.Context) error {
 	etcd := u.etcd
 	if u.role == controlPlaneRole {
@@ -326,5 +324,5 @@ func (c *Cluster) dropParts(version string) {
 			return
 		}
 	}
-	_ = os.Remove(c.partsFile(version)) // else it goes with the cluster
+	_ = os.Remove(c.partsFile(version)) // otherwise it is deleted with the cluster
 }

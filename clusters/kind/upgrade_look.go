@@ -18,16 +18,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// components are those whose version is that of Kubernetes.
+// components are those with the version of Kubernetes.
 var components = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
 
-// looked is what the API has of the nodes and of their static pods.
+// looked is the API's state of the nodes and of their static pods.
 type looked struct {
 	nodes map[string]corev1.Node
 	pods  map[string]map[framework.Component]corev1.Pod
 }
 
-// look asks the API.
+// look reads the API.
 func (c *Cluster) look(ctx context.Context) (looked, error) {
 	l := looked{nodes: map[string]corev1.Node{}, pods: map[string]map[framework.Component]corev1.Pod{}}
 	var nodes corev1.NodeList
@@ -64,13 +64,13 @@ func (l looked) component(node string, c framework.Component) string {
 	return image[strings.LastIndexByte(image, ':')+1:]
 }
 
-// apiServer returns the version of a node's API server, or of the kubelet where that is
+// apiServer returns the version of a node's API server, or of the kubelet if the API server is
 // held down.
 func (l looked) apiServer(node string) string {
 	return cmp.Or(l.component(node, framework.APIServer), l.kubelet(node))
 }
 
-// notYet says what of a node does not run a version, or is not ready.
+// notYet returns what on a node does not run a version, or is not ready.
 func (l looked) notYet(n *node, version string) error {
 	problems := []error{nodesAreReady(l.nodes, []string{n.name})}
 	if v := l.kubelet(n.name); v != version {
@@ -84,7 +84,7 @@ func (l looked) notYet(n *node, version string) error {
 		switch v := l.component(n.name, component); {
 		case !ok:
 			problems = append(problems, fmt.Errorf("%s has no pod", component))
-		case component != framework.Etcd && v != version: // kubeadm chooses that of etcd
+		case component != framework.Etcd && v != version: // kubeadm chooses the version of etcd
 			problems = append(problems, fmt.Errorf("%s is %s", component, v))
 		default:
 			if why := podNotReady(p); why != "" {
@@ -106,13 +106,13 @@ func (l looked) runs(n *node, version string) bool {
 	return has
 }
 
-// oldestUpgrade is the first version whose `kubeadm upgrade apply` has phases, of which
-// the first one is left out.
+// oldestUpgrade is the first version whose `kubeadm upgrade apply` has phases; the first one is
+// skipped.
 const oldestUpgrade = "v1.32.0"
 
-// refusal says why a node must not change to a version, by the version skew policy or
-// since kubeadm does not; nil where it may. configured is the version that kubeadm's
-// configuration has for the cluster.
+// refusal returns why a node must not change to a version, by the version skew policy or
+// because kubeadm does not support it; nil if it may. configured is the version in kubeadm's
+// configuration of the cluster.
 func (l looked) refusal(n *node, version, configured string, controlPlane, workers []*node) error {
 	newest := l.kubelet(n.name)
 	if newest == "" {
@@ -153,8 +153,8 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	return nil
 }
 
-// addonsFollow reports whether kubeadm brings the add-ons to a version, too, when it has
-// upgraded a node: it does when no other API server has an older one.
+// addonsFollow reports whether kubeadm also upgrades the add-ons to a version after a node: it
+// does if no other API server has an older one.
 func (l looked) addonsFollow(n *node, version string) bool {
 	for other, pods := range l.pods {
 		if _, ok := pods[framework.APIServer]; ok && other != n.name && l.component(other, framework.APIServer) != version {
@@ -164,7 +164,7 @@ func (l looked) addonsFollow(n *node, version string) bool {
 	return n.role == controlPlaneRole
 }
 
-// configured returns the version that kubeadm's configuration has for the cluster.
+// configured returns the version in kubeadm's configuration of the cluster.
 func (c *Cluster) configured(ctx context.Context) (string, error) {
 	const path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
 	var config struct{ KubernetesVersion string }

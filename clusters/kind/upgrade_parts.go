@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// upgradeLabel marks the containers that parts of another version are taken out of.
+	// upgradeLabel marks the containers from which parts of another version are extracted.
 	upgradeLabel = "dev.holdfast.upgrade"
-	// upgradeDir is where they are put on a node: on a volume, which has room.
+	// upgradeDir is where they are put on a node: on a volume with free space.
 	upgradeDir = "/var/lib/holdfast-upgrade"
 )
 
@@ -24,7 +24,7 @@ func (c *Cluster) partsFile(version string) string {
 	return filepath.Join(c.dir, "upgrade-"+version+".tar")
 }
 
-// parts takes them out of a node image, once for each version.
+// parts extracts them from a node image, once per version.
 func (c *Cluster) parts(ctx context.Context, version, from string) (file string, err error) {
 	file = c.partsFile(version)
 	if _, err := os.Stat(file); err == nil {
@@ -48,7 +48,7 @@ func (c *Cluster) parts(ctx context.Context, version, from string) (file string,
 	return file, errors.Join(half.Close(), os.Rename(half.Name(), file))
 }
 
-// receive puts parts on the node, and the images among them into its container runtime.
+// receive puts parts on the node, and imports the images into its container runtime.
 func (n *node) receive(ctx context.Context, parts string) error {
 	f, err := os.Open(parts)
 	if err != nil {
@@ -59,8 +59,8 @@ func (n *node) receive(ctx context.Context, parts string) error {
 	return err
 }
 
-// receiveScript imports images as those of a node image are, which are unpacked when they
-// are first used, and which the kubelet leaves alone when it clears the disk.
+// receiveScript imports images like those of a node image: unpacked at first use, and skipped
+// by the kubelet's image garbage collection.
 var receiveScript = strings.NewReplacer("DIR", upgradeDir, "IMAGES", image.ExportedImages).Replace(`set -e
 rm -rf DIR
 mkdir -p DIR
@@ -69,9 +69,9 @@ ctr --namespace k8s.io images import --label io.cri-containerd.pinned=pinned --n
 rm DIR/IMAGES
 `)
 
-// installScript puts the programs in their place, each at once and the kubelet's old one
-// from under it, and has the kubelet start in the new version. kind reads the file with
-// the version, as does up --attach.
+// installScript replaces the programs, each atomically and the kubelet's while the old one
+// runs, and restarts the kubelet in the new version. kind and up --attach read the version
+// file.
 func installScript(version string) string {
 	return strings.NewReplacer("DIR", upgradeDir, "VERSION", version).Replace(`set -e
 trap 'rm -f /usr/bin/.holdfast-new' EXIT
@@ -85,15 +85,15 @@ systemctl restart kubelet.service
 `)
 }
 
-// removeParts removes what receive has put on the node, also after ctx has ended. Where
-// that fails, it goes with the next ones or with the node.
+// removeParts removes what receive put on the node, also after ctx has ended. If it fails, the
+// files are deleted with the next ones or with the node.
 func (n *node) removeParts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardLimit)
 	defer cancel()
 	_, _ = n.docker(ctx, "exec", n.name, "rm", "-rf", upgradeDir)
 }
 
-// servesVersion likes the answer of an API server of a version.
+// servesVersion accepts the answer of an API server of a version.
 func servesVersion(body []byte, version string) error {
 	var info struct{ GitVersion string }
 	if err := json.Unmarshal(body, &info); err != nil {

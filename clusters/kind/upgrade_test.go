@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// told is what the API has of nodes whose kubelets and API servers have these versions; an
-// empty version of an API server stands for none.
+// told is the API's state of nodes whose kubelets and API servers have these versions; an empty
+// version means no API server.
 func told(versions map[string][2]string) looked {
 	l := looked{nodes: map[string]corev1.Node{}, pods: map[string]map[framework.Component]corev1.Pod{}}
 	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
@@ -191,8 +191,8 @@ const upgradingDocker = `case "$*" in
 *"/bin/kubeadm upgrade"*) cat $DIR/kubeadm; [ ! -f $DIR/fails ] || { echo "etcd cluster is not healthy" >&2; exit 1; };;
 esac`
 
-// A control-plane node gets everything before kubeadm runs, as do others on which add-ons
-// will run, and its kubelet is started last. What is the same for all is done once.
+// A control-plane node receives everything before kubeadm runs, as do others on which add-ons
+// will run, and its kubelet is started last. Common steps are done once.
 func TestUpgradeOrder(t *testing.T) {
 	dir := fakeDocker(t, upgradingDocker)
 	says := `[upgrade/staticpods] Preparing for "etcd" upgrade
@@ -306,7 +306,7 @@ func TestUpgradeWorker(t *testing.T) {
 	if err := servesVersion([]byte(`{"gitVersion":"v1.36.3"}`), "v1.37.1"); err == nil || !strings.Contains(err.Error(), "it is v1.36.3") {
 		t.Error(err)
 	}
-	// kubeadm is given the patches that kind has told it.
+	// kubeadm receives the patches that kind configured.
 	config := filepath.Join(t.TempDir(), "kubeadm.conf")
 	if err := os.WriteFile(config, []byte(theirConfig("    node-ip: 10.88.0.3")), 0o600); err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ func TestAdministration(t *testing.T) {
 		whole(t, c)
 	})
 
-	// Nobody heals these, and nothing of them may be left.
+	// These are not healed explicitly, and nothing of them may be left.
 	for _, x := range []struct {
 		name   string
 		fault  *fault.Fault

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// A component that is elected by a supervisor runs only while its agent is told to
-// admit it (agent.Client.Admit), each time until some moment.
+// A component that is elected by a supervisor runs only while its agent admits it
+// (agent.Client.Admit), each time until some moment.
 
 var _ framework.LockReporter = (*Cluster)(nil)
 
@@ -29,7 +29,7 @@ func (c *Cluster) Locks() map[framework.Component]string {
 	return locks
 }
 
-// unelected has the components that a supervisor elects not elect themselves.
+// unelected turns off the leader election of components that a supervisor elects.
 func (c *Cluster) unelected(args clusters.ExtraArgs) clusters.ExtraArgs {
 	off := clusters.ExtraArgs{}
 	for name := range c.Locks() {
@@ -38,8 +38,7 @@ func (c *Cluster) unelected(args clusters.ExtraArgs) clusters.ExtraArgs {
 	return args.Merge(off)
 }
 
-// addPodmaster puts the podmaster on a node's machine, where the cluster has
-// components for it.
+// addPodmaster puts the podmaster on a node's machine, if the cluster has components for it.
 func (c *Cluster) addPodmaster(m *machine, spec clusters.Node) error {
 	file := func(name string) string { return filepath.Join(m.dir, pkiDir, name) }
 	config := podmaster.Config{Node: spec.Name, Agent: m.config.Socket, Etcd: component.EtcdURL(m.addr.Addr()),

@@ -26,11 +26,11 @@ type agentConfig struct {
 	Claimed netip.Addr `json:"claimed,omitzero"`
 }
 
-// What the agents of this provider answer beside those of all.
+// What the agents of this provider serve in addition.
 const (
 	pressPath  = "press"  // a loadSpec
 	lookUpPath = "lookup" // a name
-	claimPath  = "claim"  // nothing: what the configuration says is to be claimed
+	claimPath  = "claim"  // nothing: the configuration has the address
 )
 
 // runAgent is a machine's node agent. It starts the machine's components, as the kubelet does,
@@ -73,7 +73,7 @@ func readConfig(file string) (cfg agentConfig, err error) {
 	return cfg, nil
 }
 
-// lookUp looks a name up as the components of this machine do, which are Go programs without
+// lookUp resolves a name like the components of this machine, which are Go programs without
 // libc.
 func lookUp(ctx context.Context, name string) framework.Lookup {
 	resolver := &net.Resolver{PreferGo: true}

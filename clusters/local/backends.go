@@ -62,8 +62,8 @@ func (c *Cluster) builtinBackends(ctx context.Context) ([]framework.Backend, err
 	return all, nil
 }
 
-// vipBackends asks each node whether it holds the address: the only one that clients
-// get to is up. A node that does not answer says nothing, unless none does.
+// vipBackends asks each node whether it holds the address: only the holder is up for clients. A
+// node that does not answer is skipped, unless none does.
 func (c *Cluster) vipBackends(ctx context.Context) ([]framework.Backend, error) {
 	found := make([]*framework.Backend, len(c.nodes))
 	problems := make([]error, len(c.nodes))
@@ -98,8 +98,7 @@ func statusPage(ctx context.Context, of netip.Addr, into any) error {
 	if err != nil {
 		return err
 	}
-	// A connection of its own each time: a kept one says nothing of a balancer
-	// that was started again.
+	// A new connection each time: a kept one shows nothing about a balancer that was restarted.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}}
 	resp, err := client.Do(req)
 	if err != nil {

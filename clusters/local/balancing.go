@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// missing reports what a machine like this one lacks for the cluster's way of
-// balancing, and how to get it; empty where it lacks nothing.
+// missing reports what this machine is missing for the cluster's load balancer, and how to
+// install it; empty if nothing.
 func missing(spec *clusters.Cluster) string {
 	var err error
 	switch spec.Spec.LoadBalancer.Kind {
@@ -38,8 +38,7 @@ func missing(spec *clusters.Cluster) string {
 	return err.Error()
 }
 
-// addBalancer makes what the cluster's way of balancing needs, and the entrance that
-// leads through it.
+// addBalancer creates what the cluster's load balancer needs, and its entrance.
 func (c *Cluster) addBalancer() error {
 	url := component.APIServerURL(host(balancerHost).Addr())
 	switch c.spec.Spec.LoadBalancer.Kind {
@@ -66,10 +65,9 @@ func (c *Cluster) addBalancer() error {
 	return nil
 }
 
-// dialer returns what connects clients on the harness, with names from the cluster's
-// own name service, looked up for each connection. Addresses are tried in the order
-// of the answer until one accepts, all within the time-out. Keep-alives notice a server
-// that fell silent.
+// dialer returns the dialer of clients on the harness, with names from the cluster's own DNS,
+// resolved for each connection. Addresses are tried in the order of the answer until one
+// accepts, all within the timeout. Keep-alives notice a server that stopped responding.
 func (c *Cluster) dialer() *net.Dialer {
 	d := &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 	if c.names != nil {
@@ -81,7 +79,7 @@ func (c *Cluster) dialer() *net.Dialer {
 	return d
 }
 
-// addVIP puts what holds the address that moves on a node's machine.
+// addVIP puts the holder of the virtual address on a node's machine.
 func (c *Cluster) addVIP(m *machine, members []component.Member) error {
 	config := vip.Config{Name: m.name, Device: machineDevice, Address: host(balancerHost).Addr(),
 		Status: hostPort(m.addr.Addr(), balancerStatusPort), Check: "https://" + hostPort(m.addr.Addr(), component.APIServerPort) + "/readyz",

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// cpuTime returns the processor time of every process in the sandbox so far,
-// with that of their children that have ended.
+// cpuTime returns the processor time of every process in the sandbox so far, including their
+// exited children.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// spoilt keeps the own certificates of a node's components while defective ones
-// are in their place. The files are on the machine's disk and the timers in the
-// process of the cluster, so both outlive a power cut.
+// spoilt keeps the own certificates of a node's components while defective ones are in their
+// place. The files are on the machine's disk and the timers in the process of the cluster, so
+// both outlive a power cut.
 type spoilt struct {
 	mu     sync.Mutex
 	own    map[framework.Component]map[string][]byte // of each by path; guarded by mu
@@ -91,8 +91,8 @@ func (n *node) restore(c framework.Component) error {
 	return nil
 }
 
-// forget leaves the files as they are: the cluster has ended, and another may
-// have its files in the same place when the time to live is over.
+// forget leaves the files as they are: the cluster is deleted, and another may have its files
+// in the same place when the time to live is over.
 func (s *spoilt) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *spoilt) forget() {
 	clear(s.own)
 }
 
-// replaceAll writes files so that whoever reads one finds the old or the new.
+// replaceAll writes files so that a reader finds the old or the new one.
 func replaceAll(files map[string][]byte) error {
 	for path, b := range files {
 		if err := system.ReplaceFile(path, b, 0o600, false); err != nil {

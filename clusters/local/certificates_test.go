@@ -29,8 +29,8 @@ func spoilable(t *testing.T) (n *node, cert string) {
 	return n, filepath.Join(dir, pkiDir, pki.APIServerCert)
 }
 
-// A cluster that has ended leaves alone what another one may have put in the
-// place of its certificates by the time that they were to be restored.
+// A deleted cluster does not touch files that another one may have put in the place of its
+// certificates when they were due to be restored.
 func TestCertificatesOfAnEndedCluster(t *testing.T) {
 	n, cert := spoilable(t)
 	synctest.Test(t, func(t *testing.T) {

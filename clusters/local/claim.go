@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 )
 
-// claim is an address that this machine took over from another one. It is announced again and
-// again until it is released: a host that missed an announcement keeps sending to the old one.
+// claim is an address that this machine took over from another one. It is announced repeatedly
+// until it is released: a host that missed an announcement keeps sending to the old one.
 type claim struct {
 	mu   sync.Mutex
 	addr netip.Addr // invalid if no address is claimed

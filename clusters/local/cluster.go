@@ -37,55 +37,54 @@ const (
 
 const serviceAddress = "10.96.0.1"
 
-// Options say how Create makes a cluster.
+// Options configure Create.
 type Options struct {
-	// Dir is where what is kept of the cluster goes.
+	// Dir is the cluster's directory.
 	Dir string
 	// LogDir is where logs go (NODE/COMPONENT.log); empty for Dir/logs.
 	LogDir string
-	// DataDir is where a cluster with data on disk keeps it, in a directory
-	// that must not exist and that Close removes; empty for Dir/data.
+	// DataDir is where a cluster with data on disk stores it, in a directory that must not
+	// exist and that Close removes; empty for Dir/data.
 	DataDir string
 	// CacheDir is that of clusters/release; empty for the default.
 	CacheDir string
 	// Seed makes the network's impairments repeatable.
 	Seed uint64
-	// Progress is told what happens, one line a step; nil for silence.
+	// Progress receives one line per step; nil for silence.
 	Progress func(string)
-	// NoWait returns as soon as the machines run, before the API servers
-	// answer. Call Ready later.
+	// NoWait returns as soon as the machines run, before the API servers answer. Call Ready
+	// later.
 	NoWait bool
-	// Tamper puts a proxy in front of each API server and between it and its
-	// etcd member, which pass everything on until Cluster.Tamper gives them
-	// rules: a cluster to plant violations in. The API servers' entrances, and
-	// EtcdConfig, lead through them.
+	// Tamper puts a proxy in front of each API server and between it and its etcd member. The
+	// proxies pass everything on until Cluster.Tamper sets rules, for a cluster with planted
+	// violations. The API servers' entrances, and EtcdConfig, use them.
 	Tamper bool
 }
 
-// Cluster is a control plane in the sandbox of this process. It has all the
-// abilities of framework that a Cluster can have.
+// Cluster is a control plane in the sandbox of this process. It has all abilities of framework
+// for a Cluster.
 type Cluster struct {
-	processes // those on the balancer's machine and on the workers'
+	processes // on the balancer's and the workers' machines
 
 	spec     *clusters.Cluster
 	o        Options
 	settings framework.Settings
 	pki      *pki.PKI
-	prepared *pki.PKI // for clients that go on when the CAs are replaced
+	prepared *pki.PKI // for clients that continue when the CAs are replaced
 	sw       *vnet.Switch
 	backend  string // the kind of device that joins the machines
 	dir      string
 	onDisk   bool        // DataDir is this cluster's
-	names    *nameServer // nil where machines cannot have one
-	balancer *machine    // nil without one of its own
+	names    *nameServer // nil if machines cannot have one
+	balancer *machine    // nil without its own machine
 	workers  *machine    // nil without simulated nodes
 	etcdTLS  clientv3.Config
 
-	// scaling is held while a node is added or removed. mu guards what follows
-	// from it, in slices that are replaced and never changed.
+	// scaling is held while a node is added or removed. mu guards the results, in slices that
+	// are replaced and never changed.
 	scaling   sync.Mutex
 	ended     bool             // guarded by scaling, as are made and removed
-	made      int              // nodes so far, with those that are gone
+	made      int              // nodes so far, including removed ones
 	removed   map[string]*node // by name
 	mu        sync.Mutex
 	members   []component.Member
@@ -115,10 +114,10 @@ var (
 	_ framework.HostPresser     = (*Cluster)(nil)
 )
 
-// Create makes a cluster and returns when all API servers are ready and both
-// elected components have a holder. It needs a sandbox (see sandbox.Command) and the
-// binaries of the cluster's versions in the cache (see release.Ensure). When it
-// fails, nothing of the cluster is left.
+// Create creates a cluster and returns when all API servers are ready and both elected
+// components have a holder. It needs a sandbox (see sandbox.Command) and the binaries of the
+// cluster's versions in the cache (see release.Ensure). If it fails, nothing of the cluster is
+// left.
 func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
 	if !sandbox.Inside() {
 		return nil, errors.New("a local cluster can be made only inside a sandbox: start the program through sandbox.Command or local.Reexec")
@@ -247,7 +246,7 @@ func (c *Cluster) Nodes() []framework.Node {
 	return nodes
 }
 
-// controlPlane returns the nodes that there are now.
+// controlPlane returns the current nodes.
 func (c *Cluster) controlPlane() []*node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -295,7 +294,7 @@ func (c *Cluster) etcdAt(url string) clientv3.Config {
 	return config
 }
 
-// Close deletes the cluster and removes what it kept in memory. Logs stay.
+// Close deletes the cluster and its data in memory. Logs stay.
 func (c *Cluster) Close(context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
@@ -328,6 +327,6 @@ func (c *Cluster) Close(context.Context) error {
 	return err
 }
 
-// EndsWithProcess implements framework.Mortal: everything lives in namespaces whose first
-// process this is.
+// EndsWithProcess implements framework.Mortal: the whole cluster is in namespaces whose first
+// process is this one.
 func (c *Cluster) EndsWithProcess() {}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// A component that exited crashes times in its first crashTime will do so again: its
-// arguments are wrong, as a rule. One that waits for another one in vain exits later.
+// A component that exited crashes times in its first crashTime will do so again: usually its
+// arguments are wrong. One that waits in vain for another component exits later.
 const (
 	crashes   = 3
 	crashTime = 20 * time.Second
@@ -53,10 +53,10 @@ func exitWords(p framework.Process) string {
 	return p.LastExit
 }
 
-// complaint is in lines of a log that say why a program ends.
+// complaint is in log lines that say why a program exits.
 var complaint = regexp.MustCompile(`(?i)unknown flag|unknown shorthand flag|not defined|invalid|error|fatal|panic`)
 
-// lastWords returns the last line of a log that says why the program ended, else its last
+// lastWords returns the last line of a log that says why the program exited, else its last
 // line.
 func lastWords(log string) string {
 	data, err := os.ReadFile(log)

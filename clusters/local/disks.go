@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// diskNode is a node whose etcd member keeps its data on a disk that can fail.
-// The disk is served by a process outside the machine, and its mount is made
-// before the machine starts, so that the machine has it when it boots.
+// diskNode is a node whose etcd member keeps its data on a disk that can fail. A process
+// outside the machine serves the disk, and it is mounted before the machine starts, so that the
+// machine has it at boot.
 type diskNode struct{ *node }
 
 var (
@@ -27,13 +27,13 @@ var (
 	_ framework.PowerLoser  = diskNode{}
 )
 
-// dataDir is etcd's data directory on such a disk. It is not the disk's root,
-// where etcd would complain of the files of probes.
+// dataDir is etcd's data directory on such a disk. It is not the disk's root, where etcd would
+// complain about the files of probes.
 const dataDir = "etcd"
 
-// makeDisk puts a disk that can fail under a machine and returns where on it
-// etcd is to keep its data. Where the machine of the user has no FUSE, it
-// returns plain: then the node lacks the abilities.
+// makeDisk puts a disk that can fail under a machine and returns the directory on it for etcd's
+// data. If the user's machine has no FUSE, it returns plain: then the node does not have the
+// abilities.
 func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 	if err := disk.Available(); err != nil {
 		c.o.Progress(fmt.Sprintf("%s has no disk that can fail: %v; see `holdfast doctor`", m.name, err))
@@ -62,7 +62,7 @@ func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 	return filepath.Join(mount, dataDir), nil
 }
 
-// stopDisks ends all disks. The machines must have ended.
+// stopDisks stops all disks. The machines must have stopped.
 func (c *Cluster) stopDisks() error {
 	errs := make([]error, len(c.disks))
 	var wg sync.WaitGroup
@@ -77,8 +77,7 @@ func (c *Cluster) stopDisks() error {
 // a millisecond; one that does not is stuck.
 const diskLimit = 10 * time.Second
 
-// freezeDisk stops the disk's time, as far as there is one, and returns what
-// lets it continue.
+// freezeDisk freezes the disk, if there is one, and returns the function that lets it continue.
 func (m *machine) freezeDisk() (thaw func()) {
 	if m.disk == nil {
 		return func() {}
@@ -94,8 +93,8 @@ func (m *machine) freezeDisk() (thaw func()) {
 	return func() { tell("thawing", m.disk.Thaw) }
 }
 
-// awaitEnd returns when the machine's processes have ended. A process that waits
-// for a disk which does not answer cannot end, so that disk is given up.
+// awaitEnd returns when the machine's processes have exited. A process that waits for a stuck
+// disk cannot exit, so that disk is killed.
 func (m *machine) awaitEnd(l *life) {
 	if m.disk != nil {
 		select {
@@ -158,7 +157,7 @@ func (n diskNode) ListDisk(ctx context.Context) ([]string, error) {
 		var files []string
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // removed meanwhile, or a disk that was wiped
+				return nil // removed in between, or a disk that was wiped
 			}
 			if err == nil && e.Type().IsRegular() {
 				name, _ := filepath.Rel(root, path)
@@ -181,7 +180,7 @@ func (n diskNode) PowerLoss(ctx context.Context, ttl time.Duration) (loss framew
 	return loss, err
 }
 
-// awaitDisk uses a disk without waiting for one that is stuck longer than ctx.
+// awaitDisk uses a disk without waiting longer than ctx for a stuck one.
 func awaitDisk[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -169,11 +169,11 @@ func TestDisks(t *testing.T) {
 		eventually(t, 60*time.Second, "the member takes writes", func() bool { return serves(n) })
 	})
 
-	// Power fails on all nodes at once, and every disk forgets what it was not
-	// told to sync: whatever etcd acknowledged must be there afterwards. The
-	// same with disks that lie loses it. The disks begin to lie one after the
-	// other, so the last one may keep entries as committed that the others forgot;
-	// its member then refuses the new leader's log for good, and never serves.
+	// Power fails on all nodes at the same time, and every disk forgets unsynced data: every
+	// write that etcd acknowledged must be there afterwards. With disks that lie about syncs,
+	// it is lost. The disks begin to lie one after the other, so the last one may keep entries
+	// as committed that the others forgot; its member then refuses the new leader's log
+	// permanently, and never serves.
 	for _, lying := range []bool{false, true} {
 		t.Run(fmt.Sprintf("power lost, lying disks %v", lying), func(t *testing.T) {
 			key := fmt.Sprintf("acknowledged-%v", lying)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// addEtcdBalancer puts a balancer of the etcd members on the balancer's machine. It has
-// no certificate for them, and so asks for connections alone.
+// addEtcdBalancer puts a balancer of the etcd members on the balancer's machine. It has no
+// certificate for them, so its checks only open connections.
 func (c *Cluster) addEtcdBalancer(m *machine) error {
 	config := balancer.Config{Listen: hostPort(m.addr.Addr(), component.EtcdClientPort), ConnectOnly: true,
 		HealthCheck: c.spec.Spec.LoadBalancer.HealthCheck, Algorithm: balancer.RoundRobin}

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// balancerStatusPort is where the built-in balancer tells about its backends, and a
-// node whether it holds the address that moves.
+// balancerStatusPort is where the built-in balancer serves the state of its backends, and a
+// node whether it holds the virtual address.
 const balancerStatusPort = 8404
 
 // makeBalancer configures the load balancer on its own machine.
@@ -78,11 +78,11 @@ func (c *Cluster) makeBalancer() error {
 	return nil
 }
 
-// retryComponent is the program that kwok reaches the API through, see retry. No fault
-// and no observer knows it.
+// retryComponent is the proxy through which kwok reaches the API, see retry. Faults and
+// observers do not know it.
 const retryComponent framework.Component = "retry"
 
-// retryPort is where it listens, on its machine's loopback.
+// retryPort is its port on its machine's loopback.
 const retryPort = 10246
 
 // makeWorkers configures kwok, which simulates the worker nodes, on a machine
@@ -96,9 +96,8 @@ func (c *Cluster) makeWorkers() error {
 	return c.addKwok(m, "")
 }
 
-// addKwok has a machine simulate one Node, or the worker nodes where none is named. It
-// reaches the API through the balancer if there is one, by its name where names can be
-// looked up.
+// addKwok makes a machine simulate one Node, or the worker nodes if none is named. It reaches
+// the API through the balancer if there is one, by its name if the machine has DNS.
 func (c *Cluster) addKwok(m *machine, node string) error {
 	path, err := c.binary(release.Kwok, release.DefaultKwok, "kwok")
 	if err != nil {

@@ -17,37 +17,36 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// initConfig is what the first process of a machine is told, on descriptor 3,
-// once the machine's network stands.
+// initConfig is the configuration of a machine's first process, passed on descriptor 3 once the
+// machine's network is up.
 type initConfig struct {
 	Hostname string `json:"hostname"`
-	// Hosts is a file that takes the place of /etc/hosts.
+	// Hosts is the file to mount over /etc/hosts.
 	Hosts string `json:"hosts"`
-	// NameServer is the address of the machine's name server; empty for none.
+	// NameServer is the address of the machine's DNS server; empty for none.
 	NameServer string `json:"nameServer,omitempty"`
 	// Sysctls are kernel settings of the machine's network.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// AgentConfig is the file with the agentConfig.
 	AgentConfig string `json:"agentConfig"`
-	// AgentHold is the file that keeps the agent down; see held.
+	// AgentHold is the file that holds the agent down; see held.
 	AgentHold string `json:"agentHold"`
-	// Exits is the file to which ends of orphans and of agents are written.
+	// Exits is the file that records exits of orphans and of agents.
 	Exits string `json:"exits"`
 }
 
-// agentRestartDelay keeps an agent that dies at once from being started in a
-// tight loop.
+// agentRestartDelay prevents a tight loop of restarts if the agent exits immediately.
 const agentRestartDelay = 100 * time.Millisecond
 
 // holdPause is how often the first process checks whether a hold of the agent
 // has ended.
 const holdPause = 5 * time.Millisecond
 
-// agentExit takes the place of the number in a note of an agent's end.
+// agentExit replaces the PID in a record of an agent's exit.
 const agentExit = "agent"
 
-// runInit is the first process of a machine. It keeps the node agent running
-// and reaps the processes whose agent has died; killing it is pulling the plug.
+// runInit is the first process of a machine. It keeps the node agent running and reaps the
+// processes whose agent has died; killing it is unplugging the machine.
 func runInit() error {
 	in := os.NewFile(3, "init config")
 	var cfg initConfig
@@ -76,8 +75,8 @@ func runInit() error {
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.ECHILD:
-			// The agent and all that it started are gone, and a hold keeps
-			// the next one from being started.
+			// The agent and its children are gone, and a hold prevents the start of the next
+			// one.
 			time.Sleep(agentRestartDelay)
 		case err != nil:
 			return fmt.Errorf("waiting for processes: %w", err)
@@ -91,11 +90,11 @@ func runInit() error {
 	}
 }
 
-// agentKeeper starts a machine's node agent, again and again.
+// agentKeeper starts and restarts a machine's node agent.
 type agentKeeper struct {
 	exe, config, hold string
 
-	mu  sync.Mutex // held through a start, so that no end goes by unknown
+	mu  sync.Mutex // held through a start, so that no exit is missed
 	pid int
 }
 
@@ -108,10 +107,10 @@ func (k *agentKeeper) start() error {
 		return fmt.Errorf("starting the node agent: %w", err)
 	}
 	k.pid = cmd.Process.Pid
-	return cmd.Process.Release() // it is waited for by number
+	return cmd.Process.Release() // it is reaped by PID
 }
 
-// ended reports whether the process that has ended was the agent.
+// ended reports whether the exited process was the agent.
 func (k *agentKeeper) ended(pid int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +121,7 @@ func (k *agentKeeper) ended(pid int) bool {
 	return true
 }
 
-// restart starts the next agent, once nothing holds it down.
+// restart starts the next agent, once it is not held down.
 func (k *agentKeeper) restart() {
 	for {
 		time.Sleep(agentRestartDelay)

@@ -24,8 +24,8 @@ var (
 	_ keeper.Kept            = (*Cluster)(nil)
 )
 
-// Kubeconfig implements keeper.Kept. While the CAs are replaced it trusts both, and its
-// certificate is one that every node accepts.
+// Kubeconfig implements keeper.Kept. During a replacement of the CAs it trusts both, and every
+// node accepts its certificate.
 func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
 	low, high := framework.TrustNew, framework.TrustOld
 	for _, at := range c.TrustStages() {
@@ -67,12 +67,12 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 	return all
 }
 
-// Status looks at every part of the cluster at once. What does not answer within ctx is
+// Status queries all parts of the cluster concurrently. Parts that do not answer within ctx are
 // reported as such.
 func (c *Cluster) Status(ctx context.Context) keeper.Status { return keeper.Look(ctx, c, c) }
 
-// PrepareUpgrade implements keeper.UpgradePreparer: where the cluster is, nothing can be
-// downloaded or built.
+// PrepareUpgrade implements keeper.UpgradePreparer: downloads and builds are not possible where
+// the cluster runs.
 func (Provider) PrepareUpgrade(ctx context.Context, _ *keeper.Handle, r keeper.ChangeRequest, p clusters.Preparation) error {
 	product := release.Kubernetes
 	switch {

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// LimitSupport says why the kernel cannot keep a limit for a sandbox; nil where it
-// can. It is to be asked in one.
+// LimitSupport returns why the kernel cannot enforce a limit for a sandbox; nil if it can. Call
+// it in one.
 func LimitSupport(want framework.Limit) error {
 	_, err := limitPlaces(want)
 	return err
 }
 
-// limitPlaces finds the places for trees, and says why a limit cannot be kept.
+// limitPlaces finds the places for trees, and returns why a limit cannot be enforced.
 func limitPlaces(want framework.Limit) ([]cgroup.Place, error) {
 	places, why := cgroup.Find()
 	c := controller(want)
@@ -52,8 +52,8 @@ func (l loaded) ReadLimit(_ context.Context, handle string) (framework.LimitRead
 	return l.m.limits.read(handle)
 }
 
-// sweepLimits removes the control groups that clusters left whose processes were
-// killed. It leaves those of all that live alone.
+// sweepLimits removes the control groups of clusters whose processes were killed. It does not
+// affect running clusters.
 func sweepLimits() {
 	if err := cgroup.Sweep(); err != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)

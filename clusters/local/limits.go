@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// limits keeps the processes of a machine in control groups while there are limits
-// active on them. It needs nothing of the machine, whose agent may be frozen; but
-// the agent puts what it starts into the groups that a file names.
+// limits keeps the processes of a machine in control groups while limits are active on them. It
+// does not depend on the machine, whose agent may be frozen; but the agent puts new processes
+// into the groups listed in a file.
 //
-// A tree has a group for each component that has a limit of its own, and one for all
-// the others while the node as a whole has one: the tree's own limit is the node's.
+// A tree has a group for each component with a limit of its own, and one for all others if the
+// node as a whole has a limit: the tree's own limit is the node's.
 type limits struct {
 	m *machine
 
@@ -31,14 +31,14 @@ type limits struct {
 }
 
 type activeLimit struct {
-	components []framework.Component // none for the whole node
+	components []framework.Component // empty for the whole node
 	limit      framework.Limit
 }
 
-// otherProcesses is the group of those that have no limit of their own.
+// otherProcesses is the group of processes without a limit of their own.
 const otherProcesses = "others"
 
-// on reports whether a limit is on a component, or with "" on the node itself.
+// on reports whether a limit applies to a component, or with "" to the node itself.
 func (f *activeLimit) on(c framework.Component) bool {
 	if c == "" {
 		return len(f.components) == 0
@@ -46,7 +46,7 @@ func (f *activeLimit) on(c framework.Component) bool {
 	return slices.Contains(f.components, c)
 }
 
-// controller returns the one that keeps a limit.
+// controller returns the controller that enforces a limit.
 func controller(l framework.Limit) cgroup.Controller {
 	if l.CPU > 0 {
 		return cgroup.CPU
@@ -100,7 +100,7 @@ func (l *limits) end(handle string) error {
 	return l.drop(handle)
 }
 
-// drop ends a limit, if it is active. The caller holds the lock.
+// drop removes a limit, if it is active. The caller holds the lock.
 func (l *limits) drop(handle string) error {
 	f := l.active[handle]
 	if f == nil {
@@ -115,7 +115,7 @@ func (l *limits) drop(handle string) error {
 	return nil
 }
 
-// forget drops all limits: the machine has lost its power, and its processes with it.
+// forget drops all limits: the machine has lost power, and its processes with it.
 func (l *limits) forget() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +124,7 @@ func (l *limits) forget() error {
 	return l.settle()
 }
 
-// settle makes the groups what the active limits ask for. The caller holds the
-// lock.
+// settle adjusts the groups to the active limits. The caller holds the lock.
 func (l *limits) settle() error {
 	if err := l.prune(); err != nil || len(l.trees) == 0 {
 		return err
@@ -145,13 +144,13 @@ func (l *limits) settle() error {
 				join[c] = append(join[c], filepath.Join(dir, "cgroup.procs"))
 			}
 		}
-		// A group may have no more than the one above it, and those below no
-		// more than it has: in two rounds, either way of change gets through.
+		// A group's limit must not exceed its parent's, nor be below its children's: with two
+		// rounds, both directions of change succeed.
 		_ = l.write(t, groups)
 		errs = append(errs, l.write(t, groups))
 	}
-	// From here on the agent sees to what it starts, and what it started before
-	// is known by its state.
+	// From here on the agent handles new processes; those that it started before are in its
+	// state.
 	errs = append(errs, writeJoin(l.m.config.Groups, join))
 	for _, t := range l.trees {
 		wanted := l.wanted(t)
@@ -189,7 +188,7 @@ func groupName(c framework.Component) string {
 	return string(c)
 }
 
-// wanted returns whose groups a tree has: "" stands for the others.
+// wanted returns the groups that a tree needs, by component: "" for the others.
 func (l *limits) wanted(t *cgroup.Tree) []framework.Component {
 	set := map[framework.Component]bool{}
 	for _, f := range l.active {
@@ -206,7 +205,7 @@ func (l *limits) wanted(t *cgroup.Tree) []framework.Component {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// strictest returns the limits that count for a component, or with "" for the node.
+// strictest returns the effective limits of a component, or with "" of the node.
 func (l *limits) strictest(c framework.Component) (cpu float64, soft, hard int64) {
 	lower := func(now, other float64) float64 {
 		if now == 0 || other > 0 && other < now {
@@ -215,7 +214,7 @@ func (l *limits) strictest(c framework.Component) (cpu float64, soft, hard int64
 		return now
 	}
 	for _, f := range l.active {
-		// A group below may have no more processor time than the one above.
+		// A subgroup may not have more CPU time than its parent.
 		if f.on(c) || f.on("") {
 			cpu = lower(cpu, f.limit.CPU)
 		}
@@ -251,8 +250,8 @@ func (l *limits) write(t *cgroup.Tree, groups map[framework.Component]string) er
 	return errors.Join(errs...)
 }
 
-// moveRounds is how often processes are looked for: those that are just being
-// started by others may be missed once.
+// moveRounds is how often processes are searched for: one that is just starting may be missed
+// once.
 const moveRounds = 20
 
 // move puts the machine's processes into the groups in which they should be.
@@ -283,7 +282,7 @@ func (l *limits) move(t *cgroup.Tree, wanted []framework.Component) error {
 	return fmt.Errorf("the processes of %s cannot be put into control groups as fast as they start", l.m.name)
 }
 
-// place is which processes should be in a group, are there and are not.
+// place lists the processes that should be in a group, are in it, and are not.
 type place struct{ inside, outside []int }
 
 // places returns those of a tree by their directories; "" is outside the tree.
@@ -323,7 +322,7 @@ func (l *limits) places(t *cgroup.Tree, wanted []framework.Component) (map[strin
 	return places, nil
 }
 
-// read reports what the kernel makes of a limit.
+// read reports the kernel's state of a limit.
 func (l *limits) read(handle string) (framework.LimitReading, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -352,7 +351,7 @@ func (l *limits) read(handle string) (framework.LimitReading, error) {
 	}
 	r.Group = t.Dir()
 	for dir, p := range places {
-		// Those of the whole node should all be somewhere in its tree.
+		// Processes of the whole node should all be somewhere in its tree.
 		if whole := len(f.components) == 0; whole || slices.ContainsFunc(f.components, func(c framework.Component) bool { return groupName(c) == filepath.Base(dir) }) {
 			r.Inside += len(p.inside)
 			r.Outside = append(r.Outside, p.outside...)

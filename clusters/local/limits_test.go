@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 		if err := n.LimitSupport(framework.Limit{Memory: 1 << 30, Hard: true}); err != nil {
 			t.Skip(err)
 		}
-		// More than it takes, so that nothing but the probe is ended.
+		// More than it needs, so that only the probe is killed.
 		heal(t, injectFor(t, c, fault.MemoryPressure, "scheduler/2", time.Hour, "by=cgroup", "oom=true", "limit=256Mi"))
 	})
 	unscathed(t, c)

@@ -22,12 +22,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// A load is a process of its own on the machine, a child of the node agent. It
-// ends on its own when its time to live is over, and with the machine; it needs
-// nobody to remember it, since its arguments say which one it is.
+// A load is a process of its own on the machine, a child of the node agent. It exits when its
+// time to live is over, and with the machine; its arguments identify it, so no state is needed.
 
-// loadSpec is what a load process is told, as JSON in its second argument; its
-// first one is the handle.
+// loadSpec is the configuration of a load process, as JSON in its second argument; its first
+// one is the handle.
 type loadSpec struct {
 	Handle string        `json:"handle"`
 	Loops  int           `json:"loops,omitempty"`
@@ -37,10 +36,10 @@ type loadSpec struct {
 	Groups []string `json:"groups,omitempty"`
 }
 
-// oomFirst makes a process the first one to be ended when memory runs out.
+// oomFirst makes a process the first one that the OOM killer kills.
 const oomFirst = "1000"
 
-// startLoad starts a load process, which is not waited for.
+// startLoad starts a load process, and does not wait for it.
 func startLoad(spec loadSpec) error {
 	if spec.For <= 0 {
 		return agent.ErrNoTTL
@@ -63,7 +62,7 @@ func startLoad(spec loadSpec) error {
 	return nil
 }
 
-// availableMemory returns how much the kernel thinks can still be had.
+// availableMemory returns the kernel's estimate of available memory.
 func availableMemory() (int64, error) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -98,10 +97,10 @@ func runLoad(args []string) error {
 	if spec.Loops < 0 {
 		spec.Loops = runtime.NumCPU()
 	}
-	runtime.GOMAXPROCS(spec.Loops + 1) // one for the end
+	runtime.GOMAXPROCS(spec.Loops + 1) // one for the timer
 	for range spec.Loops {
 		go func() {
-			for n := 0; ; n++ { // processor time is all that it is for
+			for n := 0; ; n++ { // only uses processor time
 			}
 		}()
 	}
@@ -116,7 +115,7 @@ func runLoad(args []string) error {
 	return nil
 }
 
-// touch writes to every page, again and again, so that none is swapped out.
+// touch writes to every page repeatedly, so that none is swapped out.
 func touch(memory []byte) {
 	for n := byte(1); ; n++ {
 		for i := 0; i < len(memory); i += os.Getpagesize() {
@@ -126,8 +125,8 @@ func touch(memory []byte) {
 	}
 }
 
-// loaded has the ability to put a machine under load, by a process that lives on
-// it, and to limit what is on it by control groups.
+// loaded implements the abilities to put a machine under load, by a process on it, and to limit
+// its processes by control groups.
 type loaded struct{ m *machine }
 
 // Press implements framework.Presser.
@@ -143,7 +142,7 @@ func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Durati
 		}
 	}
 	if err := l.m.agent.Call(ctx, pressPath, "starting a load", spec, nil); err != nil {
-		// Should it have been started all the same, nobody gets its handle.
+		// If it was started nevertheless, its handle is lost.
 		return "", errors.Join(err, l.Relieve(ctx, spec.Handle))
 	}
 	return spec.Handle, nil
@@ -159,8 +158,8 @@ func (c *Cluster) PresserOf(host string) (framework.Presser, error) {
 	return nil, fmt.Errorf("cluster %s has no host %q that could be put under load", c.Name(), host)
 }
 
-// load returns the process of a load, nil if none exists. The machine's
-// /proc is asked, not its agent, which may be frozen.
+// load returns the process of a load, nil if none exists. It reads the machine's /proc, since
+// the agent may be frozen.
 func (l loaded) load(handle string) (*machineProcess, error) {
 	proc, err := l.m.proc()
 	if err != nil {

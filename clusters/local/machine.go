@@ -29,25 +29,25 @@ type machine struct {
 	addr  netip.Prefix
 	sw    *vnet.Switch
 	dir   string // the machine's disk; it outlives a power cut
-	run   string // what only the living machine needs: sockets, the agent's state
+	run   string // sockets and the agent's state: only while the machine runs
 	hosts string // its /etc/hosts
 	logs  string
-	// nameServer is the address of the one it asks; empty for none.
+	// nameServer is the address of its DNS server; empty for none.
 	nameServer string
 	sysctls    map[string]string
 
-	// configMu guards config.Components once the machine has been made; see renew.
+	// configMu guards config.Components after the machine's creation; see renew.
 	configMu sync.Mutex
 	config   agentConfig
 	agent    *agent.Client
-	disk     *disk.Process // nil where etcd's data pass through nothing
+	disk     *disk.Process // nil if etcd's data are not on such a disk
 
-	// life is nil while the machine is off. Reading it blocks nobody.
+	// life is nil while the machine is off. Reading it does not block.
 	life atomic.Pointer[life]
 
 	mu     sync.Mutex // held through every change of power
 	port   *vnet.Port
-	cancel context.CancelFunc // calls off the return of power; never nil
+	cancel context.CancelFunc // cancels the return of power; never nil
 	gone   bool               // close was called
 
 	watcher watcher
@@ -90,7 +90,7 @@ func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, logs 
 }
 
 func (m *machine) boot(ctx context.Context) error {
-	// What a machine keeps in memory only is gone after a power cut.
+	// A power cut deletes what a machine keeps in memory only.
 	for _, f := range []string{m.config.Dir, m.config.Groups, m.config.Exits, m.config.Socket, m.agentHold()} {
 		if err := os.RemoveAll(f); err != nil {
 			return fmt.Errorf("clearing the agent's state: %w", err)
@@ -180,15 +180,15 @@ func (m *machine) runsItself(c framework.Component, args ...string) agent.Compon
 
 func (m *machine) logOf(c framework.Component) string { return filepath.Join(m.logs, string(c)+".log") }
 
-// components returns what the machine runs.
+// components returns the machine's components.
 func (m *machine) components() []agent.Component {
 	m.configMu.Lock()
 	defer m.configMu.Unlock()
 	return slices.Clone(m.config.Components)
 }
 
-// renew has a component started with another program or other arguments the next time,
-// also after the machine or its agent has been started again.
+// renew changes the program or the arguments of a component's next start, also after a restart
+// of the machine or its agent.
 func (m *machine) renew(ctx context.Context, spec agent.Component) error {
 	m.configMu.Lock()
 	for i := range m.config.Components {

@@ -21,8 +21,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// makeMachines writes certificates and configurations of all machines. None is
-// started.
+// makeMachines writes certificates and configurations of all machines. It does not start them.
 func (c *Cluster) makeMachines() error {
 	hasBalancer := c.spec.Spec.LoadBalancer.Kind != clusters.BalancerNone
 	po := pki.Options{Cluster: c.spec.Metadata.Name, Service: netip.MustParseAddr(serviceAddress)}
@@ -77,7 +76,7 @@ func (c *Cluster) entrance(name string, kind framework.EntranceKind, node, url s
 	return framework.Entrance{Name: name, Kind: kind, Node: node, Config: config}, err
 }
 
-// entranceOf returns the way in through a node's API server.
+// entranceOf returns the entrance through a node's API server.
 func (c *Cluster) entranceOf(n *node) (framework.Entrance, error) {
 	url := component.APIServerURL(n.Address())
 	if c.o.Tamper {
@@ -86,8 +85,8 @@ func (c *Cluster) entranceOf(n *node) (framework.Entrance, error) {
 	return c.entrance(n.Name(), framework.EntranceAPIServer, n.Name(), url)
 }
 
-// component turns a command line into what an agent runs. Its files and directories
-// are made at once.
+// component turns a command line into an agent's component. It creates its files and
+// directories immediately.
 func (c *Cluster) component(m *machine, cmd component.Command, path string) (agent.Component, error) {
 	for _, d := range cmd.Dirs {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -152,8 +151,8 @@ func (c *Cluster) machines() []*machine {
 	return all
 }
 
-// hostOf returns the machine of a component that is on no control-plane node,
-// nil where the cluster has none.
+// hostOf returns the machine of a component that runs on no control-plane node, nil if the
+// cluster has none.
 func (c *Cluster) hostOf(component framework.Component) *machine {
 	switch component {
 	case framework.LoadBalancer, framework.EtcdBalancer:

@@ -21,16 +21,16 @@ import (
 
 const dnsPort = 53
 
-// nameTTL is how long answers may be kept, in seconds. Names of a cluster under
-// test may change at any time.
+// nameTTL is the TTL of answers, in seconds. Names of a cluster under test may change at any
+// time.
 const nameTTL = 1
 
-// resolvConf makes programs on a machine ask the name server, and soon again
-// where it does not answer.
+// resolvConf makes programs on a machine query the DNS server, and retry soon if it does not
+// answer.
 const resolvConf = "nameserver %s\noptions timeout:1 attempts:2\n"
 
-// nameServer answers the machines' questions for names, on the harness's
-// address. It makes mistakes when asked to.
+// nameServer answers the machines' DNS queries, on the harness's address. Faults make it answer
+// wrongly.
 type nameServer struct {
 	servers []*dns.Server
 	closed  chan struct{}
@@ -38,7 +38,7 @@ type nameServer struct {
 	mu    sync.Mutex
 	names map[string]netip.Addr // guarded by mu
 	order []string              // of names; guarded by mu
-	// asks names the hosts that are asked for some names: their own servers know.
+	// asks are the hosts to which queries for some names are forwarded.
 	asks   map[string]netip.Addr // guarded by mu
 	faults []*nameFault          // guarded by mu
 	timers expiry.Timers[string] // of faults, by handle; guarded by mu
@@ -92,17 +92,17 @@ func (s *nameServer) remove(name string) {
 	s.order = slices.DeleteFunc(slices.Clone(s.order), func(known string) bool { return known == name })
 }
 
-// ask makes answers for a name come from the name server on a host.
+// ask forwards queries for a name to the DNS server on a host.
 func (s *nameServer) ask(name string, on netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asks[name] = on
 }
 
-// askLimit is how long another name server may take to answer.
+// askLimit is how long another DNS server may take to answer.
 const askLimit = 500 * time.Millisecond
 
-// passOn returns the answer of another name server.
+// passOn returns the answer of another DNS server.
 func (s *nameServer) passOn(question *dns.Msg, to netip.Addr) *dns.Msg {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
@@ -156,8 +156,8 @@ func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	_ = w.WriteMsg(answer)
 }
 
-// look returns what a host is to be told about a name, and how, or who else is to be
-// asked.
+// look returns the answer for a host's query of a name, and how to send it, or the server to
+// forward it to.
 func (s *nameServer) look(from netip.Addr, name string) (addr, other netip.Addr, all framework.NameDisturbance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,9 +202,8 @@ func (s *nameServer) drop(handle string) {
 
 var _ framework.NameServiceFaulter = (*Cluster)(nil)
 
-// startNames starts the name server. A system without /etc/resolv.conf has
-// nothing that a machine's own could be mounted over: its machines then know
-// each other from /etc/hosts alone.
+// startNames starts the DNS server. A system without /etc/resolv.conf has no file over which a
+// machine's own could be mounted: its machines then resolve each other only by /etc/hosts.
 func (c *Cluster) startNames() error {
 	if !hasNames() {
 		return nil
@@ -219,8 +218,8 @@ func hasNames() bool {
 	return err == nil
 }
 
-// hostsFile writes the /etc/hosts of a machine: itself, and all others only
-// without a name server. It returns its path.
+// hostsFile writes the /etc/hosts of a machine: itself, and all others only without a DNS
+// server. It returns its path.
 func (c *Cluster) hostsFile(name string, addr netip.Addr, dir string) (string, error) {
 	text := "127.0.0.1 localhost\n::1 localhost\n"
 	if c.names != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// impairments take impairments of the network back when their time to live has passed.
+// impairments removes impairments of the network when their time to live has passed.
 type impairments struct {
 	mu     sync.Mutex
 	timers expiry.Timers[vnet.RuleID] // guarded by mu

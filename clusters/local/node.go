@@ -19,28 +19,27 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// node is a control-plane node. It has all the abilities of framework that a
-// Node can have.
+// node is a control-plane node. It has all abilities of framework for a Node.
 type node struct {
 	processes
 	loaded
 	cluster *Cluster
-	spec    clusters.Node // as it was made
+	spec    clusters.Node // as it was created
 	machine *machine
 	spoilt  spoilt
-	// members are those that etcd started with, or joined if existing.
+	// members are those with which etcd started, or which it joined if existing.
 	members  []component.Member
 	existing bool
 	data     string // etcd's data directory
 
 	mu sync.Mutex
-	// versions are those of the components, which differ while the node is between two
+	// versions are the components' versions, which differ while the node is between two
 	// versions of Kubernetes; guarded by mu.
 	versions map[framework.Component]string
-	// reconfigured are arguments that it was given since it was made; guarded by mu.
+	// reconfigured are arguments that were set after its creation; guarded by mu.
 	reconfigured clusters.ExtraArgs
-	// trust are the lowest and the highest stage of the replacement of the CAs of which it
-	// may have something; guarded by mu.
+	// trust are the lowest and the highest stage of the CA replacement of which the node may
+	// have files; guarded by mu.
 	trust [2]framework.TrustStage
 }
 
@@ -64,11 +63,11 @@ var (
 	_ framework.EtcdOperator       = (*node)(nil)
 )
 
-// pkiDir holds a node's certificates, below its machine's directory.
+// pkiDir contains a node's certificates, below its machine's directory.
 const pkiDir = "pki"
 
-// makeNode writes the node's certificates and configuration. members are those that
-// etcd starts with, or, where it joins a cluster that exists, those that there will be.
+// makeNode writes the node's certificates and configuration. members are those with which etcd
+// starts, or, if it joins an existing cluster, all members including it.
 func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []component.Member, existing bool) (*node, error) {
 	m, err := c.newMachine(spec.Name, addr)
 	if err != nil {
@@ -123,8 +122,8 @@ func (c *Cluster) equip(n *node) (err error) {
 	return c.addPodmaster(m, spec)
 }
 
-// commands returns what the node runs of etcd and Kubernetes, in the order of its start, and
-// writes the files that belong to it.
+// commands returns the node's commands of etcd and Kubernetes, in start order, and writes their
+// files.
 func (n *node) commands(spec clusters.Node) (all []agent.Component, err error) {
 	c, m := n.cluster, n.machine
 	if c.o.Tamper {
@@ -164,7 +163,7 @@ func (n *node) commands(spec clusters.Node) (all []agent.Component, err error) {
 	return all, nil
 }
 
-// offered is the node with the abilities that its disk gives it.
+// offered returns the node with the abilities of its disk.
 func (n *node) offered() framework.Node {
 	if n.machine.disk != nil {
 		return diskNode{n}
@@ -181,7 +180,7 @@ func (n *node) Address() netip.Addr { return n.machine.addr.Addr() }
 // Zone implements framework.Zoner.
 func (n *node) Zone() string { return n.spec.Zone }
 
-// Components implements framework.Node: all but what stands for something else.
+// Components implements framework.Node: all except stand-ins.
 func (n *node) Components() []framework.Component {
 	var all []framework.Component
 	for _, c := range n.machine.components() {
@@ -241,7 +240,7 @@ func (n *node) ShiftClock(ctx context.Context, components []framework.Component,
 // UnshiftClock implements framework.ClockShifter.
 func (n *node) UnshiftClock(ctx context.Context, handle string) error {
 	if !n.machine.powered() {
-		return nil // its processes are gone, and what was kept about them
+		return nil // its processes are gone, with their state
 	}
 	return n.machine.agent.UnshiftClock(ctx, handle)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// owners returns all processes of the machine, as the sandbox numbers them, with the
-// component that each belongs to: "" for none. What the agent started is known by
-// the state that it writes down, and those by their parents that came of it.
+// owners returns all processes of the machine, as PIDs in the sandbox, with the component that
+// each belongs to: "" for none. The agent's saved state identifies the processes that it
+// started; their descendants are found by their parents.
 func (m *machine) owners() (map[int]framework.Component, error) {
 	first := m.pid()
 	if first == 0 {
@@ -64,7 +64,7 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 	}
 	roots := maps.Clone(owners)
 	for pid := range parents {
-		// No chain of parents is longer than there are processes.
+		// No chain of parents is longer than the number of processes.
 		for at, steps := pid, 0; at != 0 && steps <= len(parents); at, steps = parents[at], steps+1 {
 			if c, ok := roots[at]; ok {
 				owners[pid] = c
@@ -78,7 +78,7 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 	return owners, nil
 }
 
-// innerPID returns the number of a process in its own namespace, 0 if it has ended.
+// innerPID returns the PID of a process in its own namespace, 0 if it has exited.
 func innerPID(pid int) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -94,8 +94,7 @@ func innerPID(pid int) int {
 	return 0
 }
 
-// writeJoin writes the file of agent.Config.Groups, or removes it where there is nothing to
-// join.
+// writeJoin writes the file of agent.Config.Groups, or removes it if no group is to be joined.
 func writeJoin(file string, join map[framework.Component][]string) error {
 	if len(join) == 0 {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

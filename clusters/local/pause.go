@@ -17,9 +17,8 @@ import (
 
 var _ framework.Pauser = (*node)(nil)
 
-// Pause implements framework.Pauser. Every process of the machine is stopped, its first
-// one and its agent included, and continued by this process, without which the machine
-// ends.
+// Pause implements framework.Pauser. It stops every process of the machine, including its first
+// one and its agent. This process continues them; if it exits, so does the machine.
 func (n *node) Pause(_ context.Context, ttl time.Duration) error { return n.machine.pause(ttl) }
 
 // Resume implements framework.Pauser.
@@ -31,7 +30,7 @@ func (n *node) Paused(context.Context) (bool, error) {
 	return l != nil && l.still.Load() != nil, nil
 }
 
-// standstill is a machine that is paused: the processes that were stopped.
+// standstill contains the stopped processes of a paused machine.
 type standstill struct{ stopped []procfs.Process }
 
 // pause stops the machine's processes, for ttl at most.
@@ -57,7 +56,7 @@ func (m *machine) pause(ttl time.Duration) error {
 	return nil
 }
 
-// resume has the machine continue; it does nothing where it is not paused.
+// resume continues the machine; it does nothing if it is not paused.
 func (m *machine) resume() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,16 +81,16 @@ func (l *life) goOn() error {
 	return nil
 }
 
-// stopTree stops a process and all that came from it, and returns them; also where it
-// fails. Those that are stopped already belong to somebody else and are left out.
+// stopTree stops a process and all its descendants, and returns them; also after an error. It
+// skips those that are stopped already: another fault stopped them.
 func stopTree(proc string, root int) (stopped []procfs.Process, err error) {
 	type start struct {
 		pid   int
 		ticks uint64
 	}
 	told := map[start]bool{}
-	// Who has been told starts no other process. So there is none left when a look
-	// finds nobody new.
+	// A stopped process cannot start another one. So none is left when a search finds no new
+	// one.
 	for found := true; found; {
 		found = false
 		all, err := tree(proc, root)
@@ -115,7 +114,7 @@ func stopTree(proc string, root int) (stopped []procfs.Process, err error) {
 	return stopped, nil
 }
 
-// continueAll continues what stopTree has stopped, as far as it is still there.
+// continueAll continues the processes of stopTree that still exist.
 func continueAll(stopped []procfs.Process) error {
 	var errs []error
 	for _, p := range stopped {
@@ -126,8 +125,8 @@ func continueAll(stopped []procfs.Process) error {
 	return errors.Join(errs...)
 }
 
-// tree returns a process and all that came from it, parents first. Whoever loses its
-// parent in a PID namespace becomes a child of the first process there.
+// tree returns a process and its descendants, parents first. An orphan in a PID namespace
+// becomes a child of the first process there.
 func tree(proc string, root int) ([]procfs.Process, error) {
 	names, err := filepath.Glob(filepath.Join(proc, "[0-9]*"))
 	if err != nil {
@@ -142,7 +141,7 @@ func tree(proc string, root int) ([]procfs.Process, error) {
 		}
 		stat, err := procfs.ReadStat(proc, pid)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		p := procfs.Process{Proc: proc, PID: pid, Stat: stat}
 		if pid == root {

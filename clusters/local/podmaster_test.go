@@ -28,7 +28,7 @@ func TestSupervised(t *testing.T) {
 		t.Errorf("status: %+v", l)
 	}
 
-	// Nobody renews its admission any more.
+	// Its admission is not renewed any more.
 	began := time.Now()
 	if err := first.Kill(t.Context(), framework.Podmaster, time.Minute); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestSupervised(t *testing.T) {
 	}
 	second := soleScheduler(t, c)
 
-	// Told to end, it stops the scheduler and gives the lock back at once.
+	// On SIGTERM it stops the scheduler and releases the lock immediately.
 	began = time.Now()
 	if err := second.Stop(t.Context(), framework.Podmaster, time.Minute); err != nil {
 		t.Fatal(err)

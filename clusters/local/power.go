@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
-// powerOn starts the machine with the disk it had, and returns when its agent
-// answers. It does nothing where the machine is on. Where it fails, power still
-// comes back on its own if it was going to.
+// powerOn starts the machine with its old disk, and returns when its agent answers. It does
+// nothing if the machine is on. If it fails, a scheduled return of power still takes place.
 func (m *machine) powerOn(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +29,7 @@ func (m *machine) start(ctx context.Context) error {
 	if m.gone {
 		return fmt.Errorf("machine %s belongs to a cluster that has ended", m.name)
 	}
-	m.pullPlug() // what a first process that died by itself left
+	m.pullPlug() // remains of a first process that exited on its own
 	if err := m.boot(ctx); err != nil {
 		m.pullPlug()
 		return fmt.Errorf("starting machine %s: %w", m.name, err)
@@ -38,12 +37,12 @@ func (m *machine) start(ctx context.Context) error {
 	return nil
 }
 
-// powerOff pulls the plug. Power comes back after ttl, or never if it is 0.
+// powerOff cuts the power. It comes back after ttl, or never if ttl is 0.
 func (m *machine) powerOff(ttl time.Duration) error {
 	return m.cutPower(ttl, func() error { return nil })
 }
 
-// cutPower pulls the plug, and does something to the disk that was left.
+// cutPower cuts the power, and applies a change to the disk.
 func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,8 +66,8 @@ const (
 	powerPauseMax   = 30 * time.Second
 )
 
-// powerReturns brings power back after ttl, and does not give up until ctx is
-// done: nobody else may be left to do it.
+// powerReturns restores power after ttl, and does not give up until ctx is done: there may be
+// no other process to do it.
 func (m *machine) powerReturns(ctx context.Context, ttl time.Duration) {
 	wait := ttl
 	for pause := powerPauseFirst; ; pause = min(2*pause, powerPauseMax) {
@@ -82,7 +81,7 @@ func (m *machine) powerReturns(ctx context.Context, ttl time.Duration) {
 		m.mu.Lock()
 		var err error
 		if ctx.Err() == nil {
-			// A boot that has started is not called off half-way.
+			// A boot that has started is not cancelled.
 			err = m.start(context.WithoutCancel(ctx))
 		}
 		m.mu.Unlock()
@@ -94,10 +93,10 @@ func (m *machine) powerReturns(ctx context.Context, ttl time.Duration) {
 	}
 }
 
-// pullPlug ends the machine. The network goes first and the device last:
-// otherwise peers would get FIN or RST from a machine that is supposed to be
-// silent, from the dying processes or from the namespace that outlives them.
-// The disk stops at the same moment, so that the dying write nothing more.
+// pullPlug stops the machine. The network goes first and the device last: otherwise peers would
+// get FIN or RST from a machine that is supposed to be silent, from the dying processes or from
+// the namespace that outlives them. The disk stops at the same moment, so that dying processes
+// cannot write.
 func (m *machine) pullPlug() {
 	if m.port != nil {
 		m.port.Unplug()
@@ -119,12 +118,12 @@ func (m *machine) pullPlug() {
 	m.agent.Close()
 }
 
-// powered reports whether the machine's first process lives. It does not wait for
-// a boot or for a plug that is being pulled.
+// powered reports whether the machine's first process runs. It does not wait for a boot or a
+// power cut in progress.
 func (m *machine) powered() bool { return m.pid() != 0 }
 
-// pid returns the machine's first process, as the sandbox numbers it; 0 while
-// the machine is off.
+// pid returns the PID of the machine's first process in the sandbox; 0 while the machine is
+// off.
 func (m *machine) pid() int {
 	l := m.life.Load()
 	if l == nil {
@@ -138,7 +137,7 @@ func (m *machine) pid() int {
 	}
 }
 
-// close ends the machine for good.
+// close stops the machine permanently.
 func (m *machine) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

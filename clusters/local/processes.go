@@ -12,19 +12,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// agentLimit is how long a node agent may take for an answer. It takes less
-// than a millisecond, unless it is frozen.
+// agentLimit is how long a node agent may take to answer. It takes less than a millisecond,
+// unless it is frozen.
 const agentLimit = 5 * time.Second
 
-// processes has the abilities of framework on components. Those of a machine
-// are its agent's to act on; the agent itself is acted on from outside.
+// processes implements the framework's abilities on components. A machine's agent acts on its
+// components; the agent itself is acted on from outside.
 type processes struct {
 	// on returns the machine of a component, nil if none exists.
 	on func(framework.Component) *machine
-	of string // whose they are, for errors
+	of string // their owner, for errors
 }
 
-// processesOf has the abilities on all that a node's machine runs.
+// processesOf implements the abilities on all components of a node's machine.
 func processesOf(m *machine) processes {
 	return processes{of: "node " + m.name, on: func(c framework.Component) *machine {
 		if c == framework.NodeAgent || m.isMeantToRun(c) {
@@ -60,8 +60,7 @@ func (p processes) do(verb string, c framework.Component, inside func(*agent.Cli
 	return inside(m.agent)
 }
 
-// undo is do for what ends a fault: of those on processes none survives a loss
-// of power.
+// undo is do for the end of a fault: no fault on processes survives a loss of power.
 func (p processes) undo(verb string, c framework.Component, inside func(*agent.Client) error, outside func(*watcher) error) error {
 	if m, err := p.machine(c); err != nil {
 		return err
@@ -83,7 +82,7 @@ func (p processes) Process(ctx context.Context, c framework.Component) (framewor
 	return m.process(ctx, c)
 }
 
-// process asks the agent for one component.
+// process queries the agent for one component.
 func (m *machine) process(ctx context.Context, c framework.Component) (framework.Process, error) {
 	l := m.life.Load()
 	if l == nil || !l.up.Load() {
@@ -92,7 +91,7 @@ func (m *machine) process(ctx context.Context, c framework.Component) (framework
 	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
 	p, err := m.agent.Process(ctx, c)
-	if err != nil && m.life.Load() != l { // power was lost while the agent was asked
+	if err != nil && m.life.Load() != l { // power was lost during the request
 		return framework.Process{Component: c, LastExit: "powered off"}, nil
 	}
 	return p, err

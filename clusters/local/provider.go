@@ -47,7 +47,7 @@ func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) 
 // Explain implements clusters.Launcher.
 func (Provider) Explain(err error) error { return sandbox.ExplainStart(err) }
 
-// Sweep implements clusters.Sweeper. All else of a cluster ends with its processes.
+// Sweep implements clusters.Sweeper. The rest of a cluster disappears with its processes.
 func (Provider) Sweep(context.Context) error {
 	sweepLimits()
 	return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// readyLimit is how long a cluster may take from power-on until it is ready.
-// It takes seconds; the limit is for machines that are very slow.
+// readyLimit is how long a cluster may take from power-on until it is ready. It takes seconds;
+// the limit is for very slow machines.
 const readyLimit = 3 * time.Minute
 
 // Ready returns when every API server is ready, directly and through the
@@ -160,7 +160,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// nodesReady likes a list in which each node is ready.
+// nodesReady accepts a list in which each node is ready.
 func nodesReady(body []byte) error {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {

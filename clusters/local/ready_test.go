@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// TestAwaitLeavesNoConnections counts the connections of a server that was asked
-// many times, as it is when somebody asks for the status again and again.
+// TestAwaitLeavesNoConnections counts the connections of a server after many requests, such as
+// repeated status queries.
 func TestAwaitLeavesNoConnections(t *testing.T) {
 	var open, most atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

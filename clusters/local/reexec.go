@@ -33,10 +33,9 @@ const (
 	roleAddons    = "holdfast-addons"
 )
 
-// Main turns re-executed copies of the program into what they are to be and
-// does not return in them. In the program itself, and in its copy that is the
-// first process of a sandbox, it returns. Call it first thing in main or
-// TestMain.
+// Main runs re-executed copies of the program in their roles and does not return in them. In
+// the program itself, and in its copy that is the first process of a sandbox, it returns. Call
+// it first in main or TestMain.
 func Main() {
 	role := filepath.Base(os.Args[0])
 	switch role {

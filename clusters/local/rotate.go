@@ -63,7 +63,7 @@ func (c *Cluster) RotateCA(ctx context.Context, name string, to framework.TrustS
 	return nil
 }
 
-// ReplaceCA has the API server of a node trust and use the new CA of Kubernetes alone,
+// ReplaceCA makes the API server of a node trust and use only the new CA of Kubernetes,
 // whatever the other nodes trust: a violation to plant.
 func (c *Cluster) ReplaceCA(ctx context.Context, name string) error {
 	c.scaling.Lock()
@@ -101,8 +101,7 @@ func (c *Cluster) CAClients() (map[string]rest.TLSClientConfig, error) {
 // allInOrder are the components of a node in the order in which they restart.
 var allInOrder = append([]framework.Component{framework.Etcd}, restartOrder...)
 
-// portCertificates are the files with what a component serves, by port as in
-// ServingEndpoints.
+// portCertificates are a component's serving certificate files, by port as in ServingEndpoints.
 var portCertificates = map[framework.Component][]string{
 	framework.Etcd:              {pki.EtcdServerCert, pki.EtcdPeerCert},
 	framework.APIServer:         {pki.APIServerCert},
@@ -135,7 +134,7 @@ func (c *Cluster) rotatable(ctx context.Context, name string) (*node, error) {
 	return n, nil
 }
 
-// apart returns an error if a node at a stage would be more than one from another.
+// apart returns an error if a node at a stage would be more than one stage from another.
 func (c *Cluster) apart(to framework.TrustStage) error {
 	for _, other := range c.controlPlane() {
 		if at := other.stages(); to-at[0] > 1 || at[1]-to > 1 {
@@ -166,8 +165,8 @@ func (n *node) writeCertificates(from *pki.PKI) error {
 	return from.WriteNode(filepath.Join(n.machine.dir, pkiDir), n.Name(), component.APIServerURL(n.Address()), addrs, nil)
 }
 
-// reissue replaces the node's certificates and restarts components, one after the other:
-// some reload files while they run, but none reloads all.
+// reissue replaces the node's certificates and restarts components, one after the other: some
+// reload files while they run, but none reloads all.
 func (n *node) reissue(ctx context.Context, from *pki.PKI, components []framework.Component) error {
 	err := framework.DoStep(ctx, n.Name(), "write certificates", func(context.Context) (string, error) {
 		return "from " + from.Signer() + ", trusting " + from.Trusted(), n.writeCertificates(from)
@@ -197,7 +196,7 @@ func (n *node) reissue(ctx context.Context, from *pki.PKI, components []framewor
 	return nil
 }
 
-// servesOwn says which certificate a component serves on each of its ports, if that is the
+// servesOwn returns which certificate a component serves on each of its ports, if that is the
 // one in its file.
 func (n *node) servesOwn(ctx context.Context, c framework.Component) (proof string, err error) {
 	p, err := n.Process(ctx, c)

@@ -50,7 +50,7 @@ func (c *Cluster) ReplaceNode(ctx context.Context, name string) (framework.Node,
 	return n.offered(), nil
 }
 
-// removedNode returns what a node was that was removed, in the versions that the others run.
+// removedNode returns the spec of a removed node, in the versions that the others run.
 func (c *Cluster) removedNode(name string) (clusters.Node, netip.Prefix, error) {
 	n := c.removed[name]
 	if n == nil {
@@ -61,8 +61,8 @@ func (c *Cluster) removedNode(name string) (clusters.Node, netip.Prefix, error) 
 	return spec, n.machine.addr, nil
 }
 
-// nextNode returns what the next node is: like one that the cluster's description
-// says nothing about, with a name and an address that no other ever had.
+// nextNode returns the spec of the next node: one without overrides, with a name and an address
+// that were never used.
 func (c *Cluster) nextNode() (clusters.Node, netip.Prefix, error) {
 	spec := *c.spec
 	for {
@@ -199,7 +199,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	return nodes[i], c.etcdMembers().QuorumWithout(ctx, name)
 }
 
-// takeOut does all of a removal but the machine.
+// takeOut does all of a removal except the machine.
 func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) error {
 	old := c.controlPlane()
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
@@ -224,7 +224,7 @@ func (n *node) undrain(ctx context.Context) error {
 	return scaling.Undrain(ctx, n)
 }
 
-// discard ends a node's machine and removes what it kept. Logs stay.
+// discard stops a node's machine and deletes its files. Logs stay.
 func (c *Cluster) discard(n *node) error {
 	n.spoilt.forget()
 	m := n.machine
@@ -239,7 +239,7 @@ func (c *Cluster) discard(n *node) error {
 	return errors.Join(append(errs, os.RemoveAll(m.dir), os.RemoveAll(m.run))...)
 }
 
-// know makes a node known to all machines by name.
+// know adds a node's name on all machines.
 func (c *Cluster) know(m component.Member) error {
 	c.mu.Lock()
 	c.members = append(slices.Clip(c.members), m)
@@ -250,7 +250,7 @@ func (c *Cluster) know(m component.Member) error {
 	return c.renewHosts()
 }
 
-// forget takes back know.
+// forget undoes know.
 func (c *Cluster) forget(name string) error {
 	c.mu.Lock()
 	c.members = slices.DeleteFunc(slices.Clone(c.members), func(m component.Member) bool { return m.Name == name })
@@ -261,8 +261,8 @@ func (c *Cluster) forget(name string) error {
 	return c.renewHosts()
 }
 
-// renewHosts writes the hosts files of all machines again, where they hold more than
-// the machine itself.
+// renewHosts rewrites the hosts files of all machines, if they contain more than the machine
+// itself.
 func (c *Cluster) renewHosts() error {
 	if c.names != nil {
 		return nil

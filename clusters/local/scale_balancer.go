@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// balancerConfig is what a balancer of any kind in front of some nodes is to do.
+// balancerConfig is the configuration of any kind of balancer for some nodes.
 func (c *Cluster) balancerConfig(nodes []*node) balancer.Config {
 	addr := host(balancerHost).Addr()
 	config := balancer.Config{Listen: hostPort(addr, component.APIServerPort), Status: hostPort(addr, balancerStatusPort),
@@ -45,8 +45,8 @@ func (c *Cluster) balances() error {
 	}
 }
 
-// balance has the balancer spread its clients over the API servers of these nodes,
-// without a restart, and returns when it does.
+// balance makes the balancer use the API servers of these nodes, without a restart, and returns
+// when it does.
 func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	if c.balancer == nil {
 		return nil
@@ -94,8 +94,8 @@ func (c *Cluster) unbalanced(nodes []*node) bool {
 	return c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand && len(nodes) == 1
 }
 
-// endBalancer stops a load balancer that runs on demand and moves its address to the only
-// node, so that clients keep their configuration.
+// endBalancer stops an on-demand load balancer and moves its address to the only node, so that
+// clients keep their configuration.
 func (c *Cluster) endBalancer(ctx context.Context, n *node) error {
 	return framework.DoStep(ctx, framework.BalancerHost, record.StepBalancerEnd, func(ctx context.Context) (string, error) {
 		if c.balancer.powered() {

@@ -37,10 +37,10 @@ func (c *Cluster) etcdMember(n *node) scaling.Member {
 	}}
 }
 
-// announce sees to it that a member that has just been promoted serves clients. etcd
-// waits until its announcement of itself is applied, which it misses where that is part
-// of the snapshot that it began from; then it tries again after 5 s + 2E (publishV3 and
-// ReqTimeout in go.etcd.io/etcd/server/v3). Started again it tries at once.
+// announce ensures that a newly promoted member serves clients. etcd waits until its
+// announcement of itself is applied, which it misses if that is part of the snapshot from which
+// it started; then it retries after 5 s + 2E (publishV3 and ReqTimeout in
+// go.etcd.io/etcd/server/v3). After a restart it retries immediately.
 func (c *Cluster) announce(ctx context.Context, n *node) error {
 	soon, cancel := context.WithTimeout(ctx, announceLimit)
 	defer cancel()

@@ -49,7 +49,7 @@ func listedAddresses(t *testing.T, c *Cluster, e framework.Entrance) []string {
 	return list
 }
 
-// followed waits until every entrance lists exactly the nodes that there are.
+// followed waits until every entrance lists exactly the existing nodes.
 func followed(t *testing.T, c *Cluster) {
 	t.Helper()
 	var want []string
@@ -66,8 +66,8 @@ func followed(t *testing.T, c *Cluster) {
 	t.Logf("%v listed after %s", want, time.Since(began).Round(10*time.Millisecond))
 }
 
-// writing creates objects through the balancer until it is told to stop, and returns
-// the names of those that were acknowledged.
+// writing creates objects through the balancer until it is stopped, and returns the names of
+// those that were acknowledged.
 func writing(t *testing.T, c *Cluster) (stop func() []string) {
 	t.Helper()
 	client, err := await.Client(c.Entrances()[0].Config)

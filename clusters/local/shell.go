@@ -32,8 +32,8 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 	}
 	pid, env := server, os.Environ()
 	if host != nil {
-		// The sandbox's number of a process is the second but last one of the
-		// machine's first process: it is 1 to the machine itself.
+		// The PID in the sandbox is the second to last one of the machine's first process: in
+		// the machine it is 1.
 		pid, err = procfs.ChildWhere(server, func(inner []int) bool {
 			return len(inner) > 2 && inner[len(inner)-2] == host.PID
 		})
@@ -68,7 +68,7 @@ func etcdctlPath(dir string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// Another holdfast may have left it, or be making it.
+	// Another holdfast may have left it, or be creating it.
 	_ = os.Remove(path)
 	if err := os.Symlink(self, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err

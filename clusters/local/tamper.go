@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Ports of the proxies of a node that is to be tampered with.
+// Ports of the proxies of a node for tampering.
 const (
 	tamperEtcdPort = 12379
 	tamperAPIPort  = 16443
 )
 
-// tamperComponent is the program of both proxies. No fault and no observer knows it.
+// tamperComponent is the program of both proxies. Faults and observers do not know it.
 const tamperComponent framework.Component = "tamper"
 
 // Tamper returns a client for the proxies of a node, see Options.Tamper.

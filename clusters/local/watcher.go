@@ -21,25 +21,23 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// watcher does to a machine's node agent, the watcher of its processes, what
-// the agent cannot do to itself. It sees the agent in the machine's /proc and
-// asks nobody in the machine, so that it works on an agent that is frozen. The
-// machine's first process starts the agent again, except while a file says that
-// it is held down.
+// watcher does to a machine's node agent, the watcher of its processes, what the agent cannot
+// do to itself. It sees the agent in the machine's /proc and sends no requests to the machine,
+// so that it works on a frozen agent. The machine's first process restarts the agent, except
+// while a file holds it down.
 type watcher struct {
 	m *machine
 
 	mu      sync.Mutex
 	thawing expiry.Timers[string] // by the machine's name
 	loop    context.Context       // of its crash loop; nil without one
-	crash   context.CancelFunc    // ends it
+	crash   context.CancelFunc    // cancels it
 }
 
-// agentHold is the file that keeps the machine's agent down; see held.
+// agentHold is the file that holds the machine's agent down; see held.
 func (m *machine) agentHold() string { return filepath.Join(m.run, "agent.hold") }
 
-// held reports whether a file names a time, in nanoseconds since 1970, that is
-// yet to come.
+// held reports whether a file contains a future time, in nanoseconds since 1970.
 func held(file string) bool {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -49,7 +47,7 @@ func held(file string) bool {
 	return err == nil && time.Now().Before(time.Unix(0, until))
 }
 
-// proc returns the machine's own /proc, which shows its processes alone.
+// proc returns the machine's own /proc, which shows only its processes.
 func (m *machine) proc() (string, error) {
 	pid := m.pid()
 	if pid == 0 {
@@ -58,7 +56,7 @@ func (m *machine) proc() (string, error) {
 	return fmt.Sprintf("/proc/%d/root/proc", pid), nil
 }
 
-// machineProcess is a process of the machine, as the machine numbers it.
+// machineProcess is a process of the machine, with its PID there.
 type machineProcess struct{ procfs.Process }
 
 // find returns the agent's process, one with pid 0 if none exists.
@@ -72,7 +70,7 @@ func (w *watcher) find() (machineProcess, error) {
 		return machineProcess{}, fmt.Errorf("looking for the node agent of %s: %w", w.m.name, err)
 	}
 	for _, pid := range pids {
-		// A component that the agent is about to start still has its name.
+		// A component that the agent is just starting still has its name.
 		if st, err := procfs.ReadStat(proc, pid); err == nil && st.Parent == 1 && !st.Ended() {
 			return machineProcess{procfs.Process{Proc: proc, PID: pid, Stat: st}}, nil
 		}
@@ -80,7 +78,7 @@ func (w *watcher) find() (machineProcess, error) {
 	return machineProcess{}, nil
 }
 
-// gone returns when the process has ended.
+// gone returns when the process has exited.
 func (a machineProcess) gone(ctx context.Context) error {
 	return await.Until(ctx, time.Millisecond, func(context.Context) error {
 		if !a.Over() {
@@ -113,7 +111,7 @@ func (w *watcher) process() (framework.Process, error) {
 	}
 	p.Restarts, p.LastExit = w.exits()
 	if a.PID == 0 {
-		p.Restarts = max(0, p.Restarts-1) // the last one that ended has no successor yet
+		p.Restarts = max(0, p.Restarts-1) // the last one that exited has no successor yet
 	}
 	w.mu.Lock()
 	p.CrashLooped = w.loop != nil
@@ -121,8 +119,8 @@ func (w *watcher) process() (framework.Process, error) {
 	return p, nil
 }
 
-// exits counts the agents of this life of the machine that have ended, and says
-// how the last one did. The machine's first process notes it.
+// exits counts the agents that have exited in this life of the machine, and returns how the
+// last one did. The machine's first process records it.
 func (w *watcher) exits() (n int, last string) {
 	f, err := os.Open(w.m.config.Exits)
 	if err != nil {
@@ -137,8 +135,8 @@ func (w *watcher) exits() (n int, last string) {
 	return n, last
 }
 
-// end ends the agent and holds it down. Between two processes, it keeps the
-// next one from being started.
+// end kills the agent and holds it down. Between two processes, it prevents the start of the
+// next one.
 func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duration) error {
 	a, err := w.find()
 	switch {
@@ -152,7 +150,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 		if err := system.ReplaceFile(w.m.agentHold(), []byte(until), 0o600, false); err != nil {
 			return fmt.Errorf("writing down the hold: %w", err)
 		}
-		if a.PID == 0 { // it may have been started just before
+		if a.PID == 0 { // it may have just been started
 			if a, err = w.find(); err != nil || a.PID == 0 {
 				return err
 			}
@@ -208,7 +206,7 @@ func (w *watcher) thaw() error {
 	return a.goOn()
 }
 
-// goOn continues the process, unless it has ended.
+// goOn continues the process, unless it has exited.
 func (a machineProcess) goOn() error {
 	if err := a.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -249,7 +247,7 @@ func (w *watcher) crashAgain(ctx context.Context, after time.Duration) {
 		case !time.Now().Before(at):
 			_ = a.Signal(syscall.SIGKILL)
 		}
-		return agent.ErrCrashLoop // it ends with ctx alone
+		return agent.ErrCrashLoop // only ctx ends it
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,7 +267,7 @@ func (w *watcher) endCrashLoop() error {
 	return nil
 }
 
-// stop forgets what was active: the machine has lost power.
+// stop forgets active faults: the machine has lost power.
 func (w *watcher) stop() {
 	_ = w.endCrashLoop()
 	w.mu.Lock()

@@ -10,24 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one process, told from a later one of its number by the time of
-// its start.
+// Process is one process, distinguished from a later one with the same PID by its start time.
 type Process struct {
 	// Proc is a /proc, and PID the number of the process in it.
 	Proc string
 	PID  int
-	// Stat is how the process was when it was looked at.
+	// Stat is the state of the process when it was read.
 	Stat
 }
 
-// Over reports whether the process has ended.
+// Over reports whether the process has exited.
 func (p Process) Over() bool {
 	st, err := ReadStat(p.Proc, p.PID)
 	return err != nil || st.StartTicks != p.StartTicks || st.Ended()
 }
 
-// Signal sends a signal to this very process, and never to one that has taken
-// its number; os.ErrProcessDone where it has ended.
+// Signal sends a signal to this very process, and never to one that has reused its PID;
+// os.ErrProcessDone if it has exited.
 func (p Process) Signal(sig syscall.Signal) error {
 	dir, err := os.Open(filepath.Join(p.Proc, strconv.Itoa(p.PID)))
 	if err != nil {
@@ -42,7 +41,7 @@ func (p Process) Signal(sig syscall.Signal) error {
 		return err
 	}
 	var sent error
-	// A directory of /proc stands for its process as a pidfd does.
+	// A directory of /proc identifies its process, like a pidfd.
 	err = control.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
 	switch {
 	case err != nil:

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// firstThreadEnds in the environment has a test's process be one whose first thread has
-// ended, which says so and continues.
+// firstThreadEnds in the environment turns a test's process into one whose first thread has
+// exited, which reports that and continues.
 const firstThreadEnds = "HOLDFAST_TEST_FIRST_THREAD_ENDS"
 
 func init() {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 }
 
-// A process whose first thread has ended before others has not ended.
+// A process whose first thread has exited before others has not exited.
 func TestThreadsThatAreLeft(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), firstThreadEnds+"=1")
@@ -93,7 +93,7 @@ func TestProcess(t *testing.T) {
 	if !p.Over() || p.Signal(syscall.SIGKILL) != os.ErrProcessDone {
 		t.Error("it is taken to run")
 	}
-	// One that nobody has waited for has ended too, whatever its name.
+	// A process that has not been reaped has exited too, whatever its name.
 	proc := t.TempDir()
 	if err := os.Mkdir(filepath.Join(proc, "7"), 0o755); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package procfs reads what the kernel tells about processes in a /proc: that of
-// this process or, by its path, that of another PID namespace.
+// Package procfs reads the kernel's information about processes from a /proc: that of this
+// process or, by its path, that of another PID namespace.
 package procfs
 
 import (
@@ -16,17 +16,17 @@ import (
 // every architecture that Go runs on).
 const ClockTick = 10 * time.Millisecond
 
-// Stat is what /proc/PID/stat tells about a process.
+// Stat is the content of a process's /proc/PID/stat.
 type Stat struct {
 	State      string // the letter of its first thread: R, S, D, T, Z
 	Parent     int
 	CPU        time.Duration // in user and in kernel mode
-	Threads    uint64        // those that have not ended, and the first one
+	Threads    uint64        // that have not exited, and the first one
 	StartTicks uint64        // since the boot of the kernel
 }
 
-// Ended reports whether the process has ended, and at most waits to be reaped. While other
-// threads end after the first one, it still has its files and sockets.
+// Ended reports whether the process has exited, and at most waits to be reaped. While other
+// threads exit after the first one, it still has its files and sockets.
 func (s Stat) Ended() bool { return s.State == "X" || s.State == "Z" && s.Threads <= 1 }
 
 // ReadStat reads the state of a process from a /proc.
@@ -36,7 +36,7 @@ func ReadStat(proc string, pid int) (Stat, error) {
 	if err != nil {
 		return Stat{}, err
 	}
-	// The command stands in parentheses and may hold anything but a newline.
+	// The command is in parentheses and may contain anything but a newline.
 	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if len(f) < 20 {
 		return Stat{}, fmt.Errorf("%s has %d fields after the command", file, len(f))
@@ -55,8 +55,8 @@ func ReadStat(proc string, pid int) (Stat, error) {
 	return st, nil
 }
 
-// Find returns the processes of a /proc whose arguments suit. A process that
-// has ended and waits to be reaped has none.
+// Find returns the processes of a /proc whose arguments match. A process that has exited and
+// waits to be reaped has none.
 func Find(proc string, suit func(args []string) bool) ([]int, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -75,8 +75,8 @@ func Find(proc string, suit func(args []string) bool) ([]int, error) {
 	return pids, nil
 }
 
-// Arguments returns the arguments of a process, argv[0] first; none where it has
-// ended or is a thread of the kernel.
+// Arguments returns the arguments of a process, argv[0] first; none if it has exited or is a
+// kernel thread.
 func Arguments(proc string, pid int) []string {
 	b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
 	if err != nil || len(b) == 0 {
@@ -85,7 +85,7 @@ func Arguments(proc string, pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
-// Started returns the wall time at which a process with these start ticks began.
+// Started returns the wall time of a process's start from its start ticks.
 func Started(ticks uint64) (time.Time, error) {
 	b, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -99,7 +99,7 @@ func Started(ticks uint64) (time.Time, error) {
 	return time.Now().Add(time.Duration(ticks)*ClockTick - time.Duration(seconds*float64(time.Second))), nil
 }
 
-// ExitWords says how a process ended, as os.ProcessState does.
+// ExitWords describes how a process exited, like os.ProcessState.
 func ExitWords(ws syscall.WaitStatus) string {
 	if ws.Signaled() {
 		return "signal: " + ws.Signal().String()
@@ -107,8 +107,8 @@ func ExitWords(ws syscall.WaitStatus) string {
 	return fmt.Sprintf("exit status %d", ws.ExitStatus())
 }
 
-// ChildWhere returns the child of parent whose numbers in the PID namespaces
-// that it is in, the outermost first, suit.
+// ChildWhere returns the child of parent whose PIDs in its PID namespaces, the outermost first,
+// match.
 func ChildWhere(parent int, suit func(pids []int) bool) (int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
@@ -117,7 +117,7 @@ func ChildWhere(parent int, suit func(pids []int) bool) (int, error) {
 	for _, f := range dirs {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		ppid, pids := 0, []int(nil)
 		for line := range strings.Lines(string(b)) {

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// connectTimeout is short because there is another source to continue to.
+	// connectTimeout is short because there is another source to try.
 	connectTimeout = 3 * time.Second
 	// answerTimeout is how long a server may take to answer a request.
 	answerTimeout = 15 * time.Second
-	// stallTimeout is how long a download may stand still.
+	// stallTimeout is how long a download may stall.
 	stallTimeout = 30 * time.Second
 )
 
-// archive gets a product from the release archive of the mirror.
+// archive downloads a product from the release archive of the mirror.
 func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
 	name, folder, _ := f.product.archive()
 	url := fmt.Sprintf("%s/%s/%s-linux-%s.tar.gz", f.Mirror, f.version, name, f.arch)
@@ -45,8 +45,8 @@ func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
 	if err := os.MkdirAll(downloads, 0o755); err != nil {
 		return Entry{}, err
 	}
-	// Named by what it is to become, so that a partial one is never
-	// continued with something else.
+	// Named by its target, so that a partial file is never continued with another one's
+	// content.
 	file := filepath.Join(downloads, want[:32]+".partial")
 	if err := f.download(ctx, client, url, file); err != nil {
 		return Entry{}, err
@@ -70,8 +70,7 @@ func newHTTPClient() *http.Client {
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment,
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				// The dialer's own limit does not always hold for
-				// the look-up of the name.
+				// The dialer's own limit does not always apply to name resolution.
 				ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 				defer cancel()
 				return dialer.DialContext(ctx, network, address)
@@ -84,7 +83,7 @@ func newHTTPClient() *http.Client {
 			if len(via) >= 10 {
 				return errors.New("too many redirects")
 			}
-			// The checksum is only as good as the way it came.
+			// The checksum is only as trustworthy as its transport.
 			if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
 				return fmt.Errorf("refusing a redirect from https to %s", r.URL.Redacted())
 			}
@@ -93,7 +92,7 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// statusError is an answer other than the one asked for.
+// statusError is an answer with an unexpected status.
 type statusError struct {
 	url    string
 	status string
@@ -125,8 +124,8 @@ func get(ctx context.Context, client *http.Client, url string, offset int64) (*h
 
 var sha512Pattern = regexp.MustCompile(`^[0-9a-f]{128}$`)
 
-// announcedSum returns the checksum in a file that holds it alone or in the
-// format of sha512sum.
+// announcedSum returns the checksum in a file that contains it alone or in the format of
+// sha512sum.
 func announcedSum(ctx context.Context, client *http.Client, url string) (string, error) {
 	resp, err := get(ctx, client, url, 0)
 	if err != nil {
@@ -144,7 +143,7 @@ func announcedSum(ctx context.Context, client *http.Client, url string) (string,
 	return fields[0], nil
 }
 
-// download gets url into file and continues where an earlier one stopped.
+// download downloads url into file and continues where an earlier attempt stopped.
 func (f *fetch) download(ctx context.Context, client *http.Client, url, file string) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -164,8 +163,8 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusRequestedRangeNotSatisfiable:
-		return nil // all of it is there; the checksum will tell
-	case http.StatusOK: // from the start, asked for or not
+		return nil // the file is complete; the checksum will verify it
+	case http.StatusOK: // from the start, requested or not
 		if err := out.Truncate(0); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// module is what the go command reports a module.
+// module is the go command's description of a module.
 type module struct {
 	Version  string
 	Error    string
@@ -26,7 +26,7 @@ type module struct {
 	Origin   struct{ Hash string }
 }
 
-// build gets a product by compiling it out of the Go module proxy.
+// build builds a product from the Go module proxy.
 func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 	r := recipeOf(f.product)
 	work := filepath.Join(filepath.Dir(dir), "src")
@@ -60,7 +60,7 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 	return Entry{Origin: strings.TrimSpace(fmt.Sprintf("%s@%s %s", name, f.version, m.Sum)), Go: tool.version}, nil
 }
 
-// module gets the source of the module to build, or says why not.
+// module downloads the source of the module to build, or returns why not.
 func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, error) {
 	if r.module == "" {
 		if f.version != f.product.Default() {
@@ -85,8 +85,8 @@ func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, 
 	return m, nil
 }
 
-// download gets the source of a module into Go's module cache. What the source
-// of modules answered instead is in Error of the module, and is an error too.
+// download downloads the source of a module into Go's module cache. If the module source
+// answers with an error, it is in Error of the module, and is returned too.
 func (t *toolchain) download(ctx context.Context, path, version string) (module, error) {
 	if err := os.WriteFile(filepath.Join(t.dir, "go.mod"), []byte("module holdfast.local/fetch\n"), 0o644); err != nil {
 		return module{}, err
@@ -99,8 +99,8 @@ func (t *toolchain) download(ctx context.Context, path, version string) (module,
 	return m, err
 }
 
-// Module returns the directory that holds the source of a module, in Go's module
-// cache, after downloading it where it is not there.
+// Module returns the directory with the source of a module in Go's module cache, and downloads
+// it if needed.
 func Module(ctx context.Context, path, version string) (dir string, err error) {
 	work, err := os.MkdirTemp("", "holdfast-module-")
 	if err != nil {
@@ -121,8 +121,8 @@ func Module(ctx context.Context, path, version string) (dir string, err error) {
 	return m.Dir, nil
 }
 
-// unavailable tells a version that does not exist from a proxy that cannot be
-// reached: the list of versions comes from the same place.
+// unavailable distinguishes a version that does not exist from a proxy that cannot be reached:
+// the list of versions comes from the same proxy.
 func (f *fetch) unavailable(ctx context.Context, tool *toolchain, r recipe, answer string) error {
 	cause := errors.New(strings.Join(strings.Fields(answer), " "))
 	out, err := tool.run(ctx, nil, "list", "-m", "-versions", "-json", r.module)
@@ -130,7 +130,7 @@ func (f *fetch) unavailable(ctx context.Context, tool *toolchain, r recipe, answ
 	if err != nil || json.Unmarshal(out, &list) != nil {
 		return fmt.Errorf("downloading the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", r.module, f.version, cause)
 	}
-	// A list may lack versions that are known to exist for other reasons.
+	// A list may miss versions that are known to exist for other reasons.
 	known := append(list.Versions, f.product.Default())
 	known = append(known, f.cache.versions(f.product)...)
 	return &VersionError{Product: f.product, Version: f.version, Near: near(known, f.version, 6),
@@ -157,15 +157,15 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 	var last string
 	lines := make(chan string)
 	go func() {
-		// One goroutine reports, so that the seconds continue while the
-		// linker, which says nothing, is at work.
+		// One goroutine reports, so that the seconds continue while the linker, which prints
+		// nothing, runs.
 		defer close(tick)
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		for {
 			elapsed := time.Since(start).Truncate(time.Second)
-			// The programs themselves always count as stale: they have
-			// no place in the build cache.
+			// The programs themselves always count as stale: the build cache does not store
+			// them.
 			if done >= stale-len(r.packages()) {
 				f.status("linking, %s", elapsed)
 			} else {

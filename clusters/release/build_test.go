@@ -172,8 +172,7 @@ func TestBuildWhatANodeRuns(t *testing.T) {
 	}
 }
 
-// Pause is made of nothing but the toolchain, holds still, and ends when it is
-// told to.
+// Building pause needs only the toolchain. It stays idle, and exits on a signal.
 func TestBuildPause(t *testing.T) {
 	withProxy(t)
 	t.Setenv("GOPROXY", "off")

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Entry is one entry of the cache; but for Dir it is what manifest.json holds.
+// Entry is one entry of the cache; except for Dir it is the content of manifest.json.
 type Entry struct {
 	Product Product `json:"product"`
 	Version string  `json:"version"`
@@ -54,7 +54,7 @@ func (e Entry) Size() int64 {
 	return n
 }
 
-// CorruptError says that a cache entry is not what it was when it was made.
+// CorruptError says that a cache entry has changed since its creation.
 type CorruptError struct {
 	Dir     string
 	Problem string
@@ -73,7 +73,7 @@ func (c cache) ref(p Product, version, arch string) string {
 	return filepath.Join(string(c), "refs", string(p), version, arch)
 }
 
-// workDir makes a directory for one attempt to fetch.
+// workDir creates a directory for one attempt to fetch.
 func (c cache) workDir(key string) (string, error) {
 	tmp := filepath.Join(string(c), "tmp")
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
@@ -82,8 +82,8 @@ func (c cache) workDir(key string) (string, error) {
 	return os.MkdirTemp(tmp, key+"-")
 }
 
-// sweep removes what earlier fetches of key left when they were killed. The
-// caller holds the lock of key, so nobody is at work there.
+// sweep removes the remains of killed fetches of key. The caller holds the lock of key, so no
+// fetch is running.
 func (c cache) sweep(key string) {
 	left, _ := filepath.Glob(filepath.Join(string(c), "tmp", key+"-*"))
 	for _, dir := range left {
@@ -91,7 +91,7 @@ func (c cache) sweep(key string) {
 	}
 }
 
-// lookup returns an entry that it has verified.
+// lookup returns a verified entry.
 func (c cache) lookup(p Product, version, arch string, full bool) (Entry, error) {
 	dir, err := filepath.EvalSymlinks(c.ref(p, version, arch))
 	if errors.Is(err, os.ErrNotExist) {
@@ -130,7 +130,7 @@ func load(dir string) (Entry, error) {
 	return e, nil
 }
 
-// digest names the contents of an entry, wherever they came from.
+// digest names an entry by its content, whatever its source.
 func (e Entry) digest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %s\n", e.Product, e.Version, e.Arch)
@@ -181,16 +181,15 @@ func (e Entry) verifyFile(f File, full bool) error {
 	if sum != f.SHA256 {
 		return fmt.Errorf("has SHA-256 %s instead of %s", sum, f.SHA256)
 	}
-	// A cache that was copied has other times; with the right one the next
-	// use is cheap again. Where this is not ours to do, it stays dear.
+	// A copied cache has other times; after setting the right one the next check is cheap
+	// again. If we may not set it, checks stay expensive.
 	if !info.ModTime().Equal(f.ModTime) {
 		_ = os.Chtimes(path, time.Time{}, f.ModTime)
 	}
 	return nil
 }
 
-// publish makes the files in dir an entry of the cache and e's reference point
-// to it.
+// publish makes the files in dir an entry of the cache and points e's reference to it.
 func (c cache) publish(dir string, e Entry) (Entry, error) {
 	var err error
 	if e.Files, err = scan(dir); err != nil {

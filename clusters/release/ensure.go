@@ -25,29 +25,28 @@ const (
 // OfficialMirror is the project's own location of release archives.
 const OfficialMirror = "https://dl.k8s.io"
 
-// MirrorVariable is the environment variable that names a mirror where
-// Options does not.
+// MirrorVariable is the environment variable that sets the mirror if Options does not.
 const MirrorVariable = "HOLDFAST_MIRROR"
 
-// Options say how to fetch. The zero value is useful.
+// Options configure a fetch. The zero value is useful.
 type Options struct {
-	// CacheDir is the cache, DefaultCacheDir where empty.
+	// CacheDir is the cache, DefaultCacheDir if empty.
 	CacheDir string
 	// Mirror is the base URL of the release archives:
-	// MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and kubernetes-node
-	// for KubernetesNode, with .sha512 beside each. Empty means
-	// $HOLDFAST_MIRROR, and OfficialMirror without that.
+	// MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and kubernetes-node for
+	// KubernetesNode, with .sha512 beside each. Empty means $HOLDFAST_MIRROR, or OfficialMirror
+	// if that is unset.
 	Mirror string
-	// Source restricts where binaries may come from.
+	// Source restricts the sources of binaries.
 	Source Source
-	// Arch is the architecture, that of this program where empty.
+	// Arch is the architecture, that of this program if empty.
 	Arch string
-	// Refresh fetches even what the cache has.
+	// Refresh fetches again what the cache has.
 	Refresh bool
 	// Verify compares the SHA-256 of every file of a cached entry, not only
 	// size and modification time.
 	Verify bool
-	// Progress is called with each step, never by two goroutines at once.
+	// Progress is called with each step, never concurrently.
 	Progress func(Event)
 }
 
@@ -56,12 +55,12 @@ type Event struct {
 	Product Product
 	Version string
 	Text    string
-	// Lasting tells a step from a changing status such as a percentage.
+	// Lasting distinguishes a step from a changing status such as a percentage.
 	Lasting bool
 }
 
-// DefaultCacheDir is $XDG_CACHE_HOME/holdfast, and ~/.cache/holdfast without
-// that variable.
+// DefaultCacheDir returns $XDG_CACHE_HOME/holdfast, or ~/.cache/holdfast if that variable is
+// unset.
 func DefaultCacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -70,16 +69,15 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "holdfast"), nil
 }
 
-// Ensure returns the directory that holds the executables of p at version
-// (Product.Files tells their names), after fetching them where the cache has
-// no good ones. Where another process fetches the same, it waits for that one.
-// Versions that are malformed or do not exist are a *VersionError.
+// Ensure returns the directory with the executables of p at version (Product.Files returns
+// their names), and fetches them if the cache has no good ones. If another process fetches the
+// same, it waits for that one. Versions that are malformed or do not exist are a *VersionError.
 func Ensure(ctx context.Context, p Product, version string, o Options) (dir string, err error) {
 	e, err := Fetch(ctx, p, version, o)
 	return e.Dir, err
 }
 
-// Fetch is Ensure for those who want to know more of the cache entry.
+// Fetch is Ensure for callers that need the cache entry.
 func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, error) {
 	f, err := newFetch(p, version, o)
 	if err != nil {
@@ -106,9 +104,8 @@ func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, er
 	return e, err
 }
 
-// Lookup returns the entry of p at version from the cache and never fetches.
-// It returns ErrNotCached if none exists, a *CorruptError where there is
-// one that must not be used.
+// Lookup returns the entry of p at version from the cache and never fetches. It returns
+// ErrNotCached if none exists, a *CorruptError if one exists that must not be used.
 func Lookup(p Product, version string, o Options) (Entry, error) {
 	f, err := newFetch(p, version, o)
 	if err != nil {
@@ -174,7 +171,7 @@ func (f *fetch) event(e Event) {
 	}
 }
 
-// cached returns the entry of the cache if it is good and wanted.
+// cached returns the entry of the cache if it is good and should be used.
 func (f *fetch) cached(first bool) (Entry, bool) {
 	if f.Refresh {
 		return Entry{}, false
@@ -204,7 +201,7 @@ func (f *fetch) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// fetch tries the sources in order and publishes what the first one gives.
+// fetch tries the sources in order and publishes the result of the first that succeeds.
 func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 	type source struct {
 		name Source
@@ -235,12 +232,12 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 			f.say("%v: trying to %s it instead", err, sources[i+1].name)
 		}
 	}
-	// The last source's word counts; it is the one that knows what exists.
+	// The last source's error counts; that source knows what exists.
 	return Entry{}, tried[len(tried)-1]
 }
 
-// from gets a product from one source into a directory that is gone afterwards
-// unless it became the entry.
+// from fetches a product from one source into a directory that is removed afterwards unless it
+// became the entry.
 func (f *fetch) from(ctx context.Context, name Source, get func(context.Context, string) (Entry, error)) (Entry, error) {
 	tmp, err := f.cache.workDir(f.key())
 	if err != nil {

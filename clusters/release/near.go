@@ -8,8 +8,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// near returns up to n of all versions that are closest to want, oldest first.
-// Pre-releases count only if want is one.
+// near returns up to n of all versions that are closest to want, oldest first. Pre-releases are
+// included only if want is one.
 func near(all []string, want string, n int) []string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool {
 		return !semver.IsValid(v) || v == want || (semver.Prerelease(v) != "" && semver.Prerelease(want) == "")
@@ -24,9 +24,8 @@ func near(all []string, want string, n int) []string {
 	return all
 }
 
-// distance says how far two versions are apart in major, minor and patch.
-// Where majors or minors differ, a higher patch is nearer: it is the one that
-// people use.
+// distance returns how far two versions are apart in major, minor and patch. If majors or
+// minors differ, a higher patch is nearer: it is in wider use.
 func distance(v, want string) []int {
 	a, b := numbers(v), numbers(want)
 	d := make([]int, 3)

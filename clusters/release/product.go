@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Product is something that a control plane or a node needs binaries of.
+// Product is a set of binaries that a control plane or a node needs.
 type Product string
 
 const (
@@ -20,7 +20,7 @@ const (
 	// kube-proxy.
 	KubernetesNode Product = "kubernetes-node"
 	// KubernetesFused is etcd, kube-apiserver, kube-controller-manager and kube-scheduler in
-	// one process, for tests of clusters that are built so.
+	// one process, for tests of clusters with such a process.
 	KubernetesFused Product = "kubernetes-fused"
 	// Etcd is the etcd server.
 	Etcd Product = "etcd"
@@ -30,15 +30,15 @@ const (
 	Containerd Product = "containerd"
 	// CNIPlugins are the network plugins that a kind node uses.
 	CNIPlugins Product = "cni-plugins"
-	// CoreDNS is the name server of a cluster.
+	// CoreDNS is the DNS server of a cluster.
 	CoreDNS Product = "coredns"
-	// Pause is the first process of a pod. It is a program of holdfast's own
-	// that does what the one of Kubernetes does, so it has one version.
+	// Pause is the first process of a pod. It is a program of holdfast's own that behaves like
+	// Kubernetes' one, so it has one version.
 	Pause Product = "pause"
 )
 
 const (
-	// DefaultKubernetes is the Kubernetes version of a cluster that names none.
+	// DefaultKubernetes is the Kubernetes version of a cluster that does not specify one.
 	DefaultKubernetes = "v1.37.1"
 	// DefaultKwok is the kwok version in use.
 	DefaultKwok = "v0.8.0"
@@ -89,7 +89,7 @@ func (p Product) Files() []string {
 	}
 }
 
-// Default returns the version of p where none is named.
+// Default returns the version of p if none is specified.
 func (p Product) Default() string {
 	switch p {
 	case Kubernetes, KubernetesNode, KubernetesFused:
@@ -109,8 +109,8 @@ func (p Product) Default() string {
 	}
 }
 
-// archive reports which release archive holds p, such as kubernetes-server, and
-// in which folder; it returns false if none exists.
+// archive returns the release archive that contains p, such as kubernetes-server, and the
+// folder in it; false if none exists.
 func (p Product) archive() (name, folder string, ok bool) {
 	switch p {
 	case Kubernetes:
@@ -140,9 +140,9 @@ type VersionError struct {
 	Version string
 	// Problem completes the sentence "PRODUCT VERSION ...".
 	Problem string
-	// Near are existing versions close to the one asked for, oldest first.
+	// Near are existing versions close to the requested one, oldest first.
 	Near []string
-	// Err is what the source answered, if it was asked.
+	// Err is the source's answer, if it was queried.
 	Err error
 }
 
@@ -163,6 +163,6 @@ func (e *VersionError) Unwrap() error { return e.Err }
 // ErrNotCached says that the cache has no entry for a product's version.
 var ErrNotCached = errors.New("not in the cache")
 
-// errChecksum says that a source served something else than it announced.
-// No other source is tried then: somebody has to look at it.
+// errChecksum says that a source served content with a different checksum than announced. No
+// other source is tried then: a person must investigate.
 var errChecksum = errors.New("checksum differs")

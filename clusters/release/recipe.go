@@ -13,24 +13,23 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// recipe says how a product is built out of a module.
+// recipe describes how to build a product from a module.
 type recipe struct {
-	// module is what is built; empty for a program of holdfast's own, which is
-	// main alone.
+	// module is the module to build; empty for a program of holdfast's own, which is main
+	// alone.
 	module string
-	// main is the program of the wrapper module, whose name is output and which
-	// has the further names links. Without it the packages targets are built;
-	// each program has the name of its folder.
+	// main is the program of the wrapper module, with name output and additional names links.
+	// Without it the packages targets are built; each program has the name of its folder.
 	main    string
 	output  string
 	links   []string
 	targets []string
 	// tags are build tags.
 	tags []string
-	// stamp are the packages whose variables hold the version as those of
-	// k8s.io/component-base/version do.
+	// stamp are the packages with version variables like those of
+	// k8s.io/component-base/version.
 	stamp []string
-	// version is a variable that holds the version alone.
+	// version is a variable that contains only the version.
 	version string
 }
 
@@ -65,7 +64,7 @@ func recipeOf(p Product) recipe {
 		const module = "github.com/containerd/containerd/v2"
 		return recipe{
 			module: module, output: "containerd", targets: under(module+"/cmd/", p.Files()),
-			// Snapshotters that need C or that no node uses.
+			// Snapshotters that need C or that nodes do not use.
 			tags:    []string{"no_aufs", "no_btrfs", "no_devmapper", "no_zfs"},
 			version: module + "/version.Version",
 		}
@@ -91,7 +90,7 @@ func under(folder string, names []string) []string {
 	return packages
 }
 
-// packages are what the go command is to build.
+// packages are the packages that the go command builds.
 func (r recipe) packages() []string {
 	if r.main != "" {
 		return []string{"."}
@@ -99,8 +98,7 @@ func (r recipe) packages() []string {
 	return r.targets
 }
 
-// write makes the wrapper module in dir, for module at version with its own
-// files in source.
+// write creates the wrapper module in dir, for module at version with its own files in source.
 func (r recipe) write(dir, version, source string) error {
 	if r.module == "" {
 		return r.writeOwn(dir)
@@ -127,8 +125,8 @@ func (r recipe) write(dir, version, source string) error {
 	return os.WriteFile(filepath.Join(dir, "main.go"), []byte(r.main), 0o644)
 }
 
-// writeOwn makes the module of a program of holdfast's own. Its language
-// version is an old one, so that any toolchain will do.
+// writeOwn creates the module of a program of holdfast's own. Its language version is old, so
+// that any toolchain can build it.
 func (r recipe) writeOwn(dir string) error {
 	mod := fmt.Sprintf("module holdfast.local/%s\n\ngo 1.24\n", r.output)
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o644); err != nil {
@@ -137,9 +135,8 @@ func (r recipe) writeOwn(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "main.go"), []byte(r.main), 0o644)
 }
 
-// wrapperModule returns the go.mod of a module that builds r.module as its own
-// repository would: with its language version and GODEBUG settings, and with
-// what it replaces.
+// wrapperModule returns the go.mod of a module that builds r.module like its own repository
+// would: with its language version, GODEBUG settings, and replacements.
 func wrapperModule(r recipe, version string, upstream []byte) ([]byte, error) {
 	up, err := modfile.Parse("go.mod", upstream, nil)
 	if err != nil {
@@ -155,8 +152,7 @@ func wrapperModule(r recipe, version string, upstream []byte) ([]byte, error) {
 	}
 	fmt.Fprintf(&b, "\nrequire %s %s\n\n", r.module, version)
 	for _, rep := range up.Replace {
-		// Other folders of the repository are modules that are required
-		// at a version of their own.
+		// Other folders of the repository are modules that are required at their own versions.
 		switch {
 		case strings.HasPrefix(rep.New.Path, "./staging/"):
 			fmt.Fprintf(&b, "replace %s => %s %s\n", rep.Old.Path, rep.Old.Path, stagingVersion(version))
@@ -173,8 +169,8 @@ func stagingVersion(version string) string {
 	return "v0." + strings.TrimPrefix(version, semver.Major(version)+".")
 }
 
-// ldflags returns the linker's flags, which stamp the version. They depend on
-// nothing but the module, so the same toolchain makes the same binary.
+// ldflags returns the linker's flags, which stamp the version. They depend only on the module,
+// so the same toolchain builds the same binary.
 func (r recipe) ldflags(version string, m module) string {
 	flags := []string{"-s", "-w"}
 	minor := strings.TrimPrefix(semver.MajorMinor(version), semver.Major(version)+".")

@@ -24,7 +24,7 @@ type toolchain struct {
 	env     []string
 }
 
-// What the go command says where it is too old for a module, and what to do.
+// The go command's messages if it is too old for a module, and what to do.
 const (
 	tooOld       = "requires go >= "
 	tooOldAdvice = "The Go toolchain is too old for this version: install a newer one, or let Go download it with GOTOOLCHAIN=auto"
@@ -48,8 +48,8 @@ func newToolchain(ctx context.Context, dir, arch string) (*toolchain, error) {
 	t := &toolchain{path: path, dir: dir, env: append(os.Environ(),
 		"GOFLAGS="+strings.Join(append(kept, "-mod=mod"), " "),
 		"GOWORK=off", "GO111MODULE=on", "GOOS=linux", "GOARCH="+arch,
-		// As the released binaries are; it makes a C compiler unnecessary,
-		// and the binaries run on any Linux.
+		// Like the released binaries; no C compiler is needed, and the binaries run on any
+		// Linux.
 		"CGO_ENABLED=0",
 		"PWD="+dir,
 	)}
@@ -74,17 +74,17 @@ func FindGo() (string, error) {
 	return "", errNoGo
 }
 
-// run runs the go command and returns its standard output. It hands each line
-// of standard error to lines. When ctx ends, go and what it started get an
-// interrupt and time to leave the build cache in order.
+// run runs the go command and returns its standard output. It passes each line of standard
+// error to lines. If ctx ends, go and its children receive an interrupt and time to leave the
+// build cache consistent.
 func (t *toolchain) run(ctx context.Context, lines func(string), args ...string) ([]byte, error) {
-	// The signal at the parent's death is tied to the thread that forked.
+	// The parent-death signal is tied to the thread that forked.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
 	cmd := exec.CommandContext(ctx, t.path, args...)
 	cmd.Dir, cmd.Env = t.dir, t.env
-	// An own group, so that the terminal's Ctrl-C comes by way of ctx only.
+	// A process group of its own, so that the terminal's Ctrl-C comes only through ctx.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
@@ -122,7 +122,7 @@ func (t *toolchain) run(ctx context.Context, lines func(string), args ...string)
 	return stdout.Bytes(), toolError(args[0], kept, err)
 }
 
-// isProgress tells lines that report work from lines that report trouble.
+// isProgress distinguishes lines that report progress from lines that report problems.
 func isProgress(line string) bool {
 	return strings.HasPrefix(line, "go: downloading ") || strings.HasPrefix(line, "go: finding ") ||
 		!strings.ContainsAny(line, " :")

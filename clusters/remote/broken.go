@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// broken keeps which nodes have something broken on which their API server or etcd member
-// depends, so that no more are than the cluster is meant to bear.
+// broken records the nodes on which something is broken that their API server or etcd member
+// needs, so that no more are broken than the cluster is designed to tolerate.
 type broken struct {
 	mu     sync.Mutex
-	active map[string]breakage // by what broke it
+	active map[string]breakage // by its cause
 }
 
 // breakage is one fault that is active.
@@ -25,7 +25,7 @@ type breakage struct {
 	until time.Time
 }
 
-// add notes a fault under a key, unless with it too many nodes would be broken at a time.
+// add records a fault under a key, unless too many nodes would then be broken at a time.
 func (b *broken) add(cluster, key string, all, nodes []string, ttl time.Duration, anyNumber bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,14 +47,14 @@ func (b *broken) add(cluster, key string, all, nodes []string, ttl time.Duration
 	return nil
 }
 
-// mend notes that a fault is healed.
+// mend records that a fault is healed.
 func (b *broken) mend(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.active, key)
 }
 
-// rename puts a fault under another key.
+// rename moves a fault to another key.
 func (b *broken) rename(from, to string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,8 +62,8 @@ func (b *broken) rename(from, to string) {
 	delete(b.active, from)
 }
 
-// cutOff returns the fewest nodes that a cut takes away from the others: of each link that
-// is cut between two of them, one.
+// cutOff returns the smallest set of nodes that a cut separates from the others: for each cut
+// link between two nodes, one of them.
 func cutOff(links []framework.Link, imp framework.Impairment, nodes []string) []string {
 	if !imp.Cut && !imp.Reset && imp.Loss < 0.5 {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Observed is a cluster that is reached with a kubeconfig alone.
+// Observed is a cluster that is reached with only a kubeconfig.
 type Observed struct {
 	access   *access
 	spec     *clusters.Cluster
@@ -72,7 +72,7 @@ func (c *Observed) Backends(context.Context) ([]framework.Backend, error) {
 	return nil, fmt.Errorf("how a load balancer that holdfast did not create sees its backends is not known: %w", errors.ErrUnsupported)
 }
 
-// Close implements clusters.Made: nothing was put into the cluster.
+// Close implements clusters.Made: nothing was installed in the cluster.
 func (c *Observed) Close(context.Context) error { return nil }
 
 // plain is a node that cannot be reached.
@@ -97,8 +97,8 @@ func (n *plain) Address() netip.Addr { return n.address }
 // Zone implements framework.Zoner.
 func (n *plain) Zone() string { return n.spec.Zone }
 
-// ServingEndpoints implements framework.EndpointLister: those of API servers, whose CA the
-// kubeconfig names.
+// ServingEndpoints implements framework.EndpointLister: those of API servers, whose CA is in
+// the kubeconfig.
 func (n *plain) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
 	if c != framework.APIServer {
 		return nil, fmt.Errorf("it is not known where %s serves on %s", c, n.Name())
@@ -121,7 +121,7 @@ type Cluster struct {
 	*agent.Network
 	consent Consent
 	shells  map[string]shell
-	done    func() // ends the connections
+	done    func() // closes the connections
 	reached []*node
 	stop    context.CancelFunc // of the pings
 	pings   sync.WaitGroup
@@ -151,7 +151,7 @@ func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
 // etcdDialLimit is how long opening a connection to etcd may take.
 const etcdDialLimit = 5 * time.Second
 
-// Impair implements framework.NetworkFaulter, as far as the owner has consented.
+// Impair implements framework.NetworkFaulter, if the owner has consented.
 func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
 	if err := c.permits(Network, "impair the network"); err != nil {
 		return "", err
@@ -186,8 +186,8 @@ func (c *Cluster) CheckImpairment(ctx context.Context, links []framework.Link, i
 	return c.Network.CheckImpairment(ctx, links, imp)
 }
 
-// CheckPromise implements framework.Promiser. What loses data for good is not done to a
-// cluster that holdfast did not create.
+// CheckPromise implements framework.Promiser. A cluster that holdfast did not create refuses
+// promises that could lose data permanently.
 func (c *Cluster) CheckPromise(u framework.Undoing) error {
 	if u.Lossy {
 		return fmt.Errorf("cluster %s was not made by holdfast, and what %s loses does not come back", c.Name(), u.Fault)
@@ -219,7 +219,7 @@ func (c *Cluster) agents() (all []*agent.Client) {
 	return all
 }
 
-// Lapsed implements framework.Lapser: it asks the agents whether their leash was over.
+// Lapsed implements framework.Lapser: it asks the agents whether their leash has expired.
 func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 	var mu sync.Mutex
 	var early, unknown []string
@@ -245,7 +245,7 @@ func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 	return fmt.Sprintf("the agent on %s healed it early: it had received no request for %s", strings.Join(early, ", "), Leash)
 }
 
-// each does something with every node at once.
+// each calls do for all nodes concurrently.
 func (c *Cluster) each(do func(*node) error) error {
 	errs := make([]error, len(c.reached))
 	var all sync.WaitGroup

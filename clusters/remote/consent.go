@@ -23,17 +23,17 @@ import (
 type Level string
 
 const (
-	// ReadOnly allows requests of an administrator that change nothing but objects in
-	// namespaces of holdfast's own. Every consent includes it.
+	// ReadOnly allows an administrator's requests that change only objects in holdfast's own
+	// namespaces. Every consent includes it.
 	ReadOnly Level = "read-only"
-	// Processes allows to kill, stop and freeze components, and the agent on the nodes that
-	// it takes.
+	// Processes allows killing, stopping and freezing components, and installing the required
+	// agent on the nodes.
 	Processes Level = "process"
-	// Network allows to impair the network of the nodes.
+	// Network allows impairing the network of the nodes.
 	Network Level = "network"
-	// QuorumLoss allows to break more nodes at a time than the cluster is meant to bear.
+	// QuorumLoss allows breaking more nodes at a time than the cluster is designed to tolerate.
 	QuorumLoss Level = "quorum-loss"
-	// Data allows to change the data of etcd members, certificates, and objects outside of
+	// Data allows changing the data of etcd members, certificates, and objects outside of
 	// holdfast's namespaces, such as leases.
 	Data Level = "data"
 )
@@ -41,7 +41,7 @@ const (
 // Levels are all levels.
 var Levels = []Level{ReadOnly, Processes, Network, QuorumLoss, Data}
 
-// The object of consent.
+// The consent object.
 const (
 	consentNamespace = metav1.NamespaceSystem
 	consentName      = "holdfast-consent"
@@ -58,7 +58,7 @@ type Consent struct {
 	Levels     []Level
 }
 
-// Manifest returns the object that gives consent, for the owner to apply.
+// Manifest returns the consent object, for the owner to apply.
 func (c Consent) Manifest() ([]byte, error) {
 	var levels []string
 	for _, l := range c.Levels {
@@ -75,7 +75,7 @@ func (c Consent) Manifest() ([]byte, error) {
 // ErrNoConsent is in the error of an Attach to a cluster whose owner has not consented.
 var ErrNoConsent = errors.New("the owner of the cluster has not consented")
 
-// parseConsent reads the object of consent.
+// parseConsent parses the consent object.
 func parseConsent(body []byte) (c Consent, err error) {
 	var object corev1.ConfigMap
 	if err := json.Unmarshal(body, &object); err != nil {
@@ -94,7 +94,7 @@ func parseConsent(body []byte) (c Consent, err error) {
 	return c, nil
 }
 
-// check returns why a consent does not count for a cluster at a time; nil if it does.
+// check returns why a consent is not valid for a cluster at a time; nil if it is.
 func (c Consent) check(clusterUID string, now time.Time) error {
 	switch {
 	case c.ClusterUID != clusterUID:
@@ -105,8 +105,8 @@ func (c Consent) check(clusterUID string, now time.Time) error {
 	return nil
 }
 
-// refused is the error of something that the owner has not consented to. It is a
-// fault.MissingAbility: what asked for it does not apply to the cluster.
+// refused returns the error of an action without the owner's consent. It is a
+// fault.MissingAbility: the action does not apply to the cluster.
 func refused(cluster, what string, why error) error {
 	return framework.Untouched{Err: refusal{&fault.MissingAbility{Ability: "consent", Of: "cluster " + cluster, For: "to " + what, Why: why.Error()}, why}}
 }
@@ -120,10 +120,10 @@ func (r refusal) Error() string { return r.For + ": " + r.why.Error() }
 
 func (r refusal) Unwrap() []error { return []error{r.MissingAbility, r.why} }
 
-// allows reports whether a level is among those of the consent.
+// allows reports whether the consent includes a level.
 func (c Consent) allows(l Level) bool { return l == ReadOnly || slices.Contains(c.Levels, l) }
 
-// readConsent returns the consent of a cluster's owner, if there is one that counts now.
+// readConsent returns the consent of a cluster's owner, if it is valid now.
 func readConsent(ctx context.Context, e framework.Entrance) (Consent, error) {
 	uid, err := clusterUID(ctx, e)
 	if err != nil {

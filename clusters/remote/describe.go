@@ -86,7 +86,7 @@ func load(path, kubeContext string) (*rest.Config, error) {
 // balanced reports whether there is a balancer.
 func (a *access) balanced() bool { return a.entrances[0].Kind == framework.EntranceBalancer }
 
-// requestLimit is how long one request may take that a description is made from.
+// requestLimit is how long one request for a description may take.
 const requestLimit = 15 * time.Second
 
 // get requests a path once.
@@ -113,8 +113,8 @@ func getInto(ctx context.Context, e framework.Entrance, path string, into any) e
 	return json.Unmarshal(body, into)
 }
 
-// describe returns the description of the cluster, with the times from which bounds are
-// computed as they are found: on the nodes if these can be reached, in leases otherwise.
+// describe returns the description of the cluster, with the actual times from which bounds are
+// computed: from the nodes if they can be reached, from leases otherwise.
 func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 	spec := clusters.Default()
 	spec.Metadata.Name = a.Metadata.Name
@@ -177,7 +177,7 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 	return spec, nil
 }
 
-// mirrors are the pods of a control plane that the API shows of static pods.
+// mirrors are the mirror pods of a control plane's static pods.
 type mirrors []corev1.Pod
 
 func (a *access) pods(ctx context.Context) (mirrors, error) {
@@ -199,7 +199,7 @@ func (m mirrors) of(node string) map[framework.Component]corev1.Container {
 	return all
 }
 
-// args returns the arguments that bounds are computed from, as far as pods show them.
+// args returns the arguments for bounds, as far as pods show them.
 func (m mirrors) args(node string) clusters.ExtraArgs {
 	processes := map[framework.Component]process{}
 	for c, container := range m.of(node) {
@@ -223,7 +223,7 @@ func (a *access) server(node string) framework.Entrance {
 	return a.entrances[i]
 }
 
-// zones returns the zones of nodes as their Node objects have them, and how many Nodes are
+// zones returns the zones of nodes from their Node objects, and the number of Nodes that are
 // not in the inventory.
 func (a *access) zones(ctx context.Context) (zones map[string]string, others int, err error) {
 	nodes, err := a.nodes(ctx)
@@ -254,8 +254,8 @@ func (a *access) has(node string) bool {
 	return slices.ContainsFunc(a.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Name == node })
 }
 
-// leaseArgs returns the durations of the leases of elected components, as the arguments that
-// would give them. Renew deadlines and retry periods stand in no lease.
+// leaseArgs returns the durations of the leases of elected components, as the equivalent
+// arguments. Leases do not contain renew deadlines and retry periods.
 func (a *access) leaseArgs(ctx context.Context) (clusters.ExtraArgs, error) {
 	args := clusters.ExtraArgs{}
 	for _, c := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
@@ -284,7 +284,7 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 			if !ok || f.fused(c) {
 				continue
 			}
-			// By its name: one program may be several.
+			// By its name: one program may be several components.
 			out, err := all[name].run(ctx, fmt.Sprintf(`d=$(mktemp -d) && ln -s /proc/%d/exe "$d/%s" && "$d/%[2]s" --version; status=$?
 rm -rf "$d"; exit $status`, p.pid, c), nil)
 			if err != nil {
@@ -298,7 +298,7 @@ rm -rf "$d"; exit $status`, p.pid, c), nil)
 	return versions, nil
 }
 
-// find looks at all nodes at once.
+// find inspects all nodes concurrently.
 func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*found, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	seen := make([]*found, len(a.Spec.Nodes))
@@ -331,7 +331,7 @@ func (f *found) readConfig(ctx context.Context, s shell) error {
 	}
 	path := shellescape.Quote(f.configFile())
 	script := "cat -- " + path
-	if f.file(framework.Etcd, "config-file") == "" { // its profile says where
+	if f.file(framework.Etcd, "config-file") == "" { // the path is in its profile
 		script = "[ ! -e " + path + " ] || " + script
 	}
 	file, err := s.run(ctx, script, nil)

@@ -11,50 +11,50 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
-// NodeProfile says how a node runs its components.
+// NodeProfile describes how a node runs its components.
 type NodeProfile struct {
 	Node string `json:"node"`
 	// Profile is the name of the distribution profile; empty if none fits.
 	Profile string `json:"profile,omitempty"`
-	// Refused says why profiles do not fit that were tried before.
+	// Refused lists the profiles that were tried before and why they do not fit.
 	Refused []RefusedProfile `json:"refused,omitempty"`
 	// Components are those of the profile.
 	Components []NodeComponent `json:"components,omitempty"`
-	// EtcdData and Audit are where the member's data and the audit log are; empty if the
+	// EtcdData and Audit are the paths of the member's data and of the audit log; empty if the
 	// node has none.
 	EtcdData string `json:"etcdData,omitempty"`
 	Audit    string `json:"audit,omitempty"`
-	// Settings are the arguments that bounds are computed from, by component and flag.
+	// Settings are the arguments from which bounds are computed, by component and flag.
 	Settings clusters.ExtraArgs `json:"settings,omitempty"`
 }
 
 // RefusedProfile is a profile that does not fit a node.
 type RefusedProfile struct {
 	Profile string `json:"profile"`
-	// Why names the process, parent, port, manifest or unit that is not as the profile says.
+	// Why names the process, parent, port, manifest or unit that does not match the profile.
 	Why string `json:"why"`
 }
 
 // NodeComponent is a component as a profile finds it.
 type NodeComponent struct {
 	Name framework.Component `json:"name"`
-	// PID is that of its process; 0 if the node does not run the component.
+	// PID is its process's PID; 0 if the node does not run the component.
 	PID int `json:"pid,omitempty"`
-	// Command and Parent are the names of its process and of what started that.
+	// Command and Parent are the names of its process and of that process's parent.
 	Command string `json:"command,omitempty"`
 	Parent  string `json:"parent,omitempty"`
 	// Manifest is the file of its static pod, Unit its systemd unit.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
-	// With are the components that are the same process.
+	// With are the components that run in the same process.
 	With []framework.Component `json:"with,omitempty"`
-	// KeptDown says how it is kept down.
+	// KeptDown describes how it is held down.
 	KeptDown string `json:"keptDown,omitempty"`
 }
 
-// Inspect looks at a node of an inventory and returns how it runs its components: as a profile
-// says, or the first one that fits if the profile is "auto". It changes nothing. Without a
-// profile that fits, the error is nil and NodeProfile.Profile empty.
+// Inspect inspects a node of an inventory and returns how it runs its components: by a given
+// profile, or by the first one that fits if the profile is "auto". It changes nothing. If no
+// profile fits, the error is nil and NodeProfile.Profile empty.
 func Inspect(ctx context.Context, i *clusters.Inventory, node, profile string) (NodeProfile, error) {
 	at := slices.IndexFunc(i.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Name == node })
 	if at < 0 {

@@ -20,8 +20,8 @@ import (
 // controlPlaneLabel marks the Nodes of control planes (kubeadm, RKE2, k3s, Talos).
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// Discover returns an inventory of the cluster that a kubeconfig leads to, as far as the API
-// has it. Nodes are to be reached over SSH as this user; empty for not at all.
+// Discover returns an inventory of the cluster of a kubeconfig, as far as the API contains it.
+// user is the SSH user of the nodes; empty for no SSH.
 func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (*clusters.Inventory, error) {
 	config, err := load(kubeconfig, kubeContext)
 	if err != nil {
@@ -56,7 +56,7 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 		i.Spec.Nodes = append(i.Spec.Nodes, n.On(ports[n.Address.String()]))
 		delete(ports, n.Address.String())
 	}
-	// API servers whose machines are no Nodes (k0s).
+	// API servers whose machines are not Nodes (k0s).
 	for ip, port := range ports {
 		if addr, err := netip.ParseAddr(ip); err == nil {
 			i.Spec.Nodes = append(i.Spec.Nodes, clusters.InventoryNode{Name: "node-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip), Address: addr}.On(port))
@@ -73,15 +73,15 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 	return i, nil
 }
 
-// Check is what was found of one thing that an inventory names.
+// Check is the result for one item of an inventory.
 type Check struct {
 	What    string `json:"what"`
 	Problem string `json:"problem,omitempty"`
 	Found   string `json:"found,omitempty"`
 }
 
-// Examine tries everything that an inventory names: each entrance, and each node over SSH. It
-// changes nothing.
+// Examine tries every item of an inventory: each entrance, and each node over SSH. It changes
+// nothing.
 func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 	a, err := reach(i)
 	if err != nil {
@@ -130,7 +130,7 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 	return all
 }
 
-// String says how a node runs its components.
+// String describes how a node runs its components.
 func (f *found) String() string {
 	var missing, there []string
 	for _, c := range f.profile.Components {
@@ -152,7 +152,7 @@ func (f *found) String() string {
 	return text
 }
 
-// names lists levels; read-only comes with all of them.
+// names lists levels; all of them include read-only.
 func names(levels []Level) string {
 	all := []string{string(ReadOnly)}
 	for _, l := range levels {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// lookScript prints what runs on a node, in lines of fields that a byte separates which no
-// argument has: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
+// lookScript prints the processes of a node, in lines of fields separated by a byte that
+// arguments do not contain: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
 const lookScript = `echo "connection $1"
 echo "host $(cat /proc/sys/kernel/hostname)"
 if [ -d /run/systemd/system ]; then echo systemd; fi
@@ -37,24 +37,24 @@ true
 
 const argumentEnd = "\x1f"
 
-// sight is what was seen on a node.
+// sight is the state that was seen on a node.
 type sight struct {
 	systemd bool
-	host    string // what the machine calls itself
+	host    string // the machine's own host name
 	// client and port are the harness's address and sshd's port, as the node sees them.
 	client netip.Addr
 	port   uint16
 	// devices are the network devices by their addresses.
 	devices   map[netip.Addr]string
 	processes []process
-	// units are the systemd units that processes run in, by their numbers.
+	// units are the systemd units of processes, by PID.
 	units     map[int]string
 	manifests map[string]corev1.Pod // of static pods, by path
 	// listening are the TCP ports on which a process accepts connections.
 	listening map[string]bool
 }
 
-// process is one that runs on a node.
+// process is a process on a node.
 type process struct {
 	pid, parent int
 	args        []string
@@ -82,7 +82,7 @@ func (p process) flag(name string) string {
 	return ""
 }
 
-// look returns what runs on a node.
+// look returns the state of a node.
 func (s shell) look(ctx context.Context) (*sight, error) {
 	out, err := s.run(ctx, lookScript, nil)
 	if err != nil {
@@ -91,8 +91,8 @@ func (s shell) look(ctx context.Context) (*sight, error) {
 	return parseSight(out)
 }
 
-// parseSight reads what lookScript prints. Lines of a shell's own, such as a banner, count
-// for nothing.
+// parseSight parses the output of lookScript. Other lines from the shell, such as a banner, are
+// ignored.
 func parseSight(out string) (*sight, error) {
 	s := &sight{devices: map[netip.Addr]string{}, units: map[int]string{}, manifests: map[string]corev1.Pod{}, listening: map[string]bool{}}
 	for line := range strings.Lines(out) {
@@ -181,7 +181,7 @@ func (s *sight) nameOf(pid int) string {
 	return ""
 }
 
-// onNode returns where a path of a static pod's container is on the node.
+// onNode maps a path of a static pod's container to the node.
 func onNode(pod corev1.Pod, file string) string {
 	if file == "" || len(pod.Spec.Containers) == 0 {
 		return file

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// node is a node that is reached over SSH. Its agent gives it abilities, as far as the owner
-// has consented.
+// node is a node that is reached over SSH. Its agent gives it abilities, if the owner has
+// consented.
 type node struct {
 	*plain
 	*agent.Client
@@ -27,7 +27,7 @@ type node struct {
 	shell   shell
 	found   *found
 	etcdCA  *x509.CertPool // nil if the node has no etcd
-	put     bool           // an agent was put there, or was about to be
+	put     bool           // an agent was installed, or was about to be
 }
 
 var (
@@ -53,7 +53,7 @@ var (
 // HostName implements framework.HostNamer.
 func (n *node) HostName() string { return n.found.sight.host }
 
-// ServingEndpoints implements framework.EndpointLister. The harness has the CA of etcd, and no
+// ServingEndpoints implements framework.EndpointLister. The harness has the CA of etcd, but no
 // certificate that etcd accepts.
 func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
 	if c != framework.Etcd {
@@ -89,7 +89,7 @@ func portOf(urls string) string {
 	return u.Port()
 }
 
-// readCA reads the certificate of the CA of etcd, as the node's API server has it.
+// readCA reads the certificate of the CA of etcd, from the node's API server.
 func (n *node) readCA(ctx context.Context) error {
 	file := n.found.config().EtcdClient.CA
 	if file == "" {
@@ -109,10 +109,10 @@ func (n *node) readCA(ctx context.Context) error {
 // needed are the components without which a node counts as broken.
 var needed = []framework.Component{framework.Etcd, framework.APIServer, framework.ContainerRuntime}
 
-// momentary is for how long a component counts as broken that is killed and not held down.
+// momentary is how long a component counts as broken that is killed and not held down.
 const momentary = 10 * time.Second
 
-// breaks does something to a component that lasts for ttl, if the owner has consented.
+// breaks applies a fault to a component that lasts for ttl, if the owner has consented.
 func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do func() error) error {
 	if err := n.cluster.permits(Processes, fmt.Sprintf("%s %s", what, c)); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (n *node) key(c framework.Component) string {
 // Group implements framework.Grouper.
 func (n *node) Group(c framework.Component) []framework.Component { return n.found.Group(c) }
 
-// mends notes that nothing is done to a component any more, if do succeeds.
+// mends records that a component has no fault any more, if do succeeds.
 func (n *node) mends(c framework.Component, do func() error) error {
 	err := do()
 	if err == nil {
@@ -152,7 +152,7 @@ func (n *node) mends(c framework.Component, do func() error) error {
 	return err
 }
 
-// changes does something to data, if the owner has consented.
+// changes changes data, if the owner has consented.
 func (n *node) changes(what string, do func() error) error {
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err

@@ -26,14 +26,15 @@ import (
 //go:embed profiles/*.yaml
 var embedded embed.FS
 
-// detectable are the profiles that are tried on a node, in this order: the first one fits
-// whose API server is there.
+// detectable are the profiles that are tried on a node, in this order: the first one with a
+// running API server fits.
 var detectable = []string{"kubeadm", "rke2", "k3s", "k0s", "systemd", "processes"}
 
-// microK8s is the command of MicroK8s, which has dqlite in the place of etcd.
+// microK8s is the command of MicroK8s, which has dqlite instead of etcd.
 const microK8s = "kubelite"
 
-// Profile says how a distribution runs its components. All else is read from the processes.
+// Profile describes how a distribution runs its components. Everything else is read from the
+// processes.
 type Profile struct {
 	Name       string             `yaml:"-"`
 	Components []ProfileComponent `yaml:"components"`
@@ -50,15 +51,15 @@ type ProfileComponent struct {
 	Manifest string              `yaml:"manifest"`
 	// Unit is the name of a systemd unit, or ownUnit.
 	Unit string `yaml:"unit"`
-	// Group is the same for components that are one process.
+	// Group is the same for components that run in one process.
 	Group string `yaml:"group"`
-	// Config is the file that etcd has its settings from, if no flag names it.
+	// Config is etcd's configuration file, if no flag names it.
 	Config string `yaml:"config"`
-	// Flags are those that the distribution gives the component, if its process shows none.
+	// Flags are the distribution's flags of the component, if its process shows none.
 	Flags map[string]string `yaml:"flags"`
 }
 
-// ownUnit stands for the systemd unit that a process runs in, whatever its name is.
+// ownUnit means the systemd unit that a process runs in, whatever its name.
 const ownUnit = "own"
 
 // profileOf returns a profile by its name or its path.
@@ -111,7 +112,7 @@ func (p Profile) validate() error {
 	return nil
 }
 
-// found is a node as a profile finds it.
+// found is a node as found by a profile.
 type found struct {
 	profile   Profile
 	sight     *sight
@@ -150,8 +151,8 @@ func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
 	return f, f.fits()
 }
 
-// fits finds the components, and refuses where processes, ports and manifests disagree with
-// the profile.
+// fits finds the components, and refuses if processes, ports and manifests do not match the
+// profile.
 func (f *found) fits() error {
 	for _, c := range f.profile.Components {
 		p, ok := f.sight.find(c.Command, c.Parent)
@@ -159,7 +160,7 @@ func (f *found) fits() error {
 			if c.Name == framework.APIServer {
 				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
 			}
-			continue // of an external etcd, for one
+			continue // for example with an external etcd
 		}
 		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
 			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
@@ -184,7 +185,7 @@ func (f *found) fits() error {
 }
 
 // inUnit finds the systemd unit by which a component is stopped, if its profile names one, and
-// refuses one that the component does not run in, or shares with another.
+// refuses a unit in which the component does not run, or that it shares with another.
 func (f *found) inUnit(c ProfileComponent, p process) error {
 	unit, runs := c.Unit, f.sight.units[p.pid]
 	switch {
@@ -206,8 +207,8 @@ func (f *found) inUnit(c ProfileComponent, p process) error {
 	return nil
 }
 
-// Group returns the components that are one process with a component, itself among them; nil
-// if it is a process of its own. Their order is that of the profile.
+// Group returns the components that share a process with a component, including itself; nil if
+// it has a process of its own. Their order is that of the profile.
 func (f *found) Group(c framework.Component) (all []framework.Component) {
 	group := f.component(c).Group
 	if group == "" {
@@ -224,7 +225,7 @@ func (f *found) Group(c framework.Component) (all []framework.Component) {
 	return all
 }
 
-// fused reports whether a component is one process with others.
+// fused reports whether a component shares its process with others.
 func (f *found) fused(c framework.Component) bool { return len(f.Group(c)) > 0 }
 
 func (f *found) component(c framework.Component) ProfileComponent {
@@ -235,8 +236,7 @@ func (f *found) component(c framework.Component) ProfileComponent {
 	return f.profile.Components[i]
 }
 
-// configFile returns the path on the node of the file that etcd has its settings from; empty
-// if it has flags.
+// configFile returns the path on the node of etcd's configuration file; empty if it has flags.
 func (f *found) configFile() string {
 	if _, ok := f.processes[framework.Etcd]; !ok {
 		return ""
@@ -244,8 +244,8 @@ func (f *found) configFile() string {
 	return cmp.Or(f.file(framework.Etcd, "config-file"), f.component(framework.Etcd).Config)
 }
 
-// file returns where a file is on the node that a flag of a component names: flags have paths
-// as the component sees them, which may run in a container.
+// file maps the path in a component's flag to the node: flags have paths as the component sees
+// them, possibly in a container.
 func (f *found) file(component framework.Component, flag string) string {
 	p, ok := f.processes[component]
 	if !ok {
@@ -254,8 +254,8 @@ func (f *found) file(component framework.Component, flag string) string {
 	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
 }
 
-// configure gives etcd the settings of its file as flags. Their names are the same. Without
-// the file that a profile names, the node has no member: its datastore is another one.
+// configure sets the options of etcd's file as flags, which have the same names. If the file
+// that a profile names does not exist, the node has no member: its datastore is another one.
 func (f *found) configure(file []byte) error {
 	if len(file) == 0 {
 		delete(f.processes, framework.Etcd)
@@ -294,7 +294,7 @@ func (f *found) components() (all []framework.Component) {
 	return all
 }
 
-// boundFlags are the flags by component that bounds are computed from.
+// boundFlags are the flags by component from which bounds are computed.
 var boundFlags = map[framework.Component][]string{
 	framework.Etcd:      {"election-timeout"},
 	framework.APIServer: {"etcd-servers", "goaway-chance"},
@@ -303,7 +303,7 @@ var boundFlags = map[framework.Component][]string{
 	framework.Scheduler: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"},
 }
 
-// argsOf returns the arguments that bounds are computed from.
+// argsOf returns the arguments from which bounds are computed.
 func argsOf(processes map[framework.Component]process) clusters.ExtraArgs {
 	all := clusters.ExtraArgs{}
 	for c, flags := range boundFlags {
@@ -332,7 +332,7 @@ func (f *found) config() agent.Config {
 		}
 		group := f.Group(one.Name)
 		if len(group) > 0 && group[0] != one.Name {
-			continue // it is with the first one
+			continue // it is part of the first one
 		}
 		a := agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: f.units[one.Name]}
 		if len(group) > 0 {
@@ -350,8 +350,7 @@ func (f *found) config() agent.Config {
 	return c
 }
 
-// memberURL is where a member is asked from its own node: on the loopback device if it
-// listens there.
+// memberURL is the URL of a member on its own node: on the loopback device if it listens there.
 func memberURL(etcd process, address netip.Addr) string {
 	urls := strings.Split(etcd.flag("listen-client-urls"), ",")
 	for _, prefer := range []string{"127.0.0.1", "localhost", "[::1]", address.String()} {

@@ -26,13 +26,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Leash is for how long an agent keeps faults active without a request from the harness.
+// Leash is how long an agent keeps faults active without a request from the harness.
 const Leash = 15 * time.Second
 
-// pingEach is how often the harness asks every agent for something.
+// pingEach is the interval of the harness's requests to every agent.
 const pingEach = Leash / 5
 
-// Provider takes over clusters that holdfast did not create.
+// Provider attaches to clusters that holdfast did not create.
 type Provider struct{}
 
 var (
@@ -111,7 +111,7 @@ func permitted(ctx context.Context, spec *clusters.Cluster) (*access, Consent, e
 	return a, consent, nil
 }
 
-// Attach implements clusters.Attacher. It takes the consent of the cluster's owner.
+// Attach implements clusters.Attacher. It needs the consent of the cluster's owner.
 func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
 	a, consent, err := permitted(ctx, spec)
 	if err != nil {
@@ -150,12 +150,12 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	return c, nil
 }
 
-// closeLimit is how long letting go of a cluster may take whose agents have faults to heal.
+// closeLimit is how long detaching from a cluster may take whose agents have faults to heal.
 const closeLimit = 3 * time.Minute
 
-// find learns which components run on nodes that cannot be reached, from the mirror pods of
-// static pods. If there are none, each node is taken to run what a control-plane node does;
-// where etcd is, is not known then.
+// find finds the components of unreachable nodes from the mirror pods of static pods. If there
+// are none, each node is assumed to run the usual components of a control-plane node; the
+// location of etcd is then unknown.
 func (c *Observed) find() {
 	for i, n := range c.spec.Nodes() {
 		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name)}
@@ -168,16 +168,16 @@ func (c *Observed) find() {
 	c.assumeElection()
 }
 
-// assumeElection notes that etcd's election timeout is not known if no node runs a member.
+// assumeElection notes that etcd's election timeout is unknown if no node runs a member.
 func (c *Observed) assumeElection() {
 	if !slices.ContainsFunc(c.nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
 		c.settings.Assumed = append(c.settings.Assumed, "E")
 	}
 }
 
-// assumeFused notes what is not known of components that are one process with others: nothing
-// shows their arguments, and renew deadlines and retry periods stand in no lease. Their version
-// is that of the API server.
+// assumeFused notes what is unknown of components that share a process: nothing shows their
+// arguments, and leases do not contain renew deadlines and retry periods. Their version is that
+// of the API server.
 func (c *Observed) assumeFused(seen map[string]*found) {
 	for _, n := range c.spec.Nodes() {
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
@@ -194,7 +194,7 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 	}
 }
 
-// takeOver puts agents on the nodes.
+// takeOver installs agents on the nodes.
 func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	seen, err := c.access.find(ctx, c.shells)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	for _, n := range c.reached {
 		c.pings.Go(func() {
 			for pinging.Err() == nil {
-				_ = n.Ping(pinging) // what it finds is for others
+				_ = n.Ping(pinging) // others handle the result
 				select {
 				case <-time.After(pingEach):
 				case <-pinging.Done():
@@ -247,7 +247,8 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	return c.Network.Meet(ctx)
 }
 
-// parties are who is on the network: packets of pods leave their node as they are.
+// parties are the hosts on the network: packets of pods leave their node with the pod's
+// address.
 func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.Party, error) {
 	nodes, err := c.access.nodes(ctx)
 	if err != nil {
@@ -287,7 +288,7 @@ func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.
 // agentUp is how long an agent may take until it answers.
 const agentUp = 30 * time.Second
 
-// healed returns when nothing is active on the node that another run has left.
+// healed returns when no fault of another run is active on the node.
 func (n *node) healed(ctx context.Context) error {
 	if err := n.HealAll(ctx); err != nil {
 		return err
@@ -303,7 +304,7 @@ func (n *node) healed(ctx context.Context) error {
 	})
 }
 
-// putAgent copies the agent to the node, unless it is there, and starts it.
+// putAgent copies the agent to the node, unless it exists, and starts it.
 func (n *node) putAgent(ctx context.Context) error {
 	n.put = true
 	files, err := agent.Files(n.found.config())
@@ -327,7 +328,7 @@ func (n *node) putAgent(ctx context.Context) error {
 	var archive bytes.Buffer
 	t := tar.NewWriter(&archive)
 	if !strings.HasPrefix(strings.TrimSpace(there), sum) {
-		// The file of a program that runs cannot be written to.
+		// The file of a running program cannot be written to.
 		start = "rm -f " + agent.BinaryPath + " && " + unpack + " && { " + start + "\n}"
 		err = agent.AddProgram(t)
 	} else {
@@ -348,7 +349,7 @@ func (n *node) putAgent(ctx context.Context) error {
 	return n.healed(ctx)
 }
 
-// unpack takes the files of an agent from its input.
+// unpack reads the files of an agent from its input.
 const unpack = "tar -xf - -C /"
 
 // ownSum returns the SHA-256 of this program.

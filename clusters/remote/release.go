@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 )
 
-// Close takes the agents out, once they have healed everything, and leaves the cluster.
+// Close removes the agents, once they have healed everything, and leaves the cluster.
 func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.once.Do(func() {
@@ -22,7 +22,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 		err = c.each(func(n *node) error {
 			defer n.Client.Close()
 			if !n.put {
-				return nil // an agent that is there may be another run's
+				return nil // an existing agent may be another run's
 			}
 			return takeOut(ctx, n.shell, n.Client)
 		})
@@ -31,8 +31,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return err
 }
 
-// unused returns an error if the agent of the node serves another harness, which asks it for
-// something every pingEach.
+// unused returns an error if the agent of the node serves another harness, which sends it a
+// request every pingEach.
 func (s shell) unused(ctx context.Context) error {
 	out, err := s.run(ctx, agent.InUse(), nil)
 	if err != nil {
@@ -44,16 +44,15 @@ func (s shell) unused(ctx context.Context) error {
 	return nil
 }
 
-// idle is unused, and waits for as long as an agent whose harness was killed looks as if it were
-// used.
+// idle is unused, but waits as long as an agent whose harness was killed still looks used.
 func (s shell) idle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*pingEach)
 	defer cancel()
 	return await.Until(ctx, time.Second, s.unused)
 }
 
-// takeOut has the agent of a node heal everything, and removes it when nothing is left to heal, or
-// when it does not answer.
+// takeOut makes the agent of a node heal everything, and removes it when nothing is left to
+// heal, or when it does not answer.
 func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 	state, err := s.run(ctx, agent.Used(), nil)
 	switch state = strings.TrimSpace(state); {
@@ -63,8 +62,8 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		_, err := s.run(ctx, agent.TakeOut(), nil)
 		return err
 	}
-	// An agent that is asked keeps faults active.
-	_ = client.HealAll(ctx) // what is left shows
+	// An agent that receives requests keeps faults active.
+	_ = client.HealAll(ctx) // the state shows what is left
 	answered := time.Now()
 	err = await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
 		left, err := client.Active(ctx)

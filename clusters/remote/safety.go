@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// ErrUnsafe is in the error of an Attach to a cluster in which something is under way that
-// faults would get in the way of, or that would make them worse.
+// ErrUnsafe is in the error of an Attach to a cluster with an activity that faults would
+// disturb, or that would make them worse.
 var ErrUnsafe = errors.New("nothing is broken in this cluster for now")
 
-// remediators are the resources of controllers that replace nodes which do not answer.
+// remediators are the resources of controllers that replace unresponsive nodes.
 var remediators = []string{
 	"/apis/cluster.x-k8s.io/v1beta2/machinehealthchecks", "/apis/cluster.x-k8s.io/v1beta1/machinehealthchecks",
 	"/apis/machine.openshift.io/v1beta1/machinehealthchecks",
@@ -27,7 +27,7 @@ var remediators = []string{
 // pausedAnnotations pause them.
 var pausedAnnotations = []string{"cluster.x-k8s.io/paused", "machine.openshift.io/paused"}
 
-// object is what of any object is looked at.
+// object contains the relevant fields of any object.
 type object struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -38,8 +38,8 @@ type object struct {
 func (o object) name() string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
 
 // safe refuses a cluster with a control-plane node that is not ready or is cordoned, with API
-// servers of different versions, with a remediator that is not paused, and with another chaos
-// tool at work.
+// servers of different versions, with a remediator that is not paused, and with another active
+// chaos tool.
 func (a *access) safe(ctx context.Context) error {
 	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.versionsSafe, a.remediated, a.inChaos} {
 		problem, err := check(ctx)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/backup"
 )
 
-// snapshot keeps a snapshot of etcd before anything is done that may lose data or quorum. A
-// cluster whose etcd is elsewhere has none that holdfast could harm.
+// snapshot saves a snapshot of etcd before actions that may lose data or quorum. If etcd runs
+// outside the cluster's nodes, holdfast cannot harm it, and no snapshot is taken.
 func (c *Cluster) snapshot(ctx context.Context, o clusters.Options) error {
 	for _, n := range c.reached {
 		if !slices.Contains(n.Components(), framework.Etcd) {
@@ -32,8 +32,8 @@ func (c *Cluster) snapshot(ctx context.Context, o clusters.Options) error {
 	return nil
 }
 
-// saveSnapshot writes a snapshot of the member on a node to a file of its own, and verifies that
-// it is whole and has every write that was acknowledged before.
+// saveSnapshot writes a snapshot of the member on a node to a new file, and verifies that it is
+// complete and has every previously acknowledged write.
 func saveSnapshot(ctx context.Context, access framework.EtcdAccess, node, dir string) (file string, status backup.Status, err error) {
 	if dir == "" {
 		return "", status, errors.New("no directory is given for it")
@@ -52,7 +52,7 @@ func saveSnapshot(ctx context.Context, access framework.EtcdAccess, node, dir st
 	return file, status, err
 }
 
-// verified returns what is in a snapshot that is whole and has a revision.
+// verified returns the content of a snapshot that is complete and has a revision.
 func verified(file, revision string) (backup.Status, error) {
 	status, err := backup.Verify(file)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 type shell struct {
 	node, destination string
 	args              []string // of ssh, before the destination
-	control           string   // directory of the sockets by which connections are shared
+	control           string   // directory of the sockets for shared connections
 }
 
-// options are those that the user's own arguments override: for ssh the first value of an
-// option counts.
+// options are defaults that the user's own arguments override: ssh uses the first value of an
+// option.
 func (s shell) options() []string {
 	all := []string{"-T"}
 	for _, o := range []string{"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3",
@@ -38,8 +38,8 @@ func (s shell) options() []string {
 	return all
 }
 
-// asRoot is what the user's shell on the node runs, whichever shell that is. The script's $1
-// is what sshd says of the connection, which sudo drops.
+// asRoot is the command for the user's shell on the node, whichever shell that is. The script's
+// $1 is sshd's SSH_CONNECTION, which sudo drops.
 func asRoot(script string) string {
 	quoted := shellescape.Quote(script)
 	return "exec sh -c " + shellescape.Quote(`if [ "$(id -u)" = 0 ]; then exec sh -c `+quoted+` sh "$SSH_CONNECTION"; fi
@@ -48,7 +48,8 @@ exec sudo -n -- sh -c `+quoted+` sh "$SSH_CONNECTION"`)
 
 func (s shell) command(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "ssh", slices.Concat(s.args, s.options(), []string{"--", s.destination, asRoot(script)})...)
-	// A group of its own, so that Ctrl-C reaches only this process: faults are healed first.
+	// A process group of its own, so that Ctrl-C reaches only this process: faults are healed
+	// first.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
@@ -80,7 +81,7 @@ func (s shell) run(ctx context.Context, script string, in io.Reader) (string, er
 	return "", fmt.Errorf("on %s: %w", s.node, err)
 }
 
-// dialAgent opens a connection to the node's agent. It lasts until it is closed.
+// dialAgent opens a connection to the node's agent. It stays open until it is closed.
 func (s shell) dialAgent(context.Context) (net.Conn, error) {
 	return agent.DialCommand(s.command(context.Background(), "exec "+agent.ConnectPath))
 }
@@ -96,9 +97,10 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
-// shells returns that of each node of an inventory, by the node's name, and what closes them.
+// shells returns the shell of each node of an inventory, by the node's name, and a function
+// that closes them.
 func shells(i *clusters.Inventory) (map[string]shell, func(), error) {
-	// Sockets have short paths, so that the directory is not one of the caller's.
+	// Sockets need short paths, so the directory is not one of the caller's.
 	dir, err := os.MkdirTemp("", "hf-ssh-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to create a directory for ssh: %w", err)

@@ -1,6 +1,6 @@
-// Package sandbox runs the program again in namespaces of its own: user, mount, PID,
-// network, UTS and IPC. It takes no privileges, no interface leads out of it, and the kernel
-// ends all that runs in it when the program ends.
+// Package sandbox runs the program again in namespaces of its own: user, mount, PID, network,
+// UTS and IPC. It needs no privileges, no interface leads out of it, and when the program exits
+// the kernel kills all processes in it.
 package sandbox
 
 import (
@@ -25,12 +25,12 @@ import (
 // one of a sandbox. Its value is the number of the lifeline's descriptor.
 const lifelineEnv = "HOLDFAST_SANDBOX_LIFELINE"
 
-// dir is a tmpfs that only the sandbox of this process sees, empty outside of one. It is set
-// once, by Main.
+// dir is a tmpfs that only the sandbox of this process sees, empty outside of one. Main sets it
+// once.
 var dir string
 
-// Main makes this process the first one of a sandbox if it was started as that, see Command,
-// and ends it if that fails. Call it first thing in main or TestMain.
+// Main sets this process up as the first one of a sandbox if Command started it as that, and
+// exits if that fails. Call it first in main or TestMain.
 func Main() {
 	lifeline := os.Getenv(lifelineEnv)
 	if lifeline == "" || os.Getpid() != 1 {
@@ -47,22 +47,21 @@ func Main() {
 // Inside reports whether this process is the first one of a sandbox.
 func Inside() bool { return dir != "" }
 
-// Dir returns the directory that only this sandbox sees, a tmpfs that goes with it; empty
+// Dir returns the directory that only this sandbox sees, a tmpfs that disappears with it; empty
 // outside of one.
 func Dir() string { return dir }
 
-// ExplainStart adds to an error of starting a sandbox what to do about it.
+// ExplainStart adds advice to an error of starting a sandbox.
 func ExplainStart(err error) error { return system.ExplainNamespaces(err) }
 
-// Command returns a command that runs this program again, with args, as the
-// first process of a new sandbox. The sandbox ends when the command ends or
-// when this process ends, even by SIGKILL. The command is in a process group
-// of its own, so that Ctrl-C reaches only this process; cancelling ctx sends
-// it SIGINT. The caller sets its streams and starts it; descriptors of the
-// caller go behind those already in ExtraFiles.
+// Command returns a command that runs this program again, with args, as the first process of a
+// new sandbox. The sandbox ends when the command exits or when this process does, even by
+// SIGKILL. The command is in a process group of its own, so that Ctrl-C reaches only this
+// process; cancelling ctx sends it SIGINT. The caller sets its streams and starts it;
+// descriptors of the caller follow those already in ExtraFiles.
 //
-// Where the machine forbids user namespaces, starting the command fails;
-// ExplainStart says what to do about it.
+// If the machine forbids user namespaces, starting the command fails; ExplainStart says what to
+// do about it.
 func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -72,8 +71,8 @@ func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if err := syscall.Pipe2(lifeline[:], syscall.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("making the sandbox's lifeline: %w", err)
 	}
-	// The write end is held as a bare number and never closed: it closes with
-	// this process, and that is what ends the sandbox.
+	// The write end is held as a bare number and never closed: it closes with this process,
+	// which ends the sandbox.
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Args[0] = os.Args[0]
 	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(lifeline[0]), "lifeline")}
@@ -120,8 +119,8 @@ func Reexec() int {
 	return 3
 }
 
-// idMaps returns the user and group mappings of a sandbox: every identity that
-// root may use, or for an ordinary user only its own, as root.
+// idMaps returns the user and group mappings of a sandbox: for root every ID that it may map,
+// for an ordinary user only its own, as root.
 func idMaps() (uid, gid []syscall.SysProcIDMap, err error) {
 	if os.Geteuid() != 0 {
 		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
@@ -134,9 +133,8 @@ func idMaps() (uid, gid []syscall.SysProcIDMap, err error) {
 	return uid, gid, err
 }
 
-// enter makes this process, the first one of new namespaces, at home in
-// them: mounts of its own, a /proc that shows its own processes, a tmpfs for
-// state, and an end when the lifeline ends.
+// enter sets up this process, the first one of new namespaces: mounts of its own, a /proc that
+// shows its own processes, a tmpfs for state, and an exit when the lifeline closes.
 func enter(lifeline string) (string, error) {
 	fd, err := strconv.Atoi(lifeline)
 	if err != nil {
@@ -193,10 +191,10 @@ func MountProc() error {
 	return nil
 }
 
-// SetCongestionControl makes TCP of this network namespace the same on every
-// host: cubic, Linux's default, or its forerunner reno where the kernel lets
-// only root choose cubic. The host's own choice may not work here: after a cut of some seconds, BBR takes the time until a retransmission for
-// the round trip, paces by it, and stays slow for a minute.
+// SetCongestionControl makes TCP of this network namespace the same on every host: cubic,
+// Linux's default, or its predecessor reno if the kernel lets only root choose cubic. The
+// host's own choice may not work here: after a cut of some seconds, BBR mistakes the time until
+// a retransmission for the round trip, paces by it, and stays slow for a minute.
 func SetCongestionControl() {
 	for _, algorithm := range []string{"cubic", "reno"} {
 		if os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte(algorithm), 0o644) == nil {
@@ -205,9 +203,8 @@ func SetCongestionControl() {
 	}
 }
 
-// mountPoint returns a directory of the host that the sandbox can cover with
-// its own tmpfs: one that every Linux system has and that holds nothing the
-// sandbox needs.
+// mountPoint returns a directory of the host that the sandbox can cover with its own tmpfs: one
+// that every Linux system has and that the sandbox does not need.
 func mountPoint() (string, error) {
 	var needed []string
 	if exe, err := os.Executable(); err == nil {
@@ -243,8 +240,8 @@ next:
 		strings.Join(candidates, ", "))
 }
 
-// BindOver bind-mounts the file src over the system's file dst, where that
-// exists. A symbolic link is followed, as readers of dst do.
+// BindOver bind-mounts the file src over the system's file dst, if that exists. It follows
+// symbolic links, as readers of dst do.
 func BindOver(src, dst string) error {
 	real, err := filepath.EvalSymlinks(dst)
 	if os.IsNotExist(err) {

@@ -47,8 +47,8 @@ func TestSandboxEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// zombie reports whether a process has ended and only waits to be reaped: the
-// test's own first process does not reap strangers.
+// zombie reports whether a process has exited and only waits to be reaped: the test's own first
+// process does not reap other processes' children.
 func zombie(pid int) bool {
 	st, err := procfs.ReadStat("/proc", pid)
 	return err == nil && st.State == "Z"

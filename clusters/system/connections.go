@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stalled returns the peers of this network namespace's TCP connections on which the
-// kernel sent something again, in vain so far, and waits for the next time: that is what
-// a network cut leaves behind. Each peer comes once.
+// Stalled returns the peers of this network namespace's TCP connections on which the kernel has
+// retransmitted without an answer and waits for the next attempt: the effect of a network cut.
+// Each peer is listed once.
 func Stalled() ([]netip.Addr, error) {
 	peers := []netip.Addr{}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {

@@ -1,5 +1,4 @@
-// Package system is what the providers ask of the machine that they run on: the
-// directory in which they keep what outlives a command, its processes as /proc
-// shows them, the identities and namespaces that it lets them have, and the
-// programs that are installed.
+// Package system provides what the providers need from their machine: the directory of state
+// that outlives a command, the processes in /proc, the available IDs and namespaces, and the
+// installed programs.
 package system

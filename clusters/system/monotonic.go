@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic is a point in time that all processes of a machine agree on, whatever was done to
+// Monotonic is a time that is the same for all processes of a machine, whatever was done to
 // their wall clocks.
 func Monotonic() time.Duration {
 	var t unix.Timespec

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ReadIDMap reads the identities of a uid_map or gid_map, as mappings that give
-// all of them to a child of this process's user namespace.
+// ReadIDMap reads the IDs of a uid_map or gid_map, as mappings that give all of them to a child
+// of this process's user namespace.
 func ReadIDMap(path string) ([]syscall.SysProcIDMap, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -26,8 +26,7 @@ func ReadIDMap(path string) ([]syscall.SysProcIDMap, error) {
 	return maps, nil
 }
 
-// ExplainNamespaces adds to an error of starting a process in new namespaces
-// what to do about it.
+// ExplainNamespaces adds advice to an error of starting a process in new namespaces.
 func ExplainNamespaces(err error) error {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("this machine does not let you make user namespaces (%w): "+

@@ -11,8 +11,8 @@ import (
 // discard is the port of the discard protocol (RFC 863).
 const discard = 9
 
-// ProbeTarget returns where packets of framework.LinkProber go along a link to a receiver
-// of this address.
+// ProbeTarget returns the destination of a framework.LinkProber's packets along a link to a
+// receiver of this address.
 func ProbeTarget(receiver netip.Addr, l framework.Link) netip.AddrPort {
 	if len(l.Ports) > 0 {
 		return netip.AddrPortFrom(receiver, l.Ports[0])
@@ -28,7 +28,7 @@ func SendProbes(to netip.AddrPort, packets int) error {
 	}
 	defer conn.Close()
 	for n := range packets {
-		// A receiver without such a port answers, which is an error of a later packet.
+		// A receiver whose port is closed answers with an error, which a later write returns.
 		if _, err := conn.Write([]byte("holdfast link probe")); err != nil && n == 0 {
 			return fmt.Errorf("failed to send packets to %s: %w", to, err)
 		}

@@ -6,12 +6,11 @@ import (
 	"path/filepath"
 )
 
-// systemDirs are where distributions put what only root uses as a rule; the
-// PATH of an ordinary user often lacks them.
+// systemDirs are where distributions install programs that usually only root uses; the PATH of
+// an ordinary user often does not have them.
 var systemDirs = []string{"/usr/sbin", "/usr/local/sbin", "/sbin"}
 
-// LookProgram returns the path of an installed program. It also looks where the
-// PATH of an ordinary user often does not.
+// LookProgram returns the path of an installed program. It also searches systemDirs.
 func LookProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// StateRoot returns the directory that holds a directory for each thing that
-// outlives the command that made it. Its path is short, since it holds sockets.
+// StateRoot returns the directory with one directory for each thing that outlives the command
+// that created it. Its path is short, since it contains sockets.
 func StateRoot() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "holdfast")
@@ -17,9 +17,8 @@ func StateRoot() string {
 	return filepath.Join("/tmp", "holdfast-"+strconv.Itoa(os.Geteuid()))
 }
 
-// MakeStateRoot makes the directory that StateRoot names, for this user's eyes
-// and hands alone: a kubeconfig in it can name programs to run, and a socket in
-// it can give root's rights.
+// MakeStateRoot creates the directory of StateRoot, accessible to this user only: a kubeconfig
+// in it can name programs to run, and a socket in it can give root's rights.
 func MakeStateRoot() error {
 	root := StateRoot()
 	if err := os.MkdirAll(root, 0o700); err != nil {

@@ -16,8 +16,8 @@ func SysctlFile(name string) string {
 	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 }
 
-// SetSysctls sets kernel settings of this process's network namespace. It leaves out
-// those that the kernel does not have: see MissingSysctls.
+// SetSysctls sets kernel settings of this process's network namespace. It skips settings that
+// the kernel does not have: see MissingSysctls.
 func SetSysctls(settings map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		f, err := os.OpenFile(SysctlFile(name), os.O_WRONLY, 0)
@@ -35,7 +35,7 @@ func SetSysctls(settings map[string]string) error {
 	return nil
 }
 
-// MissingSysctls returns those that this machine's kernel does not have.
+// MissingSysctls returns the settings that this machine's kernel does not have.
 func MissingSysctls(settings map[string]string) (missing []string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, err := os.Stat(SysctlFile(name)); errors.Is(err, fs.ErrNotExist) {

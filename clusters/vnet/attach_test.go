@@ -144,7 +144,7 @@ func TestIdleCostsNothing(t *testing.T) {
 	}
 }
 
-// TestCloseAfterMachineDied closes ports whose namespaces have ended.
+// TestCloseAfterMachineDied closes ports whose namespaces no longer exist.
 func TestCloseAfterMachineDied(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		l := newLab(t, Config{}, backend, "a", "b")

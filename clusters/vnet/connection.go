@@ -54,11 +54,11 @@ func connectionOf(frame []byte, p *packet) connection {
 	return c
 }
 
-// connectionLimit bounds how many new connections one rule remembers. The
-// oldest is forgotten first, and then taken for one that was there before.
+// connectionLimit bounds how many new connections one rule remembers. The oldest is forgotten
+// first, and then counts as one that existed before.
 const connectionLimit = 1 << 15
 
-// connections are those that began after a rule did.
+// connections are those that began after a rule became active.
 type connections struct {
 	known map[connection]struct{}
 	// order is a ring of the known ones, next the place of the oldest once it
@@ -84,9 +84,9 @@ func (s *connections) add(c connection) {
 	s.known[c] = struct{}{}
 }
 
-// established reports whether a packet belongs to a TCP connection that was there
-// when the rule began. One whose SYN passes is new: either side's will do, so
-// that a rule in one direction sees the connections of both.
+// established reports whether a packet belongs to a TCP connection that existed when the rule
+// began. A connection whose SYN passes is new: either side's SYN counts, so that a rule in one
+// direction sees the connections of both.
 func (r *rule) established(frame []byte, p *packet) bool {
 	if !p.isTCP(frame) {
 		return false
@@ -100,12 +100,11 @@ func (r *rule) established(frame []byte, p *packet) bool {
 	return !isNew
 }
 
-// resetOf returns the segments with RST that end the connection of a segment:
-// back is for its sender, and on for its receiver, as if each came from the
-// other. on is nil for the first segment of a connection, of which the receiver
-// knows nothing. Sequence numbers are those that the ends expect (RFC 9293,
-// 3.5.3 and 3.10.7.3); an end that expects another one by now asks with a
-// challenge ACK (RFC 5961), whose answer fits. Both carry a whole checksum.
+// resetOf returns the segments with RST that end the connection of a segment: back is for its
+// sender, and on for its receiver, as if each came from the other. on is nil for the first
+// segment of a connection, which the receiver does not know. Sequence numbers are those that
+// the ends expect (RFC 9293, 3.5.3 and 3.10.7.3); an end that now expects another one sends a
+// challenge ACK (RFC 5961), whose answer fits. Both have a complete checksum.
 func resetOf(buf []byte, p *packet) (back, on []byte) {
 	frame := buf[headerLen:]
 	tcp := frame[p.transport:]
@@ -116,10 +115,9 @@ func resetOf(buf []byte, p *packet) (back, on []byte) {
 	return resetSegment(frame, p, true, tcpRST, ack, 0), resetSegment(frame, p, false, tcpRST|tcpACK, sequence, ack)
 }
 
-// ResetReceiver returns an IP packet with RST that ends the connection of a TCP
-// segment at its receiver, as if it came from the sender. It takes an IP packet too,
-// of which the headers are enough, and returns nil for anything but a segment of a
-// connection that the receiver knows of.
+// ResetReceiver returns an IP packet with RST that ends the connection of a TCP segment at its
+// receiver, as if it came from the sender. The input is an IP packet, of which the headers are
+// enough. It returns nil for anything but a segment of a connection that the receiver knows.
 func ResetReceiver(packet []byte) []byte {
 	if len(packet) == 0 {
 		return nil
@@ -147,7 +145,7 @@ func segmentLength(buf []byte, p *packet) uint32 {
 	frame := buf[headerLen:]
 	end := len(frame)
 	if buf[1] == 0 {
-		// Short frames are padded. A large one carries no good IP length.
+		// Short frames are padded. A large one has no valid IP length.
 		ip := frame[p.network:]
 		if p.version == 6 {
 			end = min(end, p.network+40+int(binary.BigEndian.Uint16(ip[4:])))
@@ -164,8 +162,8 @@ func segmentLength(buf []byte, p *packet) uint32 {
 	return n
 }
 
-// resetSegment makes a segment without data between the ends of a packet, from
-// its receiver to its sender where back is set.
+// resetSegment returns a segment without data between the ends of a packet, from its receiver
+// to its sender if back is set.
 func resetSegment(frame []byte, p *packet, back bool, flags uint8, sequence, ack uint32) []byte {
 	ipLen := 20
 	if p.version == 6 {

@@ -106,7 +106,7 @@ func total(links []RuleCounters) (all RuleCounters) {
 	return all
 }
 
-// settle checks that no packet has got lost on the books.
+// settle checks that the counters account for every packet.
 func (d *desk) settle() {
 	d.t.Helper()
 	for _, s := range d.Links() {

@@ -15,8 +15,8 @@ func validateFlap(i Impairment) error {
 	return nil
 }
 
-// acts reports whether the rule is in an on phase. With each one that begins, the
-// connections that are there count as established.
+// acts reports whether the rule is in an on phase. When one begins, existing connections count
+// as established.
 func (r *rule) acts(now func() int64) bool {
 	if r.FlapOn == 0 {
 		return true

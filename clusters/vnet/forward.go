@@ -12,7 +12,7 @@ const addressLimit = 8192
 
 type address [6]byte
 
-// link is one direction between two parties, for as long as the switch lives.
+// link is one direction between two parties, for the lifetime of the switch.
 type link struct {
 	from, to    *party
 	rules       []*linkRule
@@ -24,17 +24,16 @@ type link struct {
 // them: a large TCP segment counts as the packets that it stands for. At any
 // moment Packets + Duplicated = Delivered + Dropped + Queued.
 type LinkCounters struct {
-	// Packets and Bytes came in, headers of Ethernet and above included.
+	// Packets and Bytes were received, headers of Ethernet and above included.
 	Packets uint64
 	Bytes   uint64
 	// Delivered were handed to the receiver's device.
 	Delivered uint64
-	// Dropped went lost for any reason: a rule, an unplugged or closed port, a
-	// receiver that was full.
+	// Dropped were lost for any reason: a rule, an unplugged or closed port, a full receiver.
 	Dropped uint64
 	// Duplicated were added by rules.
 	Duplicated uint64
-	// Queued wait now.
+	// Queued are waiting now.
 	Queued uint64
 }
 
@@ -100,7 +99,7 @@ func (s *Switch) transmit(l *link, buf []byte, packets, bytes uint64) {
 		if !parsed && (len(r.ports) > 0 || inspects(r.rule.Impairment)) {
 			p, parsed = parse(buf[headerLen:]), true
 		}
-		// Both are asked: a SYN is remembered in an off phase too.
+		// Both are called: a SYN is remembered in an off phase too.
 		acts := r.rule.acts(s.now)
 		if r.matches(buf[headerLen:], &p) && acts {
 			matched = append(matched, r)
@@ -138,8 +137,8 @@ func (s *Switch) reset(l *link, matched []*linkRule, buf []byte, p *packet, pack
 		}
 	}
 	l.counters.Dropped += packets
-	// These use the scratch space again; matched is done with. They match no
-	// rule that resets, so this goes one level deep.
+	// These reuse the scratch space; matched is not needed any more. They match no rule that
+	// resets, so this goes one level deep.
 	clear(matched)
 	s.transmit(s.link(l.to, l.from), back, 1, uint64(len(back)-headerLen))
 	if on != nil {
@@ -147,8 +146,8 @@ func (s *Switch) reset(l *link, matched []*linkRule, buf []byte, p *packet, pack
 	}
 }
 
-// impair sends a frame through the rules that match it. All rules decide
-// about loss first, so that a lost packet takes up no other rule's rate.
+// impair sends a frame through the rules that match it. All rules decide about loss first, so
+// that a lost packet does not use another rule's rate.
 func (s *Switch) impair(l *link, matched []*linkRule, buf []byte, packets uint64) {
 	dropped := false
 	for _, r := range matched {
@@ -171,8 +170,7 @@ func (s *Switch) impair(l *link, matched []*linkRule, buf []byte, packets uint64
 	}
 }
 
-// hold corrupts and delays one copy of a packet, and delivers it if it need not
-// wait.
+// hold corrupts and delays one copy of a packet, or delivers it immediately if it has no delay.
 func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, now int64) {
 	own := false // buf may be changed and kept
 	for _, r := range matched {
@@ -220,9 +218,9 @@ func isIP(buf []byte) bool {
 	return p.version != 0
 }
 
-// corrupt flips one bit behind the Ethernet header, chosen by a random number.
-// A checksum that the sender left open is completed before, or the receiver
-// would take the packet for whole.
+// corrupt flips one bit behind the Ethernet header, chosen by a random number. It first
+// completes a checksum that the sender left open, or the receiver would accept the packet as
+// intact.
 func corrupt(buf []byte, random uint64) {
 	completeChecksum(buf)
 	buf[0] = 0
@@ -234,8 +232,8 @@ func corrupt(buf []byte, random uint64) {
 	body[bit/8] ^= 1 << (bit % 8)
 }
 
-// sendDue delivers the packets whose time has come and returns when the next
-// one is due, or 0 if none waits.
+// sendDue delivers the packets that are due and returns when the next one is, or 0 if none
+// waits.
 func (s *Switch) sendDue() int64 {
 	for {
 		due, ok := s.queue.next()
@@ -252,13 +250,13 @@ func (s *Switch) sendDue() int64 {
 	}
 }
 
-// plugged reports whether both ends are there.
+// plugged reports whether both ends are attached.
 func (l *link) plugged() bool {
 	return l.from.port != nil && l.from.port.plugged && l.to.port != nil && l.to.port.plugged
 }
 
-// deliver hands a frame to the receiver's device, and counts it for the rules that
-// are on it now, whatever they have made of it before.
+// deliver passes a frame to the receiver's device, and counts it for the rules that are active
+// on it now, whatever they did to it before.
 func (s *Switch) deliver(l *link, buf []byte, packets uint64) {
 	if !l.plugged() || !l.to.port.device.write(buf) {
 		l.counters.Dropped += packets

@@ -71,7 +71,7 @@ func TestOverlapLeavesNothing(t *testing.T) {
 		if len(d.rules) > removedLimit || len(d.queue.heap) != 0 || d.queue.bytes != 0 {
 			t.Errorf("seed %d: %d rules, %d bytes wait", seed, len(d.rules), d.queue.bytes)
 		}
-		// As at the start: every packet arrives at once, once and whole.
+		// As at the start: every packet arrives immediately, once and intact.
 		for _, r := range d.out {
 			r.frames = nil
 		}

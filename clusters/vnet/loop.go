@@ -22,8 +22,8 @@ const (
 	pollSize = 64
 )
 
-// loop is what moves the packets: an epoll instance with all ports, a timer
-// for delayed packets and an event to wake it up.
+// loop moves the packets: an epoll instance with all ports, a timer for delayed packets and an
+// event to wake it up.
 type loop struct {
 	epoll int
 	event int
@@ -59,7 +59,7 @@ func (l *loop) add(fd int, id int32) error {
 }
 
 func (l *loop) remove(fd int) {
-	// The only way to fail is that it is not there any more.
+	// It fails only if the descriptor does not exist any more.
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 }
 
@@ -87,7 +87,7 @@ func (l *loop) arm(now, due int64) {
 	}
 }
 
-// wake makes the loop look at the state again. The lock must be held.
+// wake makes the loop check the state again. The lock must be held.
 func (s *Switch) wake() {
 	if s.loop != nil {
 		one := [8]byte{1}
@@ -130,8 +130,8 @@ func (s *Switch) run(l *loop) {
 	}
 }
 
-// broken reports whether a descriptor is in error still. A socket's error is gone
-// once somebody was told of it, which may have been a write of another port's frame.
+// broken reports whether a descriptor still has an error. Reading a socket's error clears it,
+// which a write of another port's frame may have done.
 func broken(fd int) bool {
 	poll := []unix.PollFd{{Fd: int32(fd)}}
 	n, err := unix.Poll(poll, 0)
@@ -152,7 +152,7 @@ func (s *Switch) drain(p *Port, events uint32, buf []byte) {
 			return
 		case unix.EINTR, unix.EINVAL, unix.ENETDOWN, unix.ENOBUFS:
 			// EINVAL: a packet that a virtio-net header cannot describe.
-			// ENETDOWN: somebody set the device down; it may come up again.
+			// ENETDOWN: the device was set down; it may come up again.
 		default:
 			s.lose(p, err)
 			return
@@ -164,7 +164,7 @@ func (s *Switch) drain(p *Port, events uint32, buf []byte) {
 	}
 }
 
-// yield lets waiting callers in. It returns false if the port is gone after it.
+// yield lets waiting callers run. It returns false if the port is gone after it.
 func (s *Switch) yield(p *Port) bool {
 	s.mu.Unlock()
 	for i := 0; i < 100 && s.waiting.Load() > 0; i++ {
@@ -174,7 +174,7 @@ func (s *Switch) yield(p *Port) bool {
 	return s.ports[p.id] == p && !s.closed
 }
 
-// lose gives up a port whose device has gone away under it.
+// lose closes a port whose device was removed.
 func (s *Switch) lose(p *Port, err error) {
 	p.err = fmt.Errorf("port %s: read from device %s: %w", p.config.Name, p.config.Device, err)
 	s.loop.remove(p.device.fd())

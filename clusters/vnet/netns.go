@@ -53,7 +53,7 @@ func duplicate(f *os.File) (*os.File, error) {
 // inNetns runs do on a thread that is in a network namespace.
 func inNetns(ns *os.File, do func() error) error {
 	return onThread(func() error {
-		// Nobody else uses this file, so making it blocking does no harm.
+		// This file is not shared, so making it blocking does no harm.
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter network namespace %s (needs CAP_SYS_ADMIN over it): %w", ns.Name(), err)
 		}
@@ -61,8 +61,8 @@ func inNetns(ns *os.File, do func() error) error {
 	})
 }
 
-// onThread runs do on a thread of its own, whose network namespace do may
-// change. The thread is used again only if it could be led back.
+// onThread runs do on a thread of its own, whose network namespace do may change. The thread is
+// reused only if its namespace could be restored.
 func onThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -19,14 +19,14 @@ const (
 	protoDestOpts = 60
 )
 
-// packet is what the parser finds in an Ethernet frame. Offsets are from the
-// start of the frame and lie within it; 0 means that the part is not there.
+// packet is the result of parsing an Ethernet frame. Offsets are from the start of the frame
+// and lie within it; 0 means that the part does not exist.
 type packet struct {
 	version  uint8 // IP version: 4, 6 or 0
 	protocol uint8 // the transport protocol, when transport is set
 	network  int   // offset of the IP header
-	// transport is the offset of the TCP or UDP header. It is 0 in fragments
-	// other than the first, which do not tell their ports.
+	// transport is the offset of the TCP or UDP header. It is 0 in fragments other than the
+	// first, which do not contain ports.
 	transport   int
 	source      uint16
 	destination uint16
@@ -35,7 +35,7 @@ type packet struct {
 // hasPorts reports whether the packet carries TCP or UDP ports.
 func (p *packet) hasPorts() bool { return p.transport != 0 }
 
-// parse classifies a frame. It never fails: what it cannot read it leaves out.
+// parse classifies a frame. It never fails: it skips what it cannot parse.
 func parse(frame []byte) packet {
 	var p packet
 	if len(frame) < etherHeaderLen {

@@ -30,27 +30,27 @@ const (
 type PortConfig struct {
 	// Name is the party's name in links and counters.
 	Name string
-	// Netns is the path of the network namespace in which the device appears,
-	// such as /proc/PID/ns/net; NetnsFile is an open one, and goes first.
-	// Without both it is the caller's own. The switch does not keep either.
+	// Netns is the path of the network namespace in which the device appears, such as
+	// /proc/PID/ns/net; NetnsFile is an open one, and has priority. Without both it is the
+	// caller's own. The switch does not keep either.
 	Netns     string
 	NetnsFile *os.File
 	// Device is the device's name in that namespace; eth0 if empty.
 	Device string
 	// MAC is the device's address; derived from Name if nil.
 	MAC net.HardwareAddr
-	// Addrs are set on the device, with the length of their network.
+	// Addrs are set on the device, with their prefix lengths.
 	Addrs []netip.Prefix
 	// Backend is the way to the namespace; Auto if empty.
 	Backend Backend
 	// MTU of the device; the switch's if 0.
 	MTU int
 	// Socket is the switch's end for Backend Socket. The switch duplicates it.
-	// Netns, Device, Addrs and MTU have no meaning then.
+	// Netns, Device, Addrs and MTU are not used then.
 	Socket *os.File
 }
 
-// device is a port's way in and out. All frames go with a virtio-net header.
+// device is a port's input and output. All frames have a virtio-net header.
 type device interface {
 	fd() int
 	// read reads one frame without waiting; it returns a plain errno.
@@ -72,9 +72,9 @@ type Port struct {
 	err     error
 }
 
-// Attach makes a device in a network namespace, sets its addresses, brings it
-// and the namespace's lo up, and plugs it in. A name can be attached again after
-// its port was closed; rules and counters of its links continue then.
+// Attach creates a device in a network namespace, sets its addresses, brings it and the
+// namespace's lo up, and plugs it in. A name can be attached again after its port was closed;
+// rules and counters of its links continue then.
 func (s *Switch) Attach(config PortConfig) (*Port, error) {
 	p, err := s.attach(config)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *Switch) attach(config PortConfig) (*Port, error) {
 	return p, nil
 }
 
-// reserve holds a name for an Attach that is under way, and starts the loop
-// where it does not run yet.
+// reserve reserves a name for an Attach in progress, and starts the loop if it does not run
+// yet.
 func (s *Switch) reserve(name string) (*party, error) {
 	unlock := s.lock()
 	defer unlock()
@@ -220,7 +220,7 @@ func (s *Switch) deriveMAC(name string) net.HardwareAddr {
 // Name returns the party's name.
 func (p *Port) Name() string { return p.config.Name }
 
-// Backend returns what Auto came to.
+// Backend returns the backend that Auto chose.
 func (p *Port) Backend() Backend { return p.config.Backend }
 
 // Device returns the name of the device in its namespace.
@@ -229,19 +229,18 @@ func (p *Port) Device() string { return p.config.Device }
 // MAC returns the device's address.
 func (p *Port) MAC() net.HardwareAddr { return slices.Clone(p.config.MAC) }
 
-// Err reports whether the device went away under the port, as it does when
-// somebody deletes it in its namespace. The port carries nothing then, and is
-// to be closed.
+// Err returns an error if the device was removed under the port, for example deleted in its
+// namespace. The port then carries nothing, and must be closed.
 func (p *Port) Err() error {
 	unlock := p.sw.lock()
 	defer unlock()
 	return p.err
 }
 
-// Unplug pulls the cable: from its return on nothing comes in or out, and what
-// was on its way to or from the port is dropped. The device stays, and its
-// owner is not told. Unplug a machine before it is killed, so that its
-// kernel's last words (FIN, RST) reach nobody; Close the port afterwards.
+// Unplug pulls the cable: once it returns nothing comes in or out, and packets in transit to or
+// from the port are dropped. The device stays, and its owner does not notice. Unplug a machine
+// before killing it, so that its kernel's last packets (FIN, RST) are dropped; Close the port
+// afterwards.
 func (p *Port) Unplug() {
 	unlock := p.sw.lock()
 	defer unlock()
@@ -260,9 +259,9 @@ func (p *Port) Plugged() bool {
 	return p.plugged
 }
 
-// Close unplugs the port and removes its device. Closing it again does
-// nothing. As long as a TAP port is open it keeps its network namespace alive,
-// and with it the dead machine's kernel, which answers with RST once plugged.
+// Close unplugs the port and removes its device. Closing it again does nothing. An open TAP
+// port keeps its network namespace alive, and with it the dead machine's kernel, which answers
+// with RST once plugged.
 func (p *Port) Close() error {
 	unlock := p.sw.lock()
 	if p.sw.ports[p.id] != p {
@@ -274,8 +273,8 @@ func (p *Port) Close() error {
 	delete(p.sw.ports, p.id)
 	p.party.port = nil
 	unlock()
-	// Nobody else can reach the device now. Removing it takes the kernel
-	// milliseconds, for which the others need not wait.
+	// The device is not reachable any more. Removing it takes the kernel milliseconds, for
+	// which other callers need not wait.
 	if err := p.device.close(); err != nil {
 		return fmt.Errorf("close port %q: %w", p.config.Name, err)
 	}

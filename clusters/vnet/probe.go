@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe reports which backend Auto comes to in this process, and why.
+// Probe reports which backend Auto chooses in this process, and why.
 type Probe struct {
-	// Backend is TAP or Packet, and empty where neither can work.
+	// Backend is TAP or Packet, and empty if neither works.
 	Backend Backend
-	// Reason is one sentence for people; for anything but TAP it says what is
-	// in the way of it and how to get it.
+	// Reason is one sentence for people; except for TAP it says what is missing and how to
+	// enable it.
 	Reason string
 }
 
-// ProbeBackend looks which backend Attach would use, without making a device.
-// What it finds holds in user namespaces of this user too: they change neither
-// who may open /dev/net/tun nor what the kernel supports.
+// ProbeBackend returns which backend Attach would use, without creating a device. The result
+// also applies in user namespaces of this user: they change neither access to /dev/net/tun nor
+// what the kernel supports.
 func ProbeBackend() Probe {
 	fd, err := openTun()
 	if err == nil {
@@ -33,7 +33,7 @@ func ProbeBackend() Probe {
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		return Probe{Reason: fmt.Sprintf("%s; and this kernel has no packet sockets (CONFIG_PACKET): %v", reason, err)}
 	}
-	// EPERM is for outside a user namespace; inside it the socket opens.
+	// EPERM applies outside a user namespace; inside it the socket opens.
 	return Probe{Backend: Packet, Reason: reason + "; veth pairs with packet sockets are used instead, which are about as fast"}
 }
 

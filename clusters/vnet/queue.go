@@ -12,7 +12,7 @@ const (
 	queueLimit     = 256 << 20
 )
 
-// queued is a packet that rules hold back.
+// queued is a packet that rules delay.
 type queued struct {
 	due     int64 // nanoseconds on the switch's clock
 	order   uint64
@@ -23,21 +23,20 @@ type queued struct {
 	early   bool // a rule that held it was removed
 }
 
-// hold is the part of a packet's delay that is due to one rule.
+// hold is the part of a packet's delay caused by one rule.
 type hold struct {
 	part *linkRule
 	time int64
 }
 
-// queue holds delayed packets by the time at which they are due, and among
-// equals in the order in which they came.
+// queue contains delayed packets, ordered by the time at which they are due, then by arrival.
 type queue struct {
 	heap  packetHeap
 	order uint64
 	bytes int
 }
 
-// push takes a packet, and returns false if it has no room.
+// push adds a packet, and returns false if the queue is full.
 func (q *queue) push(p *queued) bool {
 	size := cap(p.buf)
 	if q.bytes+size > queueLimit || p.link.queuedBytes+size > linkQueueLimit {
@@ -72,7 +71,7 @@ func (q *queue) forget(p *queued) {
 	p.link.counters.Queued -= p.packets
 }
 
-// remove drops the packets for which drop holds, and counts them as dropped.
+// remove drops the packets for which drop returns true, and counts them as dropped.
 func (q *queue) remove(drop func(*queued) bool) {
 	kept := q.heap[:0]
 	for _, p := range q.heap {
@@ -88,9 +87,9 @@ func (q *queue) remove(drop func(*queued) bool) {
 	heap.Init(&q.heap)
 }
 
-// account adds a packet that leaves now to the counters of the rules that held
-// it. One that a removed rule let go may have left later than the others asked
-// for; what it was late by belongs to none of them.
+// account adds a packet that leaves now to the counters of the rules that held it. A packet
+// released by a removed rule may leave later than the others required; no rule counts that
+// excess.
 func (p *queued) account(now int64) {
 	late := now - p.due
 	if p.early {
@@ -106,8 +105,8 @@ func (p *queued) account(now int64) {
 	}
 }
 
-// release takes back the delay that a rule has put on waiting packets, and
-// reports whether there were any.
+// release removes the delay that a rule has put on waiting packets, and reports whether there
+// were any.
 func (q *queue) release(r *rule) bool {
 	found := false
 	for _, p := range q.heap {

@@ -11,30 +11,29 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// What a rule is about and does. The names of a Link are those under which ports have been
-// attached; the ports may be closed, now or later. Of a fragmented packet only the first part
-// has the ports of TCP and UDP, so only that one matches a link with ports; without it the
-// receiver cannot use the rest.
+// Types of rules. The names of a Link are names under which ports were attached; the ports may
+// be closed, now or later. Only the first part of a fragmented packet has the ports of TCP and
+// UDP, so only that one matches a link with ports; without it the receiver cannot use the rest.
 //
-// On this network a Cut drops also the packets that are delayed on the link, and a Reset lets
-// pass everything but TCP, and the RST of others. Jitter is of each packet separately, so that
-// one longer than the gap between packets reorders them, as with netem. A reordered packet is
-// held back by a further 10 ms. A corrupted one has one bit flipped behind the Ethernet header,
-// with the checksums as they were; ARP, which has none, is left alone, or a wrong address would
-// outlive the rule. A Rate counts Ethernet frames, and what would wait for more than 200 ms (but
-// at least 48 KiB) is dropped. Packets that are delayed when an on phase begins or ends leave as
-// they would have.
+// On this network a Cut also drops the packets that are delayed on the link, and a Reset passes
+// everything except TCP, and the RST of others. Jitter is per packet, so a jitter longer than
+// the gap between packets reorders them, as with netem. A reordered packet is held back by a
+// further 10 ms. A corrupted one has one bit flipped behind the Ethernet header, with the
+// checksums unchanged; ARP, which has none, is never corrupted, or a wrong address would
+// outlive the rule. A Rate counts Ethernet frames, and packets that would wait for more than
+// 200 ms (but at least 48 KiB) are dropped. Packets that are delayed when an on phase begins or
+// ends leave as they would have.
 type (
 	Link       = framework.Link
 	Impairment = framework.Impairment
 	// RuleCounters count packets as a wire would carry them: a large TCP segment counts as the
-	// packets that it stands for. Each rule counts for itself, so a packet that two cuts would
-	// drop is counted as dropped by both. What Remove lets go before its time counts neither as
+	// packets that it stands for. Each rule counts separately, so a packet that two cuts would
+	// drop is counted as dropped by both. Packets that Remove releases early count neither as
 	// Held nor in HeldFor.
 	RuleCounters = framework.LinkCounters
 )
 
-// removedLimit is of how many removed rules the switch keeps the counters.
+// removedLimit is the number of removed rules whose counters the switch keeps.
 const removedLimit = 64
 
 const (
@@ -69,7 +68,7 @@ func validate(i Impairment) error {
 	return errors.Join(validateDistribution(i.Distribution), validateFlap(i))
 }
 
-// inspects reports whether the impairment depends on what the packet is.
+// inspects reports whether the impairment depends on the packet's type.
 func inspects(i Impairment) bool { return i.Reset || i.Established }
 
 // Rule is one impairment on any number of links.
@@ -78,18 +77,18 @@ type Rule struct {
 	Impairment
 }
 
-// RuleID names a rule for as long as the switch lives.
+// RuleID identifies a rule for the lifetime of the switch.
 type RuleID uint64
 
-// rule is an active Rule, or what is left of it.
+// rule is an active Rule, or the remains of a removed one.
 type rule struct {
 	Impairment
 	id       RuleID
 	counters []*RuleCounters // in the order of Rule.Links
 	parts    []*linkRule     // nil once removed
 	began    int64           // on the switch's clock
-	turn     int64           // number of the last on phase that was seen
-	fresh    connections     // begun since, where Established asks for it
+	turn     int64           // number of the last on phase seen
+	fresh    connections     // begun since, if Established needs it
 }
 
 // linkRule is the part of a rule that is on one link.
@@ -116,7 +115,7 @@ func (r *linkRule) happens(probability float64) bool {
 	return probability > 0 && r.rng.Float64() < probability
 }
 
-// drops decides whether the rule loses a frame that stands for n packets.
+// drops decides whether the rule drops a frame that stands for n packets.
 func (r *linkRule) drops(n uint64) bool {
 	if r.rule.Cut || r.rule.Reset || r.happens(r.rule.Loss) {
 		r.counters.Dropped += n
@@ -125,9 +124,8 @@ func (r *linkRule) drops(n uint64) bool {
 	return false
 }
 
-// pass sends a packet that enters the rule at a point in time through its rate
-// limit and delay, and returns when it comes out; ok is false if the queue of
-// the limit is full.
+// pass sends a packet that enters the rule at a point in time through its rate limit and delay,
+// and returns when it leaves; ok is false if the queue of the limit is full.
 func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 	out = at
 	if r.rule.Rate > 0 {
@@ -157,9 +155,9 @@ func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 	return out, true
 }
 
-// Impair puts a rule into force on all its links in one step and returns its
-// name. When Impair returns, no packet passes without it. An error names the
-// link or value that does not fit; nothing has been changed then.
+// Impair activates a rule on all its links in one step and returns its ID. When Impair returns,
+// it applies to every packet. An error names the invalid link or value; nothing has been
+// changed then.
 func (s *Switch) Impair(r Rule) (RuleID, error) {
 	if err := validate(r.Impairment); err != nil {
 		return 0, fmt.Errorf("impair network: %w", err)
@@ -198,7 +196,7 @@ func (s *Switch) Impair(r Rule) (RuleID, error) {
 	return id, nil
 }
 
-// add puts a rule on a link, or widens it where it is there already.
+// add puts a rule on a link, or widens it if it is there already.
 func (r *rule) add(l *link, ports []uint16) {
 	r.counters = append(r.counters, &RuleCounters{})
 	for _, part := range r.parts {
@@ -232,11 +230,9 @@ func (s *Switch) cutQueued(r *rule) {
 	}
 }
 
-// Remove takes a rule inactive on all its links in one step. Packets that
-// it held back leave at once, in the order in which they would have left,
-// unless another rule holds them too. Removing a rule that is gone does
-// nothing. The counters of the last removedLimit rules that were removed can
-// still be read.
+// Remove deactivates a rule on all its links in one step. Packets that it held back leave
+// immediately, in their order, unless another rule holds them too. Removing a removed rule does
+// nothing. The counters of the last removedLimit removed rules can still be read.
 func (s *Switch) Remove(id RuleID) {
 	unlock := s.lock()
 	defer unlock()
@@ -259,10 +255,9 @@ func (s *Switch) Remove(id RuleID) {
 	}
 }
 
-// RuleCounters reports what a rule has done to each of its links so far, in the order
-// of Rule.Links, also for a while after Remove. A link that is named more than once
-// counts where it is named first. It returns false for a name that Impair never gave
-// out, and for one that was removed long ago.
+// RuleCounters reports what a rule has done to each of its links so far, in the order of
+// Rule.Links, also for a while after Remove. A link that is named more than once counts at its
+// first position. It returns false for an unknown ID, and for a rule that was removed long ago.
 func (s *Switch) RuleCounters(id RuleID) ([]RuleCounters, bool) {
 	unlock := s.lock()
 	defer unlock()
@@ -277,8 +272,8 @@ func (s *Switch) RuleCounters(id RuleID) ([]RuleCounters, bool) {
 	return all, true
 }
 
-// random returns the source of randomness of a rule on a link. It depends on
-// the switch's seed, the rule's number and the names alone.
+// random returns the source of randomness of a rule on a link. It depends only on the switch's
+// seed, the rule's number and the names.
 func (s *Switch) random(id uint64, l *link) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d\x00%s\x00%s", id, l.from.name, l.to.name)

@@ -153,7 +153,7 @@ func TestRate(t *testing.T) {
 			t.Errorf("frame %d after %v, want %v", i, f.at, want)
 		}
 	}
-	// One second's worth at once: 200 ms of it fit the queue.
+	// One second's worth in one burst: 200 ms of it fit the queue.
 	for range 1000 {
 		d.send(frameSpec{payload: size - 42})
 	}

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketDevice carries plain frames, one a message. What the other ports leave
-// to a network card is done here, in software.
+// socketDevice carries plain frames, one per message. It does in software what the other ports
+// leave to a network card.
 type socketDevice struct {
 	descriptor int
-	stream     bool // the socket has an end (SOCK_SEQPACKET)
+	stream     bool // the socket reports EOF (SOCK_SEQPACKET)
 }
 
 func newSocketDevice(f *os.File) (device, error) {

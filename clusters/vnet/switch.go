@@ -18,7 +18,7 @@ type Config struct {
 	// Seed is the seed of all randomness: the decisions of a rule on a link
 	// are the same for the same seed, rule number and sequence of packets.
 	Seed uint64
-	// MTU is that of ports which do not set their own; 1500 if 0.
+	// MTU is the MTU of ports that do not set their own; 1500 if 0.
 	MTU int
 }
 
@@ -28,11 +28,11 @@ type Switch struct {
 	config Config
 	now    func() int64 // nanoseconds since the start, never 0
 
-	// waiting counts the callers that wait for mu, so that the loop lets them
-	// in between two frames.
+	// waiting counts the callers that wait for mu, so that the loop lets them run between two
+	// frames.
 	waiting atomic.Int32
-	// mu guards what follows. Descriptors are used only while it is held, so
-	// what a caller has changed under it is active when it lets go.
+	// mu guards the fields below. Descriptors are used only while it is held, so a caller's
+	// change is active when it releases mu.
 	mu        sync.Mutex
 	closed    bool
 	loop      *loop // nil before the first Attach
@@ -44,7 +44,7 @@ type Switch struct {
 	addresses map[address]*party
 	rules     map[RuleID]*rule
 	lastRule  RuleID
-	removed   []RuleID // those in rules that are inactive, the oldest first
+	removed   []RuleID // inactive ones in rules, the oldest first
 	queue     queue
 
 	// Scratch space of the packet path.
@@ -110,7 +110,7 @@ func (s *Switch) known(name string) *party {
 	return nil
 }
 
-// party returns the party of a name, and makes it on first use.
+// party returns the party of a name, and creates it on first use.
 func (s *Switch) party(name string) *party {
 	if p := s.parties[name]; p != nil {
 		return p
@@ -130,12 +130,12 @@ type LinkStatus struct {
 	From string
 	To   string
 	LinkCounters
-	// Rules are the active rules, in the order in which they came.
+	// Rules are the active rules, in the order of their activation.
 	Rules []RuleID
 }
 
-// Link returns the state of one directed link. It is empty where nothing was
-// ever sent, or a name is unknown.
+// Link returns the state of one directed link. It is empty if nothing was ever sent, or a name
+// is unknown.
 func (s *Switch) Link(from, to string) LinkStatus {
 	unlock := s.lock()
 	defer unlock()
@@ -154,8 +154,8 @@ func (l *link) status() LinkStatus {
 	return status
 }
 
-// Links returns the state of every link that ever carried a packet or has a
-// rule, all at one moment, ordered by names.
+// Links returns the state of every link that ever carried a packet or has a rule, all at one
+// moment, ordered by names.
 func (s *Switch) Links() []LinkStatus {
 	unlock := s.lock()
 	defer unlock()
@@ -173,9 +173,8 @@ func (s *Switch) Links() []LinkStatus {
 	return all
 }
 
-// Close unplugs and removes all ports and ends the switch: no goroutine,
-// descriptor or device of it is left. Closing it again does nothing. The
-// counters can still be read.
+// Close unplugs and removes all ports and stops the switch: none of its goroutines, descriptors
+// or devices is left. Closing it again does nothing. The counters can still be read.
 func (s *Switch) Close() error {
 	unlock := s.lock()
 	if s.closed {
@@ -195,7 +194,7 @@ func (s *Switch) Close() error {
 	}
 	running := s.loop
 	unlock()
-	// The kernel takes some 20 ms for each, most of which is waiting.
+	// The kernel needs some 20 ms for each, most of which is waiting.
 	var closing sync.WaitGroup
 	failed := make([]error, len(ports))
 	for i, p := range ports {

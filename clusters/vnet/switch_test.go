@@ -119,7 +119,7 @@ func socketPair(t *testing.T) [2]*os.File {
 	return ends
 }
 
-// TestDeadNeighbour checks that a port nobody reads from holds up nobody else.
+// TestDeadNeighbour checks that a port that is not read does not block other ports.
 func TestDeadNeighbour(t *testing.T) {
 	l := newLab(t, Config{}, Auto, "a", "b")
 	ends := socketPair(t)

@@ -12,20 +12,20 @@ import (
 
 const tunPath = "/dev/net/tun"
 
-// errNoTAP marks errors for which the packet backend may do instead.
+// errNoTAP marks errors after which the packet backend may work.
 var errNoTAP = errors.New("TAP devices are not available")
 
 // frameDevice is a descriptor that reads and writes whole frames with their
 // virtio-net headers: a TAP device or a packet socket.
 type frameDevice struct {
 	descriptor int
-	remove     func() error // what is left to do after closing it, or nil
+	remove     func() error // cleanup after closing it, or nil
 }
 
 func (d *frameDevice) fd() int { return d.descriptor }
 
-// read and write do not wait, so they spare the scheduler the news of a
-// system call, which takes longer than the call.
+// read and write do not block, so they do not notify the scheduler of the system call, which
+// takes longer than the call.
 func (d *frameDevice) read(buf []byte) (int, error) {
 	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(d.descriptor), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
 	if errno != 0 {
@@ -47,8 +47,8 @@ func (d *frameDevice) close() error {
 	return err
 }
 
-// openTun opens the node from which TAP devices are made, in the network
-// namespace of the calling thread.
+// openTun opens the device from which TAP devices are created, in the network namespace of the
+// calling thread.
 func openTun() (int, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packetBuffer is what a packet socket holds for the switch, in bytes of kernel
-// memory. The kernel cuts it down to net.core.rmem_max.
+// packetBuffer is the size of a packet socket's receive buffer, in bytes of kernel memory. The
+// kernel limits it to net.core.rmem_max.
 const packetBuffer = 8 << 20
 
-// vethSpace is the network namespace in which the near ends of veth pairs live.
-// It has no addresses, so that nothing but the switch hears or answers there.
+// vethSpace is the network namespace of the near ends of veth pairs. It has no addresses, so
+// only the switch receives or answers there.
 type vethSpace struct {
 	mu   sync.Mutex
 	ns   *os.File
@@ -72,7 +72,7 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 		if err != nil {
 			return fmt.Errorf("find near end of device %s: %w", c.Device, err)
 		}
-		// Without IPv6 in the kernel there is nothing to switch off.
+		// If the kernel has no IPv6, there is nothing to turn off.
 		_ = h.LinkSetIP6AddrGenMode(link, 1) // IN6_ADDR_GEN_MODE_NONE
 		if err := h.LinkSetARPOff(link); err != nil {
 			return fmt.Errorf("switch ARP off on near end of device %s: %w", c.Device, err)
@@ -80,8 +80,8 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 		if err := h.LinkSetUp(link); err != nil {
 			return fmt.Errorf("bring near end of device %s up: %w", c.Device, err)
 		}
-		// Not before: a socket on a device that is down is in error from the start.
-		// Nothing is missed, since the far end is still down.
+		// Not before: a socket on a device that is down starts with an error. Nothing is
+		// missed, since the far end is still down.
 		if fd, err = openPacketSocket(link.Attrs().Index); err != nil {
 			return fmt.Errorf("near end of device %s: %w", c.Device, err)
 		}
@@ -99,8 +99,7 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 	return &frameDevice{descriptor: fd, remove: remove}, nil
 }
 
-// deleteLink deletes a device that may be gone already, with the namespace of
-// its other end.
+// deleteLink deletes a device that may not exist any more, with the namespace of its other end.
 func deleteLink(h *netlink.Handle, name string) error {
 	link, err := h.LinkByName(name)
 	if err == nil {
@@ -118,7 +117,7 @@ func deleteLink(h *netlink.Handle, name string) error {
 // openPacketSocket opens a packet socket on a device of the calling thread's
 // network namespace.
 func openPacketSocket(index int) (fd int, err error) {
-	// Protocol 0 hears nothing before the socket is bound to its device.
+	// With protocol 0 it receives nothing before the socket is bound to its device.
 	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open packet socket (needs CAP_NET_RAW): %w", err)

@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Anything likes every answer.
+// Anything accepts every answer.
 func Anything([]byte) error { return nil }
 
-// Holder likes a lease that somebody holds.
+// Holder accepts a lease that has a holder.
 func Holder(body []byte) error {
 	var lease struct {
 		Spec struct{ HolderIdentity string }
@@ -37,7 +37,7 @@ func LeasePath(c framework.Component) string {
 	return "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(c)
 }
 
-// API asks an entrance for path until the answer is 200 and good likes it.
+// API requests path from an entrance until the answer is 200 and good accepts it.
 func API(ctx context.Context, e framework.Entrance, path string, good func([]byte) error) ([]byte, error) {
 	client, err := Client(e.Config)
 	if err != nil {
@@ -57,9 +57,9 @@ func API(ctx context.Context, e framework.Entrance, path string, good func([]byt
 	return body, err
 }
 
-// Client returns a client whose connections end with it, when its idle ones are
-// closed. Those of client-go cannot be closed: its wrappers hide how, and its cache
-// forgets them while they stay open for another minute and a half.
+// Client returns a client whose connections close with it, when its idle ones are closed.
+// client-go's clients cannot be closed: its wrappers hide the method, and its cache drops them
+// while they stay open for another minute and a half.
 func Client(config *rest.Config) (*http.Client, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -70,7 +70,7 @@ func Client(config *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: closable{rt, base}}, err
 }
 
-// closable is a transport in client-go's wrappers whose connections can be closed.
+// closable is a transport inside client-go's wrappers whose connections can be closed.
 type closable struct {
 	http.RoundTripper
 	base *http.Transport
@@ -86,8 +86,8 @@ type StatusError struct {
 
 func (e StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Body) }
 
-// Request sends one request with a body of JSON, where it has one, and returns the
-// answer's.
+// Request sends one request with a JSON body, if it has one, and returns the body of the
+// answer.
 func Request(ctx context.Context, client *http.Client, method, url, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

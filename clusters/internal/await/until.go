@@ -1,5 +1,4 @@
-// Package await waits for what providers wait for: conditions, with the reason why one
-// did not come true, and API servers.
+// Package await waits for conditions, and reports why one was not met, and for API servers.
 //
 // Its tests need nothing: go test ./clusters/internal/await
 package await
@@ -11,12 +10,12 @@ import (
 	"time"
 )
 
-// fatalError ends Until at once.
+// fatalError ends Until immediately.
 type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
 
-// Fatal makes of an error one that ends Until at once.
+// Fatal turns an error into one that ends Until immediately.
 func Fatal(err error) error { return fatalError{err} }
 
 // Until calls try until it returns no error. When ctx ends first, or try returns a
@@ -34,7 +33,7 @@ func Until(ctx context.Context, every time.Duration, try func(context.Context) e
 		if errors.As(err, &f) {
 			return f.error
 		}
-		// What the end of ctx itself broke says less than what came before.
+		// An error caused by the end of ctx is less useful than the one before it.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}

@@ -1,11 +1,10 @@
-// Package expiry ends faults when their time is over, whether or not the harness that
-// injected them still runs.
+// Package expiry ends faults when their time is over, whether or not the harness that injected
+// them still runs.
 //
-// Each fault that is active has a timer under a key. When its time is over the timer undoes
-// it, and tries again every second until that works: a disk may be full for the moment, or
-// an API server away. What is active is the owner's to write down; a process that takes
-// over, such as a restarted node agent, starts the timers of what it finds with what is
-// left of their time.
+// Each active fault has a timer under a key. When its time is over the timer undoes it, and
+// retries every second until that succeeds: a disk may be temporarily full, or an API server
+// down. The owner records what is active; a process that takes over, such as a restarted node
+// agent, starts timers for the remaining time of the faults that it finds.
 package expiry
 
 import (
@@ -18,8 +17,8 @@ import (
 // Pause is the time between two attempts to end a fault.
 const Pause = time.Second
 
-// Timers are those of the faults that one owner has active, by key. The owner's lock, which
-// guards what its faults change, guards them too: callers of every method hold it.
+// Timers are the timers of one owner's active faults, by key. The owner's lock, which guards
+// what its faults change, also guards them: callers of every method hold it.
 type Timers[K comparable] struct {
 	active map[K]*time.Timer
 }
@@ -40,7 +39,7 @@ func (t *Timers[K]) Start(lock sync.Locker, key K, left time.Duration, end func(
 		}
 		err := end()
 		switch {
-		case t.active[key] != timer: // end stopped it, or gave up the lock for a while
+		case t.active[key] != timer: // end stopped it, or released the lock for a while
 		case err == nil:
 			delete(t.active, key)
 		default:
@@ -51,7 +50,7 @@ func (t *Timers[K]) Start(lock sync.Locker, key K, left time.Duration, end func(
 	t.active[key] = timer
 }
 
-// Stop stops the timer of a fault that was ended another way.
+// Stop stops the timer of a fault that was ended in another way.
 func (t *Timers[K]) Stop(key K) {
 	if timer := t.active[key]; timer != nil {
 		timer.Stop()
@@ -74,5 +73,5 @@ func (t *Timers[K]) StopAll() {
 	}
 }
 
-// Len returns the number of faults that have not ended.
+// Len returns the number of active faults.
 func (t *Timers[K]) Len() int { return len(t.active) }

@@ -89,8 +89,8 @@ func TestStoppedOrReplaced(t *testing.T) {
 	})
 }
 
-// A timer that waits for the lock must not end what has been replaced meanwhile. Waiting for a
-// mutex does not let a bubble's time pass, so this test takes real time.
+// A timer that waits for the lock must not end what has been replaced in that time. Waiting for
+// a mutex does not let a bubble's time pass, so this test takes real time.
 func TestReplacedWhileItWaitsForTheLock(t *testing.T) {
 	o := &owner{}
 	o.Lock()
@@ -106,7 +106,7 @@ func TestReplacedWhileItWaitsForTheLock(t *testing.T) {
 	}
 }
 
-// An end that takes long may let go of the lock; what is stopped meanwhile is not tried again.
+// A slow end may release the lock; a fault stopped in that time is not retried.
 func TestStoppedWhileItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &owner{}

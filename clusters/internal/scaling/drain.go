@@ -11,29 +11,27 @@ import (
 )
 
 const (
-	// drainLimit is how long the components of a node that is removed may take to
-	// end. An API server has told its peers by then that it is going, and has
-	// answered what was asked; watches alone keep it longer.
+	// drainLimit is how long the components of a node that is removed may take to exit. An API
+	// server has deregistered by then, and has answered its requests; only watches keep it
+	// longer.
 	drainLimit = 5 * time.Second
-	// drainHold keeps them down until their machine is gone.
+	// drainHold keeps them down until their machine is removed.
 	drainHold = 10 * time.Minute
 )
 
-// drained are the components that are ended before the node's etcd member is
-// removed: an API server without its member could not even take its own address
-// out of the kubernetes service.
+// drained are the components that are stopped before the node's etcd member is removed: an API
+// server without its member could not even remove its own address from the kubernetes service.
 var drained = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
 
-// Node is a node whose components can be ended and started.
+// Node is a node whose components can be stopped and started.
 type Node interface {
 	framework.Stopper
 	framework.Killer
 	framework.Starter
 }
 
-// Drain ends the components of a node that is to be removed gracefully, and with
-// force what has not ended in time. One that is not running, or cannot be told, is as
-// good as ended.
+// Drain gracefully stops the components of a node that is being removed, and kills those that
+// do not exit in time. One that is not running, or cannot be reached, counts as stopped.
 func Drain(ctx context.Context, name string, n Node) error {
 	return framework.DoStep(ctx, name, record.StepStop, func(ctx context.Context) (string, error) {
 		drain(ctx, n)
@@ -42,7 +40,7 @@ func Drain(ctx context.Context, name string, n Node) error {
 }
 
 func drain(ctx context.Context, n Node) {
-	// A stop that is interrupted may be acted on after the start that undoes it.
+	// An interrupted stop may take effect after the start that undoes it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
 	var all sync.WaitGroup
@@ -51,7 +49,7 @@ func drain(ctx context.Context, n Node) {
 			if err := n.Stop(ctx, c, drainHold); err == nil {
 				return
 			}
-			// Its connections are to be closed before the machine falls silent.
+			// Its connections must close before the machine becomes unreachable.
 			_ = n.Kill(context.WithoutCancel(ctx), c, drainHold)
 		})
 	}

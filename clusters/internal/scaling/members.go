@@ -1,8 +1,8 @@
-// Package scaling has what providers share that add control-plane nodes to a cluster
-// while it runs, and remove them: changes of etcd's members, the graceful end of a
-// node's components, and the way back where a change does not work.
+// Package scaling contains what is shared by providers that add control-plane nodes to a
+// running cluster and remove them: changes of etcd's members, the graceful shutdown of a node's
+// components, and the rollback if a change fails.
 //
-// Its tests need nothing: go test ./clusters/internal/scaling
+// Its tests have no requirements: go test ./clusters/internal/scaling
 package scaling
 
 import (
@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// MemberCall is how long one etcd member may take for an answer.
+	// MemberCall is how long one etcd member may take to answer.
 	MemberCall = 2 * time.Second
-	// memberChange is how long a change of the list of members may take, and how long
-	// the members may be busy with the one before. etcd refuses one while a member has
-	// been connected to the others for less than 5 s (HealthInterval in
-	// go.etcd.io/etcd/server/v3/etcdserver). A leader that lets go of a member without
-	// power sends nothing to the others while its two streams to that member hang in a
-	// write, 5 s each (Transport.RemovePeer and ConnWriteTimeout in
-	// etcdserver/api/rafthttp). An election may follow.
+	// memberChange is how long a change of the member list may take, including the time for
+	// which the members may be busy with the previous one. etcd refuses a change while a member
+	// has been connected to the others for less than 5 s (HealthInterval in
+	// go.etcd.io/etcd/server/v3/etcdserver). A leader that removes a member without power sends
+	// nothing to the others while its two streams to that member hang in a write, 5 s each
+	// (Transport.RemovePeer and ConnWriteTimeout in etcdserver/api/rafthttp). An election may
+	// follow.
 	memberChange = 20 * time.Second
 	// catchUp is how long a new member may take until it has all data.
 	catchUp = 2 * time.Minute
@@ -44,11 +44,11 @@ const (
 type Member struct {
 	Node    string
 	PeerURL string
-	// Config reports how to reach it, at one endpoint, or why it cannot be reached.
+	// Config returns how to reach it, at one endpoint, or why it cannot be reached.
 	Config func(context.Context) (clientv3.Config, error)
 }
 
-// Ask asks the member.
+// Ask sends a request to the member.
 func (m Member) Ask(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
 	config, err := m.Config(ctx)
 	if err == nil {
@@ -66,7 +66,7 @@ func (m Member) Ask(ctx context.Context, ask func(context.Context, *clientv3.Cli
 	return nil
 }
 
-// Status asks the member for what it knows itself.
+// Status requests the member's own status.
 func (m Member) Status(ctx context.Context) (answer *clientv3.StatusResponse, err error) {
 	err = m.Ask(ctx, func(ctx context.Context, client *clientv3.Client) (err error) {
 		answer, err = client.Status(ctx, client.Endpoints()[0])
@@ -78,7 +78,7 @@ func (m Member) Status(ctx context.Context) (answer *clientv3.StatusResponse, er
 // Members are the etcd members of all control-plane nodes.
 type Members []Member
 
-// askAny asks one member after the other until one does what is asked.
+// askAny sends a request to one member after the other until one succeeds.
 func (all Members) askAny(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
 	var errs []error
 	for _, m := range all {
@@ -106,7 +106,7 @@ func (all Members) List(ctx context.Context) (list []*pb.Member, err error) {
 	return list, nil
 }
 
-// at returns the member with a peer URL, nil if none exists.
+// at returns the member with a peer URL; nil if there is none.
 func (all Members) at(ctx context.Context, url string) (*pb.Member, error) {
 	list, err := all.List(ctx)
 	if i := slices.IndexFunc(list, func(m *pb.Member) bool { return slices.Equal(m.PeerURLs, []string{url}) }); i >= 0 {
@@ -115,8 +115,8 @@ func (all Members) at(ctx context.Context, url string) (*pb.Member, error) {
 	return nil, err
 }
 
-// AreNodes checks whether etcd has the members that the nodes make: a new one must be
-// told of exactly those.
+// AreNodes checks whether etcd's members are exactly those of the nodes: a new member must be
+// started with exactly that list.
 func (all Members) AreNodes(ctx context.Context) error {
 	var list []*pb.Member
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
@@ -142,8 +142,8 @@ func (all Members) AreNodes(ctx context.Context) error {
 	return nil
 }
 
-// AddLearner adds a member that does not vote yet. A caller that was refused checks whether
-// it was added all the same.
+// AddLearner adds a member that does not vote yet. If it fails, the caller checks whether the
+// member was added nevertheless.
 func (all Members) AddLearner(ctx context.Context, url string) error {
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
@@ -165,7 +165,7 @@ func (all Members) AddLearner(ctx context.Context, url string) error {
 	})
 }
 
-// Promote gives a learner its vote as soon as it has caught up with the leader.
+// Promote makes a learner a voter as soon as it has caught up with the leader.
 func (all Members) Promote(ctx context.Context, url string) error {
 	ctx, cancel := agenthttp.Within(ctx, catchUp)
 	defer cancel()
@@ -210,8 +210,7 @@ func (all Members) Remove(ctx context.Context, url string) error {
 	})
 }
 
-// Statuses asks every member for what it knows itself, by node; those that do not
-// answer are missing.
+// Statuses requests each member's own status, by node; members that do not answer are missing.
 func (all Members) Statuses(ctx context.Context) map[string]*clientv3.StatusResponse {
 	var mu sync.Mutex
 	answers := map[string]*clientv3.StatusResponse{}
@@ -259,9 +258,8 @@ func (all Members) QuorumWithout(ctx context.Context, gone string) error {
 	return nil
 }
 
-// QuorumWith checks whether a further member could cost the quorum: it counts from the
-// moment in which it is added, before it runs. etcd refuses that too, once it has
-// noticed who is down.
+// QuorumWith checks whether another member could cost the quorum: it counts from when it is
+// added, before it runs. etcd refuses that too, once it has noticed which members are down.
 func (all Members) QuorumWith(ctx context.Context) error {
 	down := all.Silent(ctx)
 	if need := (len(all)+1)/2 + 1; len(down) > 0 && len(all)-len(down) < need {
@@ -271,7 +269,8 @@ func (all Members) QuorumWith(ctx context.Context) error {
 	return nil
 }
 
-// HandOn gives the leadership to another member, if the node's own has it and there are others.
+// HandOn transfers the leadership to another member, if the node's own is the leader and there
+// are others.
 func (all Members) HandOn(ctx context.Context, node string) error {
 	if len(all) == 1 {
 		return nil
@@ -284,7 +283,7 @@ func (all Members) HandOn(ctx context.Context, node string) error {
 		if own == nil || own.Leader != own.Header.MemberId {
 			return nil
 		}
-		// The one that has the most of the log takes over fastest.
+		// The member with the most complete log takes over fastest.
 		var to, most uint64
 		for other, answer := range answers {
 			if other != node && !answer.IsLearner && answer.RaftIndex >= most {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// What was done last is taken back first, all of it, also when nobody waits any more.
+// The last step is rolled back first, and all of them, even if the caller no longer waits.
 func TestUndo(t *testing.T) {
 	var back Undo
 	var done []string

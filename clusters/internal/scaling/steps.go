@@ -29,8 +29,8 @@ func Promote(ctx context.Context, all Members, node, url string) error {
 	})
 }
 
-// TakeOut makes the steps that remove a node's member, which hands over its leadership
-// before. Once the member is removed, the removal cannot be undone.
+// TakeOut makes the steps that remove a node's member, which first transfers its leadership.
+// Once the member is removed, the removal cannot be undone.
 func TakeOut(ctx context.Context, all Members, node, url string) error {
 	err := framework.DoStep(ctx, node, record.StepLeader, func(ctx context.Context) (string, error) {
 		return "another etcd member leads", all.HandOn(ctx, node)
@@ -47,8 +47,8 @@ func TakeOut(ctx context.Context, all Members, node, url string) error {
 }
 
 // Remove removes a node. takeOut does everything except the machine and registers how to undo
-// it, which Remove does if takeOut fails. After that the removal cannot be undone.
-// discard removes what else is left of the node, and returns what shows it.
+// it, which Remove does if takeOut fails. After that the removal cannot be undone. discard
+// removes what else is left of the node, and returns what shows it.
 func Remove(ctx context.Context, cluster, node string, takeOut func(context.Context, *Undo) error, discard func(context.Context) (string, error)) error {
 	var back Undo
 	if err := takeOut(ctx, &back); err != nil {

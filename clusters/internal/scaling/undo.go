@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// undoLimit is how long taking back a change may take that did not work.
+// undoLimit is how long the rollback of a failed change may take.
 const undoLimit = 30 * time.Second
 
-// Undo is what takes back the steps of a change, the last one first.
+// Undo rolls back the steps of a change, the last one first.
 type Undo []func(context.Context) error
 
-// Add adds what takes back a step that comes next, or has been taken.
+// Add adds the rollback of a step that comes next, or has been taken.
 func (u *Undo) Add(step func(context.Context) error) { *u = append(*u, step) }
 
-// All takes back everything, also after ctx has ended.
+// All rolls back everything, also after ctx has ended.
 func (u Undo) All(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Package upgrading has what providers share that upgrade the nodes of a cluster while it
-// runs: the version skew policy and what must not be the case on a node.
+// Package upgrading contains what is shared by providers that upgrade the nodes of a running
+// cluster: the version skew policy and the preconditions on a node.
 //
-// Its tests need nothing: go test ./clusters/internal/upgrading
+// Its tests have no requirements: go test ./clusters/internal/upgrading
 package upgrading
 
 import (
@@ -23,8 +23,8 @@ func Minor(version string) int {
 	return n
 }
 
-// APIServers returns why an API server must not change to a version while those of the
-// nodes have theirs, its own included: API servers may be one minor version apart
+// APIServers returns why an API server must not change to a version, given the versions of all
+// nodes' API servers, its own included: API servers may be one minor version apart
 // (https://kubernetes.io/releases/version-skew-policy).
 func APIServers(version string, nodes map[string]string) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
@@ -38,8 +38,8 @@ func APIServers(version string, nodes map[string]string) error {
 	return nil
 }
 
-// Undisturbed returns an error if a fault that an upgrade would meet is active on one of
-// a node's processes.
+// Undisturbed returns an error if a fault that would affect an upgrade is active on one of a
+// node's processes.
 func Undisturbed(all []framework.Process) error {
 	for _, p := range all {
 		state := ""

@@ -14,8 +14,8 @@ import (
 	proxy "github.com/holdfast-ha/holdfast/clusters/local/balancer"
 )
 
-// bootstrap is what counts of the file that -c names: where the two others are,
-// and where the status page is to be.
+// bootstrap is the part of the file named by -c that is used: the paths of the two other files,
+// and the address of the status page.
 type bootstrap struct {
 	DynamicResources struct {
 		CDS resourceFile `yaml:"cds_config"`
@@ -47,7 +47,7 @@ func (a address) String() string {
 	return net.JoinHostPort(a.Socket.Address, strconv.Itoa(a.Socket.Port))
 }
 
-// check reports whether it can be dialled or listened on.
+// check reports whether the address can be dialled or listened on.
 func (a address) check() error {
 	if a.Socket.Address == "" || a.Socket.Port < 1 || a.Socket.Port > 65535 {
 		return fmt.Errorf("socket_address has the address %q and the port %d: want a host and 1 to 65535", a.Socket.Address, a.Socket.Port)
@@ -70,8 +70,8 @@ func readBootstrap(file string) (bootstrap, error) {
 	return b, nil
 }
 
-// parseListener returns the address that clients connect to, out of a file of
-// listeners; empty where it has none.
+// parseListener returns the address that clients connect to, from a file of listeners; empty if
+// the file has none.
 func parseListener(data []byte) (string, error) {
 	var file struct {
 		Resources []struct {
@@ -128,8 +128,7 @@ func (d *duration) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// parseClusters reads the API servers and their health check out of a file of
-// clusters into c.
+// parseClusters reads the API servers and their health check from a file of clusters into c.
 func parseClusters(data []byte, c *proxy.Config) error {
 	var file struct {
 		Resources []cluster `yaml:"resources"`
@@ -137,7 +136,7 @@ func parseClusters(data []byte, c *proxy.Config) error {
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return fmt.Errorf("clusters: %w", err)
 	}
-	// Who is not told how to check knows no better than to send clients on.
+	// Without a health check, clients are sent to every API server.
 	c.HealthCheck = clusters.HealthCheck{Disabled: true}
 	switch len(file.Resources) {
 	case 0:
@@ -162,8 +161,7 @@ func parseClusters(data []byte, c *proxy.Config) error {
 	check := checks[0]
 	c.HealthCheck = clusters.HealthCheck{
 		Interval: time.Duration(check.Interval),
-		// kind gives a check longer than the time to the next one. Ours are
-		// one at a time.
+		// kind allows a check to take longer than the interval. Our checks run one at a time.
 		Timeout: min(time.Duration(check.Timeout), time.Duration(check.Interval)),
 		Fall:    check.Unhealthy,
 		Rise:    check.Healthy,
@@ -177,8 +175,8 @@ func parseClusters(data []byte, c *proxy.Config) error {
 	return nil
 }
 
-// configure returns what the files of listeners and of clusters say; Listen is
-// empty where there is nothing to listen on yet.
+// configure returns the configuration in the files of listeners and of clusters; Listen is
+// empty if there is nothing to listen on yet.
 func configure(lds, cds []byte) (proxy.Config, error) {
 	c := proxy.Config{Algorithm: proxy.RoundRobin}
 	var err error

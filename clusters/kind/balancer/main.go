@@ -1,13 +1,13 @@
-// Package balancer is the load balancer of a kind cluster where the image that kind
-// starts is not available from a registry.
+// Package balancer is the load balancer of a kind cluster if the image that kind starts is not
+// available from a registry.
 //
-// kind runs a fixed image and in it `envoy -c /home/envoy/envoy.yaml`, which names
-// two files: the clusters (the API servers and how to check them) and the listeners.
-// kind moves new ones into their place, and they count from then on. This program,
-// under the name of envoy, reads as much of these files as kind writes and does the
-// same with the proxy of the local provider: TCP to the API servers in turn that
-// answer their checks. Other than Envoy it resets the connections to an API server
-// that stops answering. Its state is at the admin address, as JSON.
+// kind runs a fixed image and in it `envoy -c /home/envoy/envoy.yaml`, which names two files:
+// the clusters (the API servers and how to check them) and the listeners. kind replaces these
+// files by renaming new ones, which then apply. This program, under the name of envoy, reads
+// the parts of these files that kind writes and does the same with the proxy of the local
+// provider: TCP to those API servers in turn that pass their checks. Unlike Envoy it resets the
+// connections to an API server that stops answering. It serves its state at the admin address,
+// as JSON.
 //
 // The files are those of pkg/cluster/internal/loadbalancer of sigs.k8s.io/kind.
 package balancer
@@ -28,25 +28,25 @@ import (
 )
 
 const (
-	// Program is the name that kind calls the balancer by.
+	// Program is the name by which kind calls the balancer.
 	Program = "envoy"
-	// Banner is what the balancer says when it is asked for --version.
+	// Banner is the balancer's output for --version.
 	Banner = "envoy: the balancer of holdfast"
-	// beat is how often the files are looked at.
+	// beat is how often the files are checked.
 	beat = 250 * time.Millisecond
 )
 
-// Reexec makes a copy of this program that is called Program the balancer and does
-// not return in it. Call it first thing in main or TestMain: the image of the
-// balancer holds a copy of the program that makes it.
+// Reexec runs the balancer, and does not return, in a copy of this program that is called
+// Program. Call it first in main or TestMain: the image of the balancer contains a copy of the
+// program that builds it.
 func Reexec() {
 	if filepath.Base(os.Args[0]) == Program {
 		os.Exit(Main(os.Args[1:]))
 	}
 }
 
-// Main is the balancer as a program, with -c FILE in args. SIGTERM and SIGINT end
-// it. It returns the exit code: 0, 1 when it could not do its work, 2 for wrong use.
+// Main is the balancer as a program, with -c FILE in args. SIGTERM and SIGINT stop it. It
+// returns the exit code: 0, 1 if it failed, 2 for wrong use.
 func Main(args []string) int {
 	set := flag.NewFlagSet(Program, flag.ContinueOnError)
 	file := set.String("c", "", "`file` that names the files of clusters and of listeners")
@@ -71,7 +71,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// run serves as the files say until ctx ends.
+// run serves as configured by the files until ctx ends.
 func run(ctx context.Context, file string, log io.Writer) error {
 	b, err := readBootstrap(file)
 	if err != nil {
@@ -93,7 +93,7 @@ func run(ctx context.Context, file string, log io.Writer) error {
 	}
 }
 
-// server is the balancer with what it was last told.
+// server is the balancer with its last configuration.
 type server struct {
 	status              string
 	log                 io.Writer
@@ -102,9 +102,8 @@ type server struct {
 	listen              string
 }
 
-// follow takes over what the files say, where that has changed. Files that cannot
-// be used must not take a balancer down; an address that cannot be listened on
-// does, and kind starts it again.
+// follow applies the files' configuration if it has changed. Unusable files must not take a
+// balancer down; an address that cannot be listened on does, and kind restarts it.
 func (s *server) follow(listenersFile, clustersFile string) error {
 	listeners, err := os.ReadFile(listenersFile)
 	if err != nil {
@@ -149,7 +148,7 @@ func (s *server) apply(c proxy.Config) error {
 
 func (s *server) close() {
 	if s.running != nil {
-		_ = s.running.Close() // it is at its end either way
+		_ = s.running.Close() // it is stopping either way
 	}
 	s.running, s.listen = nil, ""
 }

@@ -12,8 +12,8 @@ import (
 // ClustersFile is the file of clusters inside the balancer's container.
 const ClustersFile = "/home/envoy/cds.yaml"
 
-// WithServers returns a file of clusters, as kind writes it, with other API servers:
-// host:port each. All else that the file says stays.
+// WithServers returns a file of clusters, as kind writes it, with other API servers: host:port
+// each. The rest of the file is unchanged.
 func WithServers(clusters []byte, servers []string) ([]byte, error) {
 	var file map[string]any
 	if err := yaml.Unmarshal(clusters, &file); err != nil {

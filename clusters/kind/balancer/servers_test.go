@@ -10,8 +10,8 @@ import (
 	proxy "github.com/holdfast-ha/holdfast/clusters/local/balancer"
 )
 
-// A file with other servers is one that kind could have written: the balancer reads
-// it, and what else Envoy is told stays.
+// A file with other servers is one that kind could have written: the balancer reads it, and
+// Envoy's other settings stay.
 func TestWithServers(t *testing.T) {
 	was, err := os.ReadFile("testdata/cds.yaml")
 	if err != nil {

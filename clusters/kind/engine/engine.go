@@ -17,8 +17,8 @@ type Source string
 const (
 	// SourceEnvironment is an engine that DOCKER_HOST names.
 	SourceEnvironment Source = "environment"
-	// SourceContext is the engine of the Docker client's current context: that
-	// of the default socket, where nobody chose another.
+	// SourceContext is the engine of the Docker client's current context: that of the default
+	// socket, unless another one was chosen.
 	SourceContext Source = "context"
 	// SourceHoldfast is an engine that Start started.
 	SourceHoldfast Source = "holdfast"
@@ -51,7 +51,7 @@ type Engine struct {
 	Started time.Time `json:"started,omitzero"`
 	// Log is the file that dockerd of an engine of holdfast writes to.
 	Log string `json:"log,omitempty"`
-	// Warning is what is not as it should be, for people; empty as a rule.
+	// Warning describes a problem, for people; usually empty.
 	Warning string `json:"warning,omitempty"`
 
 	// docker is the path of the Docker client.
@@ -86,7 +86,7 @@ func (e Engine) origin() string {
 // clients and kind talk to the engine.
 func (e Engine) Environ() []string {
 	if e.Source != SourceHoldfast {
-		return os.Environ() // which is how the engine was found
+		return os.Environ() // the engine was found through it
 	}
 	return append(withoutDocker(os.Environ()), "DOCKER_HOST="+e.Host)
 }
@@ -111,21 +111,20 @@ func (e Engine) Docker(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Command returns a command that runs inside the engine's network, where the
-// addresses of containers can be reached, with an environment in which Docker
-// clients and kind talk to the engine. All else is as for this process: the
-// user, the files, the processes that it sees, its streams.
+// Command returns a command that runs inside the engine's network, where the addresses of
+// containers can be reached, with an environment in which Docker clients and kind talk to the
+// engine. The rest is as in this process: the user, the files, the visible processes, its
+// streams.
 //
-// Only an engine that holdfast started has a network of its own; that of others
-// is taken to be this process's.
+// Only an engine that holdfast started has a network of its own; other engines are assumed to
+// be in this process's network.
 func (e Engine) Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	return cmd, e.Enter(cmd)
 }
 
-// Enter changes a command that was not started yet so that it runs as Command
-// says. What the command has of its own stays: its name, arguments, streams,
-// ExtraFiles, SysProcAttr, and Env where that is set.
+// Enter changes a command that has not started yet so that it runs like Command. It keeps the
+// command's name, arguments, streams, ExtraFiles, SysProcAttr, and Env if set.
 func (e Engine) Enter(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return fmt.Errorf("running %s in the engine's network: %w", cmd.Args[0], cmd.Err)
@@ -148,8 +147,8 @@ func (e Engine) Enter(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Reachable reports why the addresses of the engine's containers cannot be reached
-// from this machine, or by way of Enter; nil where nothing speaks against it.
+// Reachable returns why the addresses of the engine's containers cannot be reached from this
+// machine, or through Enter; nil if there is no known reason.
 func (e Engine) Reachable() error {
 	const instead = "; use one of this machine, run as root, or: holdfast kind engine start"
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
-// enterConfig is what a process is told that is to enter an engine's network
-// and to become another program there, as JSON in its only argument.
+// enterConfig tells a process which engine's network to enter and which program to become
+// there, as JSON in its only argument.
 type enterConfig struct {
 	// PID and StartTicks are those of the engine's first process.
 	PID        int    `json:"pid"`
@@ -26,11 +26,10 @@ type enterConfig struct {
 	Args []string `json:"args"`
 }
 
-// runEnter takes this process into the engine's network namespace alone: root of
-// the namespace above may do that, while the engine's user namespace is closed
-// to a process of several threads, and would take the user's rights over
-// files away. Then the process becomes the program, and keeps the namespace of
-// the thread that asked for it.
+// runEnter moves this process into the engine's network namespace only: root of the parent
+// namespace may do that, while the engine's user namespace is closed to a process of several
+// threads, and would remove the user's rights on files. Then the process becomes the program,
+// and keeps the namespace of the calling thread.
 func runEnter(args []string) error {
 	var cfg enterConfig
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &cfg) != nil {
@@ -38,7 +37,7 @@ func runEnter(args []string) error {
 	}
 	runtime.LockOSThread()
 	ns, err := os.Open(filepath.Join("/proc", strconv.Itoa(cfg.PID), "ns/net"))
-	// Looked at after it was opened: what is open cannot become another's.
+	// Checked after it was opened: an open descriptor cannot become another process's.
 	engine := procfs.Process{Proc: "/proc", PID: cfg.PID, Stat: procfs.Stat{StartTicks: cfg.StartTicks}}
 	if engine.Over() {
 		return errors.New("the Docker engine that holdfast started has ended; start it again: holdfast kind engine")

@@ -13,23 +13,22 @@ import (
 	"time"
 )
 
-// ErrNone is returned where no engine was found, and none was asked for by name.
+// ErrNone is returned if no engine was found and none was requested by name.
 var ErrNone = errors.New("no Docker engine was found")
 
-// answerLimit is how long an engine may take to say what it is.
+// answerLimit is how long an engine may take to describe itself.
 const answerLimit = 15 * time.Second
 
-// Find returns the engine that kind is to use: the one that DOCKER_HOST names,
-// else the one that holdfast started, else the one of the Docker client's
-// current context. holdfast's comes before the client's since somebody had a
-// reason to start it.
+// Find returns the engine for kind: the one that DOCKER_HOST names, else the one that holdfast
+// started, else the one of the Docker client's current context. holdfast's comes before the
+// client's since it was started for a reason.
 //
-// If no engine exists, it returns an error that wraps ErrNone. An engine that
-// DOCKER_HOST names, or that holdfast started, and that does not answer is
-// another error: nothing else should take its place unasked.
+// If no engine exists, it returns an error that wraps ErrNone. If an engine that DOCKER_HOST
+// names, or that holdfast started, does not answer, that is another error: another engine must
+// not replace it silently.
 func Find(ctx context.Context) (Engine, error) {
 	p := newPlace()
-	// The address of holdfast's own engine stays in shells after its end.
+	// The address of holdfast's own engine stays in shells after the engine has stopped.
 	named := os.Getenv("DOCKER_HOST")
 	if named == p.address() {
 		named = ""
@@ -65,8 +64,8 @@ func Find(ctx context.Context) (Engine, error) {
 	return e, nil
 }
 
-// contextHost returns the address that the Docker client uses, its default where
-// the client is too old to tell.
+// contextHost returns the address that the Docker client uses, its default if the client is too
+// old to report it.
 func contextHost(ctx context.Context, docker string) string {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -77,7 +76,7 @@ func contextHost(ctx context.Context, docker string) string {
 	return "unix:///var/run/docker.sock"
 }
 
-// info is what `docker info` says, as far as it is of interest.
+// info is the relevant part of the output of `docker info`.
 type info struct {
 	ServerVersion   string
 	OperatingSystem string
@@ -89,8 +88,8 @@ type info struct {
 	ServerErrors    []string
 }
 
-// ask has an engine describe itself. The engine that it returns is described as
-// far as it was known where that fails.
+// ask requests an engine's description. If that fails, the returned engine has only what was
+// known before.
 func ask(ctx context.Context, e Engine) (Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("no answer within %s", answerLimit))
 	defer cancel()
@@ -104,7 +103,7 @@ func ask(ctx context.Context, e Engine) (Engine, error) {
 	}
 	i, err := parseInfo(stdout.Bytes())
 	if err != nil {
-		// What the client says tells more than that it failed.
+		// The client's output says more than its exit status.
 		if words := strings.TrimSpace(stderr.String()); words != "" {
 			err = errors.New(words)
 		} else if runErr != nil && stdout.Len() == 0 {
@@ -119,9 +118,9 @@ func ask(ctx context.Context, e Engine) (Engine, error) {
 	return e, nil
 }
 
-// parseInfo reads the output of `docker info --format '{{json .}}'`. Where the
-// engine does not answer, old clients (20.10) succeed and say so in ServerErrors;
-// new ones (28) fail, name no version, and say why on standard error.
+// parseInfo reads the output of `docker info --format '{{json .}}'`. If the engine does not
+// answer, old clients (20.10) succeed and say so in ServerErrors; new ones (28) fail, name no
+// version, and say why on standard error.
 func parseInfo(out []byte) (info, error) {
 	var i info
 	if err := json.Unmarshal(out, &i); err != nil {
@@ -134,7 +133,7 @@ func parseInfo(out []byte) (info, error) {
 		return info{}, errors.New("the output does not name a version of the engine")
 	}
 	if i.CgroupVersion == "" {
-		i.CgroupVersion = "1" // engines before 20.10 know no other
+		i.CgroupVersion = "1" // engines before 20.10 support no other
 	}
 	return i, nil
 }
@@ -147,7 +146,7 @@ func (i info) secured(name string) bool {
 	})
 }
 
-// hint says what to do about what a Docker client said.
+// hint returns advice for an error of a Docker client.
 func hint(words string) string {
 	if strings.Contains(words, "permission denied") {
 		return " (this user may not use it: be root, or a member of the group docker)"

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// furnish makes the sandbox what dockerd needs: mounts of its own, a /proc that
-// shows its own processes, an empty /run, a network that goes nowhere. /sys stays
-// that of the machine: dockerd needs its control groups, and the kernel lets
-// containers mount a sysfs only as long as one is fully visible.
+// furnish prepares the sandbox for dockerd: mounts of its own, a /proc that shows its own
+// processes, an empty /run, an isolated network. /sys stays that of the machine: dockerd needs
+// its control groups, and the kernel lets containers mount a sysfs only as long as one is fully
+// visible.
 func furnish(cfg initConfig) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -70,10 +70,10 @@ func coverRun(keep ...string) error {
 	return nil
 }
 
-// keepOut keeps dockerd and containerd from writing to the machine's /etc/docker
-// (a key), /opt/containerd and, where a container of kind asks for modules that
-// the machine does not have, /lib/modules (empty directories), by overlays that go
-// with the sandbox. Where the kernel does not let it, these stay behind.
+// keepOut keeps dockerd and containerd from writing to the machine's /etc/docker (a key),
+// /opt/containerd and, if a container of kind requests modules that the machine does not have,
+// /lib/modules (empty directories). It mounts overlays that disappear with the sandbox. If the
+// kernel does not allow that, the files stay behind.
 func keepOut() {
 	dirs := []string{"/etc", "/opt"}
 	if _, err := os.Stat("/lib/modules"); errors.Is(err, fs.ErrNotExist) {
@@ -88,15 +88,14 @@ func keepOut() {
 	}
 }
 
-// mountOverlay mounts an overlay as a user namespace may: with its notes in
-// extended attributes of users.
+// mountOverlay mounts an overlay as a user namespace may: with its metadata in user extended
+// attributes.
 func mountOverlay(lower, upper, work, at string) error {
 	return unix.Mount("overlay", at, "overlay", 0,
 		fmt.Sprintf("userxattr,lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work))
 }
 
-// startNetwork brings the sandbox's network up: a loopback interface, and
-// nothing that leads out.
+// startNetwork brings the sandbox's network up: only a loopback interface.
 func startNetwork() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
@@ -111,8 +110,8 @@ func startNetwork() error {
 	return nil
 }
 
-// raiseLimits lets containers have as many open files and processes as this
-// process may; with a shell's usual 1024 files a node of kind does not come up.
+// raiseLimits lets containers have as many open files and processes as this process may; with a
+// shell's usual 1024 files a node of kind does not come up.
 func raiseLimits() {
 	for _, resource := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_NPROC} {
 		var l unix.Rlimit
@@ -130,8 +129,8 @@ const (
 	driverVFS         = "vfs"
 )
 
-// refused are file systems on which dockerd does not take overlay2, whatever
-// the kernel says.
+// refused are file systems on which dockerd does not accept overlay2, whatever the kernel
+// supports.
 var refused = map[int64]string{
 	0x61756673: "AUFS",
 	0x0000f15f: "eCryptfs",
@@ -140,8 +139,8 @@ var refused = map[int64]string{
 	0x2fc12fc1: "ZFS",
 }
 
-// storageDriver returns the storage driver for a data directory, found by trying,
-// and a warning where it is not a good one.
+// storageDriver returns the storage driver for a data directory, found by trying, and a warning
+// if it is not a good one.
 func storageDriver(dir string, fuse bool) (driver, warning string) {
 	err := tryOverlay(dir)
 	if err == nil {
@@ -177,7 +176,7 @@ func tryOverlay(dir string) error {
 	if err != nil {
 		return err
 	}
-	// Without these an overlay loses what was removed.
+	// Without these an overlay loses whiteouts of removed files.
 	if err := unix.Setxattr(part("upper"), "user.holdfast", []byte("1"), 0); err != nil {
 		return fmt.Errorf("%s has no extended attributes: %w", dir, err)
 	}

@@ -16,18 +16,18 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Descriptors that the sandbox's first process gets.
+// Descriptors that the sandbox's first process inherits.
 const (
 	lifelineFD = 3
 	eventsFD   = 4
 	lockFD     = 5
 )
 
-// stay is what the process that starts an engine writes to the lifeline once the
-// engine is to continue without it.
+// stay is what the process that starts an engine writes to the lifeline once the engine no
+// longer depends on it.
 const stay = 's'
 
-// initConfig is what the first process is told, as JSON in its only argument.
+// initConfig is the first process's configuration, as JSON in its only argument.
 type initConfig struct {
 	// StateDir and DataDir are the engine's directories, without symbolic links.
 	StateDir string `json:"stateDir"`
@@ -38,7 +38,7 @@ type initConfig struct {
 	Dockerd string `json:"dockerd"`
 }
 
-// initEvent is one line of what the first process tells the one that started it.
+// initEvent is one line from the first process to the one that started it.
 type initEvent struct {
 	Error   string `json:"error,omitempty"`
 	Warning string `json:"warning,omitempty"`
@@ -52,7 +52,7 @@ func (s *starting) initConfig() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Mounts in the sandbox cover some paths: only real ones can be told from them.
+	// Mounts in the sandbox cover some paths: resolve symbolic links to detect these.
 	stateDir, err := filepath.EvalSymlinks(s.place.dir)
 	if err != nil {
 		return "", err
@@ -65,9 +65,8 @@ func (s *starting) initConfig() (string, error) {
 	return string(b), err
 }
 
-// runInit is the first process of an engine's sandbox. It starts dockerd, reaps
-// the processes whose parents have ended, and ends when dockerd does, on SIGTERM
-// by way of dockerd. The kernel ends everything else with it.
+// runInit is the first process of an engine's sandbox. It starts dockerd, reaps orphans, and
+// exits when dockerd does; on SIGTERM it stops dockerd. The kernel then kills everything else.
 func runInit(args []string) error {
 	if os.Getpid() != 1 {
 		return errors.New("this is for the first process of a sandbox only; see: holdfast kind engine --help")
@@ -108,7 +107,7 @@ func serve(args []string, events *json.Encoder) error {
 	if err != nil {
 		return err
 	}
-	// Reaping all there is would take the exit code from exec.Cmd.
+	// Reaping all children would take the exit code from exec.Cmd.
 	dockerd, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: "/", Files: []*os.File{null, os.Stdout, os.Stderr}})
 	if err != nil {
 		return fmt.Errorf("starting dockerd: %w", err)
@@ -136,17 +135,16 @@ func serve(args []string, events *json.Encoder) error {
 	}
 }
 
-// holdOn ends the sandbox when the process that starts the engine ends before it
-// has said that the engine is to stay. It removes the engine's state first, which
-// is name in the directory parent, and has the lock of starts until then, so that
-// the next start does not meet it.
+// holdOn ends the sandbox when the process that starts the engine exits before it has said that
+// the engine is to stay. It first removes the engine's state, which is name in the directory
+// parent, and holds the lock of starts until then, so that the next start does not find it.
 func holdOn(lifeline, lock, parent *os.File, name string) {
 	var b [1]byte
 	if n, _ := lifeline.Read(b[:]); n == 1 && b[0] == stay {
 		_, _, _ = lifeline.Close(), lock.Close(), parent.Close()
 		return
 	}
-	// By way of the descriptor, whatever covers the path in the sandbox.
+	// Through the descriptor, whatever covers the path in the sandbox.
 	_ = os.RemoveAll(filepath.Join("/proc/self/fd", strconv.Itoa(int(parent.Fd())), name))
 	unix.Exit(137)
 }
@@ -159,11 +157,11 @@ func daemonArgs(cfg initConfig, driver string) []string {
 		"--data-root", filepath.Join(cfg.DataDir, "docker"),
 		"--exec-root", "/run/docker",
 		"--pidfile", "/run/docker.pid",
-		// The one in /etc/docker is for this machine's engine.
+		// The configuration in /etc/docker is for this machine's engine.
 		"--config-file", daemonConfig,
 		"--storage-driver", driver,
-		// systemd, which is what others would do on a host with control groups of
-		// version 2, cannot be reached from the sandbox.
+		// systemd, the default on a host with control groups of version 2, cannot be reached
+		// from the sandbox.
 		"--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--cgroup-parent", cfg.CgroupParent,
 		"--shutdown-timeout", strconv.Itoa(int(stopGrace.Seconds()) - 5),
@@ -173,15 +171,15 @@ func daemonArgs(cfg initConfig, driver string) []string {
 // daemonConfig is dockerd's configuration file, in the sandbox's own /run.
 const daemonConfig = "/run/holdfast-daemon.json"
 
-// daemonEnv returns the environment of the sandbox. It is not this process's:
-// a proxy or a Docker setting of the user would be no good in there.
+// daemonEnv returns the environment of the sandbox. It is not this process's: a proxy or a
+// Docker setting of the user would be wrong in there.
 func daemonEnv(dataDir string) []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=/root",
 		"TMPDIR=" + filepath.Join(dataDir, "tmp"),
-		// Says that it is in a container, where loading profiles of AppArmor is
-		// not tried: that takes root of the machine.
+		// Says that it is in a container, where dockerd does not try to load AppArmor profiles:
+		// only root of the machine can.
 		"container=docker",
 	}
 	if v := os.Getenv("DOCKER_RAMDISK"); v != "" {

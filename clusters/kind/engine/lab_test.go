@@ -96,7 +96,7 @@ func (l *lab) namespaces() *lab {
 	return l
 }
 
-// set tells the stand-ins what to do.
+// set configures the stand-ins.
 func (l *lab) set(name, text string) {
 	l.t.Helper()
 	if err := os.WriteFile(filepath.Join(l.bin, name), []byte(text), 0o644); err != nil {
@@ -104,7 +104,7 @@ func (l *lab) set(name, text string) {
 	}
 }
 
-// told reads what the stand-ins have noted.
+// told reads what the stand-ins have recorded.
 func (l *lab) told(name string) string {
 	b, _ := os.ReadFile(filepath.Join(l.bin, name))
 	return string(b)
@@ -169,7 +169,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// fakeDockerd answers at the socket that it is told, and has a process besides.
+// fakeDockerd answers at the configured socket, and has a child process.
 func fakeDockerd(bin string, args []string) int {
 	mode, _ := os.ReadFile(filepath.Join(bin, "mode"))
 	note := func(name string, v any) {

@@ -14,11 +14,11 @@ type Limit struct {
 	file   string
 }
 
-// Inotify is how many instances of inotify(7) one user may have, in all containers
-// together: about 28 are what a control-plane node takes, 15 a worker, and a kernel
-// allows 128 unless told otherwise. In a node that gets no more of them systemd does
-// not come up, or the kubelet ends. What is wanted is twice what kind's documentation
-// advises ("pod errors due to too many open files"), for several clusters side by side.
+// Inotify is how many instances of inotify(7) one user may have, in all containers together: a
+// control-plane node uses about 28, a worker 15, and a kernel allows 128 by default. In a node
+// that cannot have more of them systemd does not come up, or the kubelet exits. The target is
+// twice what kind's documentation recommends ("pod errors due to too many open files"), for
+// several clusters on one machine.
 var Inotify = Limit{Sysctl: "fs.inotify.max_user_instances", Wanted: 1024, file: "/proc/sys/fs/inotify/max_user_instances"}
 
 // now is the setting, and 0 where it cannot be read.
@@ -31,7 +31,7 @@ func (l Limit) now() int {
 	return n
 }
 
-// raise raises what is too low and tells so, or reports what to do where it may not.
+// raise raises a limit that is too low and reports it, or says what to do if it may not.
 func (l Limit) raise(say func(format string, args ...any)) {
 	was := l.now()
 	if was == 0 || was >= l.Wanted {

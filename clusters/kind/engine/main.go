@@ -12,10 +12,9 @@ const (
 	roleEnter = "holdfast-engine-enter"
 )
 
-// Main turns re-executed copies of the program into what they are to be, the
-// first process of an engine or a program in its network, and does not return in
-// them. In the program itself it returns. Call it first thing in main or
-// TestMain, beside Main of the other providers.
+// Main runs a re-executed copy of the program as the first process of an engine or as a program
+// in its network, and does not return in it. In the program itself it returns. Call it first in
+// main or TestMain, along with Main of the other providers.
 func Main() {
 	var run func([]string) error
 	role := filepath.Base(os.Args[0])

@@ -21,7 +21,7 @@ const privilegedLimit = time.Minute
 // PrivilegedError says why an engine cannot run privileged containers.
 type PrivilegedError struct {
 	Engine Engine
-	// Output is what the Docker client said.
+	// Output is the Docker client's output.
 	Output string
 	// Advice is what to do.
 	Advice string
@@ -31,10 +31,9 @@ func (e *PrivilegedError) Error() string {
 	return fmt.Sprintf("the Docker engine at %s cannot run privileged containers: %s; %s", e.Engine.Host, e.Output, e.Advice)
 }
 
-// CheckPrivileged runs a privileged container, as kind does for a node, and
-// returns a *PrivilegedError where the engine cannot. The container's image is
-// one program of a few bytes, so that no image registry is needed; both are
-// removed again.
+// CheckPrivileged runs a privileged container, as kind does for a node, and returns a
+// *PrivilegedError if the engine cannot. The container's image is one program of a few bytes,
+// so that no image registry is needed; both are removed again.
 func CheckPrivileged(ctx context.Context, e Engine) error {
 	image, err := probeImage(runtime.GOARCH)
 	if err != nil {
@@ -48,7 +47,7 @@ func CheckPrivileged(ctx context.Context, e Engine) error {
 	}
 	name := fmt.Sprintf("holdfast-probe-%d", os.Getpid())
 	defer func() {
-		// Also when ctx has ended, or the container was not removed on its own.
+		// Also when ctx has ended, or the container was not removed automatically.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
 		_, _ = e.output(ctx, nil, "rm", "--force", "--volumes", name)
@@ -65,8 +64,8 @@ func CheckPrivileged(ctx context.Context, e Engine) error {
 	return e.refuses(ctx, err)
 }
 
-// probeArgs are those of `docker run`: what kind asks for besides --privileged
-// is asked for too.
+// probeArgs are the arguments of `docker run`, including what kind requests besides
+// --privileged.
 func (e Engine) probeArgs(name, image string) []string {
 	args := []string{"run", "--rm", "--name", name, "--network", "none", "--privileged",
 		"--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined", "--cgroupns", "private"}
@@ -76,8 +75,8 @@ func (e Engine) probeArgs(name, image string) []string {
 	return append(args, image, "/"+probeFile)
 }
 
-// output runs the Docker client and returns what it prints. An error has what it
-// said on standard error, and wraps that of exec.
+// output runs the Docker client and returns its output. An error includes standard error, and
+// wraps that of exec.
 func (e Engine) output(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := e.Docker(ctx, args...)
@@ -95,7 +94,7 @@ func (e Engine) output(ctx context.Context, stdin io.Reader, args ...string) (st
 	return strings.TrimSpace(stdout.String()), err
 }
 
-// refuses makes an error of the Docker client one that says what to do.
+// refuses adds advice to an error of the Docker client.
 func (e Engine) refuses(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
@@ -103,8 +102,8 @@ func (e Engine) refuses(ctx context.Context, err error) error {
 	return &PrivilegedError{Engine: e, Output: err.Error(), Advice: e.privilegedAdvice(err.Error())}
 }
 
-// complaints are what Docker says where a privileged container does not start,
-// and what that means.
+// complaints are Docker's messages when a privileged container does not start, and what they
+// mean.
 var complaints = []struct{ said, means string }{
 	{"unable to apply caps", "a capability is missing in the engine's bounding set (often CAP_SYS_RESOURCE, in a container or a virtual machine of a service)"},
 	{"no space left on device", "the disk with the engine's data is full: free some; `docker system prune` removes what is not used"},
@@ -117,8 +116,7 @@ var complaints = []struct{ said, means string }{
 	{"exec format error", "the engine is on a machine of another architecture"},
 }
 
-// privilegedAdvice says what an error of a privileged container means, and what
-// to do.
+// privilegedAdvice explains an error of a privileged container, and what to do.
 func (e Engine) privilegedAdvice(output string) string {
 	advice := "use another engine, or one of holdfast's own: holdfast kind engine start"
 	if e.Source == SourceEnvironment {
@@ -175,10 +173,9 @@ var probeCode = map[string]struct {
 	"arm64": {183, []byte{0x40, 0x05, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4}},
 }
 
-// probeProgram returns an ELF executable of a hundred-odd bytes. This program
-// itself would do too, but takes an engine seconds to import, and where it was
-// linked with the system's libraries, as test binaries are, it does not run
-// without them.
+// probeProgram returns an ELF executable of a hundred-odd bytes. This program itself would do
+// too, but an engine needs seconds to import it, and if it is dynamically linked, like test
+// binaries, it does not run without the system's libraries.
 func probeProgram(arch string) ([]byte, error) {
 	probe, ok := probeCode[arch]
 	if !ok {

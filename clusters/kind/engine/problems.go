@@ -9,23 +9,23 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Problem is something that this machine lacks.
+// Problem is something missing on this machine.
 type Problem struct {
 	// What is missing, in a few words.
 	What string `json:"what"`
-	// Package is the Debian package that has it; empty where none does.
+	// Package is the Debian package that has it; empty if none does.
 	Package string `json:"package,omitempty"`
 	// Advice is what to do.
 	Advice string `json:"advice"`
-	// Blocks reports that no engine can be started because of it. What does not
-	// block keeps something else of the kind provider from working.
+	// Blocks reports that no engine can be started because of it. Other problems disable
+	// another part of the kind provider.
 	Blocks bool `json:"blocks"`
 }
 
 // mountsGroups is the package of what mounts control groups of version 1.
 const mountsGroups = "cgroupfs-mount"
 
-// program is one that holdfast needs for the kind provider.
+// program is a program that holdfast needs for the kind provider.
 type program struct {
 	name, packageName, use string
 	blocks                 bool
@@ -41,7 +41,7 @@ var programs = []program{
 	{"debootstrap", "debootstrap", "with which the node image is built where no image registry can be reached", false},
 }
 
-// machine is what Problems looks at; tests have their own.
+// machine is what Problems examines; tests have their own.
 type machine struct {
 	look func(name string) (string, error)
 	uid  int
@@ -55,8 +55,8 @@ func thisMachine() machine {
 		mounts: "/proc/self/mountinfo", maxUserNamespaces: "/proc/sys/user/max_user_namespaces", inotify: Inotify}
 }
 
-// Problems reports what this machine lacks for an engine of holdfast's own, and
-// what to do about it. Nothing is needed of it where another engine serves.
+// Problems reports what this machine is missing for an engine of holdfast's own, and what to do
+// about it. None of it is needed if another engine is used.
 func Problems() []Problem { return thisMachine().problems() }
 
 func (m machine) problems() []Problem {
@@ -78,7 +78,7 @@ func (m machine) problems() []Problem {
 		all = append(all, Problem{What: "control groups", Package: mountsGroups, Blocks: true,
 			Advice: "as root: apt-get install " + mountsGroups + " && cgroupfs-mount; in a container, mount /sys/fs/cgroup into it"})
 	}
-	// Root raises it when it makes a cluster.
+	// Root raises it when creating a cluster.
 	if n := m.inotify.now(); n > 0 && n < m.inotify.Wanted && m.uid != 0 {
 		all = append(all, Problem{What: fmt.Sprintf("%s of at least %d, for clusters of more than four nodes (it is %d)", m.inotify.Sysctl, m.inotify.Wanted, n),
 			Advice: m.inotify.Advice()})
@@ -100,7 +100,7 @@ func Blocking(problems []Problem) []Problem {
 // Packages names the Debian packages that solve problems by being installed, each once.
 func Packages(problems []Problem) (names []string) {
 	for _, p := range problems {
-		// What mounts control groups has to be run, too.
+		// The package that mounts control groups must also be run.
 		if p.Package != "" && p.Package != mountsGroups && !slices.Contains(names, p.Package) {
 			names = append(names, p.Package)
 		}
@@ -108,8 +108,8 @@ func Packages(problems []Problem) (names []string) {
 	return names
 }
 
-// Advice says in one sentence what to do about some problems: packages that are
-// missing make one command.
+// Advice says in one sentence what to do about some problems: missing packages make one
+// command.
 func Advice(problems []Problem) string {
 	var words []string
 	for _, p := range problems {
@@ -128,7 +128,7 @@ func advise(packages []string) string {
 	return "as root, on Debian 12: apt-get install --no-install-recommends " + strings.Join(packages, " ")
 }
 
-// Missing names what is missing, for a table.
+// Missing lists what is missing, for a table.
 func Missing(problems []Problem) string {
 	var names []string
 	for _, p := range problems {

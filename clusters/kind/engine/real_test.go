@@ -35,7 +35,7 @@ func TestForReal(t *testing.T) {
 	before := outside(t)
 	c := Config{Timeout: 2 * time.Minute, Progress: func(s string) { t.Log(s) }}
 	t.Cleanup(func() {
-		// The test's own context has ended by then.
+		// The test's own context has ended already.
 		if _, err := Remove(context.Background(), c); err != nil {
 			t.Error(err)
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Config says how an engine is started. Its zero value is useful.
+// Config configures the start of an engine. Its zero value is useful.
 type Config struct {
-	// CacheDir is that of clusters/release, in which the engine's data are
-	// too; empty for the default.
+	// CacheDir is that of clusters/release, which also contains the engine's data; empty for
+	// the default.
 	CacheDir string
 	// Timeout is how long the engine may take to answer; 0 for a minute.
 	Timeout time.Duration
-	// Progress is told what happens, one line a step; nil for silence.
+	// Progress receives one line per step; nil for silence.
 	Progress func(string)
 }
 
@@ -34,13 +34,11 @@ func (c Config) say(format string, args ...any) {
 	}
 }
 
-// Ensure returns an engine that can run privileged containers, and whose
-// containers can be reached: the one that Find finds, or one that it starts where
-// there is none, or where the one of the Docker client's context cannot. An
-// engine that DOCKER_HOST names and that cannot is an error.
+// Ensure returns an engine that can run privileged containers, and whose containers can be
+// reached: the one that Find finds, or a new one if there is none or if the one of the Docker
+// client's context cannot. If an engine that DOCKER_HOST names cannot, that is an error.
 //
-// As root it raises what nodes on this machine need and its kernel allows too little of:
-// see Inotify.
+// As root it raises kernel limits that are too low for nodes on this machine: see Inotify.
 func Ensure(ctx context.Context, c Config) (Engine, error) {
 	e, err := ensure(ctx, c)
 	if err == nil && e.Reachable() == nil {
@@ -58,7 +56,7 @@ func ensure(ctx context.Context, c Config) (Engine, error) {
 	case err != nil:
 		return Engine{}, err
 	case e.Source == SourceHoldfast:
-		return e, nil // it was tried when it was started
+		return e, nil // it was checked when it was started
 	}
 	if err = e.Reachable(); err == nil {
 		err = CheckPrivileged(ctx, e)
@@ -82,10 +80,10 @@ func firstLine(s string) string {
 	return line
 }
 
-// Start starts an engine of holdfast's own, or returns the one that runs. It goes
-// on when this process ends, until Stop or the end of its first process. Where
-// Start fails, or this process dies before it is done, the engine ends too; only
-// the log of one that did not come up stays.
+// Start starts an engine of holdfast's own, or returns the running one. The engine continues
+// when this process exits, until Stop or the exit of its first process. If Start fails, or this
+// process dies before it is done, the engine is stopped too; only the log of one that did not
+// come up stays.
 func Start(ctx context.Context, c Config) (Engine, error) {
 	if problems := Blocking(Problems()); len(problems) > 0 {
 		return Engine{}, fmt.Errorf("starting a Docker engine: this machine lacks %s; %s", Missing(problems), Advice(problems))
@@ -130,14 +128,13 @@ type starting struct {
 	docker string
 	lock   *os.File
 	data   string
-	// fresh reports that there were no data.
+	// fresh reports that no data existed.
 	fresh bool
 
 	init     *exec.Cmd
-	ended    chan struct{} // closed when the first process has ended
-	endWords string        // how it ended, once it has
-	// lifeline ends the sandbox when it is closed, as long as nothing was
-	// written to it.
+	ended    chan struct{} // closed when the first process has exited
+	endWords string        // how it exited, once it has
+	// lifeline ends the sandbox when it is closed, unless something was written to it.
 	lifeline *os.File
 	events   *os.File
 	warning  string
@@ -171,7 +168,7 @@ func (s *starting) start(ctx context.Context) (Engine, error) {
 	if err := written.save(); err != nil {
 		return Engine{}, err
 	}
-	// From here on it does not need this process any more.
+	// From here on the engine does not need this process any more.
 	if _, err := s.lifeline.Write([]byte{stay}); err != nil {
 		return Engine{}, fmt.Errorf("its first process has ended: %w\n%s", err, s.place.logTail())
 	}
@@ -237,12 +234,12 @@ func (s *starting) launch() error {
 	return nil
 }
 
-// idCount is how many identities the sandbox has where this process has all. It
-// must not have all too: by that runc reports that it is in a user namespace, in
-// which it leaves the kernel's rules for devices alone.
+// idCount is how many IDs the sandbox maps if this process has all. It must not map all too:
+// otherwise runc does not detect that it is in a user namespace, in which it leaves the
+// kernel's device rules alone.
 const idCount = 1_000_000
 
-// idMap returns the mapping of a sandbox's identities.
+// idMap returns the mapping of a sandbox's IDs.
 func idMap(path string) ([]syscall.SysProcIDMap, error) {
 	maps, err := system.ReadIDMap(path)
 	if err != nil {
@@ -254,7 +251,7 @@ func idMap(path string) ([]syscall.SysProcIDMap, error) {
 	return maps, nil
 }
 
-// follow reads what the first process tells until dockerd runs.
+// follow reads the first process's events until dockerd runs.
 func (s *starting) follow(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.events.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -296,7 +293,7 @@ func (s *starting) await(ctx context.Context, written state) (Engine, error) {
 			return true
 		default:
 		}
-		// Asking by way of the client is dear: first somebody has to listen.
+		// A request through the client is expensive: first wait for a listener.
 		conn, err := net.Dial("unix", s.place.file(socketFile))
 		if err != nil {
 			return false
@@ -319,14 +316,14 @@ func (s *starting) await(ctx context.Context, written state) (Engine, error) {
 	return e, nil
 }
 
-// undo ends what was started, and removes what was made. The log stays for
-// people, unless the start was given up before it failed.
+// undo stops what was started, and removes what was created. The log stays for inspection,
+// unless the start was cancelled before it failed.
 func (s *starting) undo(ctx context.Context) error {
 	if s.init != nil {
 		_ = s.init.Process.Kill()
 		<-s.ended
 	}
-	// Not before: at its end the first process would remove the log too.
+	// Not before: on exit the first process would remove the log too.
 	for _, f := range []*os.File{s.lifeline, s.events} {
 		if f != nil {
 			_ = f.Close()
@@ -344,13 +341,13 @@ func (s *starting) undo(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// describe reports what is known of an engine of holdfast's own without asking it.
+// describe returns what is known of an engine of holdfast's own without asking it.
 func (p place) describe(s state, docker string) Engine {
 	return Engine{Host: p.address(), Source: SourceHoldfast, PID: s.PID, StartTicks: s.StartTicks,
 		Started: s.Started, Log: p.file(logFile), Warning: s.Warning, docker: docker}
 }
 
-// engine asks an engine of holdfast's own that runs.
+// engine requests the description of a running engine of holdfast's own.
 func (p place) engine(ctx context.Context, s state, docker string) (Engine, error) {
 	e, err := ask(ctx, p.describe(s, docker))
 	if err != nil {

@@ -289,7 +289,7 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	l.empty(first(e), true)
 }
 
-// An engine that is told to end by Ctrl-C has ended when Stop returns.
+// An engine that is stopped by Ctrl-C has exited when Stop returns.
 func TestStopIsCutShort(t *testing.T) {
 	l := newLab(t).namespaces()
 	l.set("mode", "stubborn")

@@ -26,14 +26,14 @@ const (
 	logFile    = "dockerd.log"
 )
 
-// stateName is the name of the engine's directory among those of clusters. A
-// cluster can have neither it nor its lock, since it is no DNS label.
+// stateName is the name of the engine's directory among those of clusters. A cluster can have
+// neither it nor its lock, since it is not a DNS label.
 const stateName = ".kind.engine"
 
-// place is where the engine keeps what it has.
+// place is where the engine keeps its files.
 type place struct {
-	// dir is the state directory, which is there while the engine runs, and
-	// after one that ended on its own.
+	// dir is the state directory, which exists while the engine runs, and after an engine that
+	// exited on its own.
 	dir string
 	// proc is a /proc; tests have their own.
 	proc string
@@ -43,7 +43,7 @@ func newPlace() place {
 	return place{dir: filepath.Join(system.StateRoot(), stateName), proc: "/proc"}
 }
 
-// name tells engines under different state directories apart.
+// name distinguishes engines under different state directories.
 func (p place) name() string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(p.dir))) }
 
 func (p place) file(name string) string { return filepath.Join(p.dir, name) }
@@ -51,8 +51,8 @@ func (p place) file(name string) string { return filepath.Join(p.dir, name) }
 // address is the engine's, as in DOCKER_HOST.
 func (p place) address() string { return "unix://" + p.file(socketFile) }
 
-// dataDir returns the directory of the engine's images and containers, on disk:
-// beside the binaries, since they may take gigabytes and are worth keeping.
+// dataDir returns the directory of the engine's images and containers, on disk: next to the
+// binaries, since they may take gigabytes and are worth keeping.
 func (p place) dataDir(cacheDir string) (string, error) {
 	if cacheDir == "" {
 		var err error
@@ -67,14 +67,14 @@ func (p place) dataDir(cacheDir string) (string, error) {
 	return dir, nil
 }
 
-// cgroupParent is the control group above those of all containers. The entrypoint
-// of kind's node images looks for the word docker in such names.
+// cgroupParent is the control group above those of all containers. The entrypoint of kind's
+// node images searches for the word docker in such names.
 func (p place) cgroupParent() string { return "/docker-holdfast-" + p.name() }
 
 // longestSocket is the longest path that a unix socket can have on Linux.
 const longestSocket = 107
 
-// make makes the directory above the state directory.
+// make creates the directory above the state directory.
 func (p place) make() error {
 	if n := len(p.file(socketFile)); n > longestSocket {
 		return fmt.Errorf("the path of the engine's socket, %s, has %d characters, and may have %d: set XDG_RUNTIME_DIR to a shorter one",
@@ -83,8 +83,8 @@ func (p place) make() error {
 	return system.MakeStateRoot()
 }
 
-// lock waits until nobody starts or stops the engine, and keeps others from it
-// for as long as the file is open, here or in a process that inherited it.
+// lock waits until no process starts or stops the engine, and blocks others while the file is
+// open, here or in a process that inherited it.
 func (p place) lock(ctx context.Context) (*os.File, error) {
 	f, err := os.OpenFile(p.dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -119,10 +119,10 @@ func until(ctx context.Context, every time.Duration, done func() bool) error {
 	return nil
 }
 
-// state is what is written down about an engine.
+// state is the saved state of an engine.
 type state struct {
-	// PID and StartTicks are those of its first process, and BootID that of the
-	// kernel under which they mean something.
+	// PID and StartTicks are those of its first process, and BootID is the boot in which they
+	// are valid.
 	PID        int    `json:"pid"`
 	StartTicks uint64 `json:"startTicks"`
 	BootID     string `json:"bootID"`
@@ -135,7 +135,7 @@ type state struct {
 	place place
 }
 
-// load reads what is written down; nil where there is nothing.
+// load reads the saved state; nil if there is none.
 func (p place) load() (*state, error) {
 	b, err := os.ReadFile(p.file(stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +151,7 @@ func (p place) load() (*state, error) {
 	return &s, nil
 }
 
-// save writes the state down, at once.
+// save writes the state atomically.
 func (s *state) save() error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -168,13 +168,13 @@ func (s *state) process() procfs.Process {
 	return procfs.Process{Proc: s.place.proc, PID: s.PID, Stat: procfs.Stat{StartTicks: s.StartTicks}}
 }
 
-// running reports whether the engine's first process lives. After a boot of the
-// machine, or once its number was given to another process, it does not.
+// running reports whether the engine's first process runs. After a reboot, or once its PID was
+// reused, it does not.
 func (s *state) running() bool {
 	return s.PID != 0 && s.BootID == s.place.bootID() && !s.process().Over()
 }
 
-// bootID tells one boot of this machine's kernel from another.
+// bootID identifies this boot of the machine's kernel.
 func (p place) bootID() string {
 	b, err := os.ReadFile(filepath.Join(p.proc, "sys/kernel/random/boot_id"))
 	if err != nil {

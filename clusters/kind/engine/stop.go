@@ -14,24 +14,24 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
 )
 
-// State is what there is of an engine of holdfast's own.
+// State describes what exists of an engine of holdfast's own.
 type State struct {
-	// Running reports that its first process lives.
+	// Running reports that its first process runs.
 	Running bool `json:"running"`
-	// PID is the number of that process.
+	// PID is the PID of that process.
 	PID     int       `json:"pid,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	Host    string    `json:"host,omitempty"`
-	// Log is dockerd's log: of the engine that runs, or of the last one where it
-	// did not come up or ended on its own. Empty if none exists.
+	// Log is dockerd's log: of the running engine, or of the last one if it did not come up or
+	// exited on its own. Empty if none exists.
 	Log string `json:"log,omitempty"`
-	// DataDir has the engine's images and containers, also while it does not
-	// run; empty if none exists.
+	// DataDir has the engine's images and containers, even if it does not run; empty if none
+	// exists.
 	DataDir string `json:"dataDir,omitempty"`
 }
 
-// Inspect reports what there is of an engine of holdfast's own. It looks at
-// files and processes, and does not ask the engine.
+// Inspect reports what exists of an engine of holdfast's own. It checks files and processes,
+// and does not ask the engine.
 func Inspect(c Config) (State, error) {
 	p := newPlace()
 	s, err := p.load()
@@ -58,14 +58,13 @@ func Inspect(c Config) (State, error) {
 	return st, nil
 }
 
-// stopGrace is how long dockerd may take to stop its containers. Those of kind
-// take 12 s to be stopped.
+// stopGrace is how long dockerd may take to stop its containers. Those of kind take 12 s.
 const stopGrace = 25 * time.Second
 
-// Stop ends the engine that holdfast started, with every container; their data
-// stay, and the containers come back with the next start where their restart
-// policy says so. It reports whether there was one. What an engine that ended by
-// itself has left is removed too. Where ctx ends, the engine is killed.
+// Stop stops the engine that holdfast started, with every container; their data stay, and the
+// next start restarts the containers whose restart policy says so. It reports whether there was
+// an engine. It also removes the remains of an engine that exited on its own. If ctx ends, the
+// engine is killed.
 func Stop(ctx context.Context) (stopped bool, err error) {
 	return stop(ctx, stopGrace)
 }
@@ -86,9 +85,9 @@ func stop(ctx context.Context, grace time.Duration) (stopped bool, err error) {
 	return p.stop(ctx, grace)
 }
 
-// stop ends the engine. The caller has the lock.
+// stop stops the engine. The caller has the lock.
 func (p place) stop(ctx context.Context, grace time.Duration) (stopped bool, err error) {
-	// What cannot be read cannot be ended either; it is cleared.
+	// An engine whose state cannot be read cannot be stopped; the state is cleared.
 	if s, err := p.load(); err == nil && s != nil && s.running() {
 		if err := s.end(ctx, grace); err != nil {
 			return false, err
@@ -98,10 +97,10 @@ func (p place) stop(ctx context.Context, grace time.Duration) (stopped bool, err
 	return stopped, p.clear()
 }
 
-// endLimit is how long the kernel may take to end all processes of the sandbox.
+// endLimit is how long the kernel may take to kill all processes of the sandbox.
 const endLimit = 20 * time.Second
 
-// end ends the engine's first process, and with it all others.
+// end stops the engine's first process, and with it all others.
 func (s *state) end(ctx context.Context, grace time.Duration) error {
 	first := s.process()
 	wait, cancel := context.WithTimeout(ctx, grace)
@@ -109,7 +108,7 @@ func (s *state) end(ctx context.Context, grace time.Duration) error {
 	err := first.Signal(syscall.SIGTERM)
 	if err == nil && until(wait, 10*time.Millisecond, first.Over) != nil {
 		if err = first.Signal(syscall.SIGKILL); err == nil {
-			// Also when ctx has ended: half an engine is worse.
+			// Also when ctx has ended: a partly stopped engine is worse.
 			wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endLimit, fmt.Errorf("it has not ended after %s", endLimit))
 			defer cancel()
 			err = until(wait, 10*time.Millisecond, first.Over)
@@ -121,7 +120,7 @@ func (s *state) end(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// clear removes what an engine leaves that has ended, but for its data.
+// clear removes the remains of a stopped engine, except its data.
 func (p place) clear() error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return fmt.Errorf("removing the state of the Docker engine: %w", err)
@@ -129,8 +128,8 @@ func (p place) clear() error {
 	return p.sweep()
 }
 
-// Remove ends the engine that holdfast started, at once, and removes its
-// images, containers and volumes. It reports whether there was anything.
+// Remove stops the engine that holdfast started, immediately, and removes its images,
+// containers and volumes. It reports whether anything existed.
 func Remove(ctx context.Context, c Config) (removed bool, err error) {
 	st, err := Inspect(c)
 	if err != nil {
@@ -147,8 +146,7 @@ func Remove(ctx context.Context, c Config) (removed bool, err error) {
 	return true, removeData(st.DataDir)
 }
 
-// removeData removes the engine's data directory, and the one above that where
-// it is empty then.
+// removeData removes the engine's data directory, and its parent if that is empty then.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("removing the data of the Docker engine: %w; a disk that is mounted there has to be unmounted first", err)
@@ -157,8 +155,7 @@ func removeData(dir string) error {
 	return nil
 }
 
-// sweep removes the control groups of containers that have ended with their
-// engine.
+// sweep removes the control groups of containers that stopped with their engine.
 func (p place) sweep() error {
 	mounts, err := cgroup.Mounts()
 	if err != nil {
@@ -171,7 +168,7 @@ func (p place) sweep() error {
 	return errors.Join(errs...)
 }
 
-// sweepGroup removes a group and those in it. They are all empty, or about to be.
+// sweepGroup removes a group and its subgroups. They are all empty, or about to be.
 func sweepGroup(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

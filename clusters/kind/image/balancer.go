@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
 )
 
-// balancerLabel is on a balancer's image that was built here, and names what it is
-// made of. The name of the image cannot, for kind knows no other than BalancerName.
+// balancerLabel is a label of a balancer image that was built here, with the key of its inputs.
+// The image's name cannot contain it, since kind knows only BalancerName.
 const balancerLabel = "io.holdfast.balancer"
 
-// balancer makes sure that the engine has an image for the balancer; published says
-// whether all nodes are from published images.
+// balancer ensures that the engine has an image for the balancer; published says whether all
+// nodes are from published images.
 func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 	image := Image{Name: BalancerName, Source: sourcePublished}
 	var err error
@@ -47,8 +47,7 @@ func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 	return b.builtBalancer(ctx, why)
 }
 
-// builtBalancer makes sure that the engine has this version of the image that is
-// built here.
+// builtBalancer ensures that the engine has this version of the image that is built here.
 func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) {
 	image := Image{Name: BalancerName, Source: sourceBuild, Why: why}
 	program, err := digest(b.BalancerProgram)
@@ -70,7 +69,7 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 		return Image{}, err
 	}
 	b.say("making the image of the balancer")
-	// Under a name of its own until it is known to be good.
+	// It has a temporary name until it is known to be good.
 	fresh := "holdfast/kind-balancer:new-" + b.scope()
 	made := archive.Image{
 		Tags: []string{fresh}, Arch: b.arch,
@@ -90,7 +89,7 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 		return Image{}, err
 	}
 	if old != "" {
-		// It has no name any more. Where containers use it, it stays.
+		// It has no name any more. If containers use it, it stays.
 		b.engine.cleanup(ctx, "image", "rm", old)
 	}
 	return image, nil

@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// getter gets the binaries of a product.
+// getter downloads or builds the binaries of a product.
 type getter func(ctx context.Context, p release.Product, version string) (release.Entry, error)
 
-// binaries are all that a node image is made of.
+// binaries are all binaries of a node image.
 type binaries map[release.Product]release.Entry
 
-// gather gets the binaries of a node image, and the images that it has to have.
-// Which versions of etcd and CoreDNS these are is for kubeadm to say.
+// gather fetches the binaries of a node image, and its container images. kubeadm decides the
+// versions of etcd and CoreDNS.
 func gather(ctx context.Context, version string, get getter) (binaries, []reference, error) {
 	bins := binaries{}
 	add := func(p release.Product, version string) error {
@@ -60,7 +60,7 @@ func (b binaries) path(p release.Product, name string) string {
 	return filepath.Join(b[p].Dir, name)
 }
 
-// digests names all binaries by their contents.
+// digests returns the digests of all binaries.
 func (b binaries) digests() []string {
 	var all []string
 	for p, e := range b {
@@ -71,8 +71,8 @@ func (b binaries) digests() []string {
 	return all
 }
 
-// files returns some executables of a product as entries of a folder. What is a link
-// to a program with several names stays one.
+// files returns some executables of a product as entries of a folder. A link to a program with
+// several names stays a link.
 func (b binaries) files(p release.Product, folder string, names ...string) ([]archive.File, error) {
 	var files []archive.File
 	for _, name := range names {
@@ -100,7 +100,8 @@ func (r reference) component() string {
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// version is the version of what is in the image: tags of etcd have no v, and count
+// version is the version of the image's content: tags of etcd have no v, and count the images
+// of a version.
 // the images of a version.
 func (r reference) version() string {
 	_, tag := r.split()
@@ -122,7 +123,7 @@ func (r reference) split() (name, tag string) {
 
 // kubeadmImages asks kubeadm for the images that it starts.
 func kubeadmImages(ctx context.Context, kubeadm, version string) ([]reference, error) {
-	// With a version it asks nobody on the network.
+	// With an explicit version kubeadm does not use the network.
 	c := command.Command{Name: kubeadm, Args: []string{"config", "images", "list", "--kubernetes-version", version}}
 	out, err := c.Run(ctx)
 	if err != nil {
@@ -131,7 +132,7 @@ func kubeadmImages(ctx context.Context, kubeadm, version string) ([]reference, e
 	return parseImages(out)
 }
 
-// components are the images that can be made here.
+// components are the images that can be built here.
 var components = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "pause", "etcd"}
 
 // parseImages reads kubeadm's list: all components, once each, and no others.

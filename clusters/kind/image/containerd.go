@@ -10,9 +10,9 @@ func (e engine) inside(ctx context.Context, container, script string) (string, e
 	return e.run(ctx, "exec", container, "sh", "-c", script)
 }
 
-// startContainerd starts a container of a node image, or what becomes one, with nothing
-// but containerd in it. The container needs no privileges, for no image is unpacked in
-// it. Options are more of docker's.
+// startContainerd starts a container of a node image, or of a future one, that runs only
+// containerd. The container needs no privileges, since no image is unpacked in it. options are
+// further options of docker.
 func (e engine) startContainerd(ctx context.Context, container, image string, options ...string) error {
 	args := append([]string{"run", "--detach", "--name", container, "--network", "none", "--security-opt", "seccomp=unconfined"}, options...)
 	if _, err := e.run(ctx, append(args, "--entrypoint", "sleep", image, "infinity")...); err != nil {
@@ -21,7 +21,7 @@ func (e engine) startContainerd(ctx context.Context, container, image string, op
 	if _, err := e.run(ctx, "exec", "--detach", container, "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
 		return err
 	}
-	// ctr waits forever without a socket.
+	// Without a socket ctr waits forever.
 	const wait = `for i in $(seq 300); do
   if [ -S /run/containerd/containerd.sock ] && ctr --timeout 5s version >/dev/null 2>&1; then exit 0; fi
   sleep 0.1

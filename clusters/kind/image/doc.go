@@ -1,8 +1,8 @@
-// Package image makes the two images that a kind cluster is started from: that of
-// its nodes and that of its load balancer.
+// Package image builds the two images that a kind cluster is started from: that of its nodes
+// and that of its load balancer.
 //
-// Where a registry can be reached, kind's published node image is pulled. Elsewhere
-// both are built, without any image to start from:
+// If a registry can be reached, kind's published node image is pulled. Otherwise both are
+// built, without a base image:
 //
 //   - a root file system by debootstrap, with the packages that a node needs; it is
 //     kept in the cache, for it is the slow part;
@@ -18,13 +18,12 @@
 // Differences to kind's published images: no storage provisioner, no network
 // policies, no crictl, and IPv4 only.
 //
-// The image of the balancer has the root file system and a copy of this program,
-// which clusters/kind/balancer makes a balancer.
+// The image of the balancer has the root file system and a copy of this program, which runs as
+// the balancer through clusters/kind/balancer.
 //
-// Images are named by what they are made of, so nothing is made twice, and a change
-// of anything makes another image. A copy of each node image is kept in the cache,
-// for engines that start from nothing.
+// Images are named by their inputs, so nothing is built twice, and any change results in
+// another image. A copy of each node image is kept in the cache, for new engines.
 //
-// Building takes root, debootstrap, a Go toolchain and an engine. The tests take
-// none of these: docker and debootstrap are scripts there.
+// Building needs root, debootstrap, a Go toolchain and an engine. The tests need none of these:
+// docker and debootstrap are scripts there.
 package image

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
 )
 
-// engine is a Docker engine, by way of the docker command.
+// engine is a Docker engine, accessed through the docker command.
 type engine struct {
 	// host is as in DOCKER_HOST; empty for that of the environment.
 	host string
@@ -29,7 +29,7 @@ func (e engine) command(args ...string) command.Command {
 	return c
 }
 
-// run runs docker and returns what it said, without spaces around it.
+// run runs docker and returns its output, without surrounding spaces.
 func (e engine) run(ctx context.Context, args ...string) (string, error) {
 	return e.do(ctx, e.command(args...))
 }
@@ -39,7 +39,7 @@ func (e engine) do(ctx context.Context, c command.Command) (string, error) {
 	return strings.TrimSpace(out), e.explain(err)
 }
 
-// explain adds to an error of docker what to do about it.
+// explain adds advice to an error of docker.
 func (e engine) explain(err error) error {
 	var failed *command.Error
 	if !errors.As(err, &failed) {
@@ -65,7 +65,7 @@ func (e engine) where() string {
 	return "unix:///var/run/docker.sock"
 }
 
-// check reports whether the engine answers, and runs what is built for arch.
+// check reports whether the engine answers, and runs images for arch.
 func (e engine) check(ctx context.Context, arch string) error {
 	out, err := e.run(ctx, "version", "--format", "{{.Server.Version}} {{.Server.Arch}}")
 	if err != nil {
@@ -87,8 +87,8 @@ func (e engine) dataDir(ctx context.Context) string {
 	return dir
 }
 
-// inspect returns an image's ID and one of its labels; the ID is empty where there
-// is no such image.
+// inspect returns an image's ID and one of its labels; the ID is empty if the image does not
+// exist.
 func (e engine) inspect(ctx context.Context, name, label string) (id, value string, err error) {
 	out, err := e.run(ctx, "image", "inspect", "--format", `{{.Id}} {{with .Config}}{{with .Labels}}{{index . "`+label+`"}}{{end}}{{end}}`, name)
 	var failed *command.Error
@@ -106,7 +106,7 @@ func (e engine) has(ctx context.Context, name string) (bool, error) {
 	return id != "", err
 }
 
-// load reads the archive that write writes into the engine.
+// load loads the archive that write writes into the engine.
 func (e engine) load(ctx context.Context, write func(io.Writer) error) error {
 	return e.feed(ctx, e.command("load", "--quiet"), write)
 }
@@ -122,7 +122,7 @@ func (e engine) feed(ctx context.Context, c command.Command, write func(io.Write
 	}()
 	c.Stdin = r
 	_, err := e.do(ctx, c)
-	// A command that has ended early reads no more.
+	// A command that has exited early reads no more.
 	r.CloseWithError(errStoppedReading)
 	if cause := <-written; cause != nil && !errors.Is(cause, errStoppedReading) && ctx.Err() == nil {
 		return cause
@@ -132,8 +132,8 @@ func (e engine) feed(ctx context.Context, c command.Command, write func(io.Write
 
 var errStoppedReading = errors.New("its reader is gone")
 
-// cleanup runs docker to remove something, also after ctx has ended. That it fails is
-// no news: most often there is nothing to remove.
+// cleanup runs docker to remove something, also after ctx has ended. It ignores errors: usually
+// there is nothing to remove.
 func (e engine) cleanup(ctx context.Context, args ...string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()

@@ -7,28 +7,27 @@ import (
 	"strings"
 )
 
-// ExportedImages is the file in what Export writes that has container images.
+// ExportedImages is the file with container images in the archive of Export.
 const ExportedImages = "images.tar"
 
-// Export says what of a node image goes to a node that has another version. The other
-// version's image has all of it, whether it was published or built here, and needs
-// neither a registry nor what it was built from.
+// Export writes the parts of a node image that a node of another version needs. The other
+// version's image contains all of them, whether it was published or built here, so neither a
+// registry nor the build inputs are needed.
 type Export struct {
 	// DockerHost is as for Config.
 	DockerHost string
 	// Image is the node image, Kubernetes its version ("v1.37.1").
 	Image      string
 	Kubernetes string
-	// Container is a name for a container of the image, which goes in the end; Label is
-	// a label for it, for those who look for what was left by a process that was killed.
+	// Container is the name of a temporary container of the image; Label is its label, by which
+	// remains of a killed process are found.
 	Container string
 	Label     string
 }
 
-// To writes a tar archive: kubeadm, kubelet and kubectl, and the program that they are
-// links to where they are, in bin, and ExportedImages, an archive for `ctr images import`
-// of all images that this kubeadm starts. When ctx ends or it fails, what was written is
-// of no use.
+// To writes a tar archive: kubeadm, kubelet and kubectl in bin, with the program that they link
+// to, if they are links, and ExportedImages, an archive for `ctr images import` of all images
+// that this kubeadm starts. If ctx ends or it fails, discard the output.
 func (e Export) To(ctx context.Context, out io.Writer) error {
 	engine := engine{host: e.DockerHost}
 	engine.cleanup(ctx, "rm", "--force", "--volumes", e.Container)
@@ -44,7 +43,7 @@ func (e Export) To(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// exportScript writes the archive. With a version kubeadm asks nobody on the network.
+// exportScript writes the archive. With an explicit version kubeadm does not use the network.
 // ctr writes its progress to the standard output, so its archive goes through a file.
 func exportScript(version string) string {
 	return strings.NewReplacer("VERSION", version, "IMAGES", ExportedImages).Replace(`set -e

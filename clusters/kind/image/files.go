@@ -24,7 +24,7 @@ var own embed.FS
 // enabled are the services that a node starts with.
 var enabled = []string{"containerd.service", "holdfast-network.service", "kubelet.service", "undo-mount-hacks.service"}
 
-// nodeFiles returns what a node image has on top of the root file system. It follows
+// nodeFiles returns the files that a node image adds to the root file system. It follows
 // images/base/Dockerfile and pkg/build/nodeimage of kind, whose files are in base.
 func nodeFiles(ctx context.Context, version, base string, bins binaries) ([]archive.File, error) {
 	if _, err := os.Stat(base + "/usr/local/bin/entrypoint"); err != nil {
@@ -48,7 +48,7 @@ func nodeFiles(ctx context.Context, version, base string, bins binaries) ([]arch
 		folder  string
 		names   []string
 	}{
-		// kubeadm, kubelet and containerd are where kind's services say.
+		// kubeadm, kubelet and containerd are in the paths of kind's services.
 		{release.KubernetesNode, "usr/bin", []string{"kubeadm", "kubelet", "kubectl"}},
 		{release.Containerd, "usr/local/bin", release.Containerd.Files()},
 		{release.CNIPlugins, "opt/cni/bin", release.CNIPlugins.Files()},
@@ -68,7 +68,7 @@ func nodeFiles(ctx context.Context, version, base string, bins binaries) ([]arch
 		archive.File{Name: "etc/kubernetes/manifests", Mode: fs.ModeDir | 0o755},
 		archive.File{Name: "kind/version", Mode: 0o644, Data: []byte(version)},
 		archive.File{Name: "usr/sbin/init", Link: "/usr/lib/systemd/systemd"},
-		// It would register formats for the kernel, which all nodes share.
+		// It would register formats in the kernel, which all nodes share.
 		archive.File{Name: "etc/systemd/system/systemd-binfmt.service", Link: "/dev/null"},
 	)
 	for _, service := range enabled {
@@ -77,8 +77,7 @@ func nodeFiles(ctx context.Context, version, base string, bins binaries) ([]arch
 	return files, nil
 }
 
-// tree returns the files below a folder, with the permissions that kind's Dockerfile
-// gives them.
+// tree returns the files below a folder, with the permissions of kind's Dockerfile.
 func tree(folder fs.FS) ([]archive.File, error) {
 	var files []archive.File
 	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
@@ -100,7 +99,7 @@ func tree(folder fs.FS) ([]archive.File, error) {
 func ownFiles() string {
 	files, err := tree(own)
 	if err != nil {
-		panic(err) // they are in the program
+		panic(err) // they are embedded in the program
 	}
 	h := sha256.New()
 	for _, f := range files {
@@ -109,9 +108,9 @@ func ownFiles() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// containerSpec returns the specification that containerd starts containers of pods
-// from: its default, but that each container gets the node's product files, and that
-// no limits are set, as in kind's images.
+// containerSpec returns the specification from which containerd starts containers of pods: its
+// default, except that each container gets the node's product files and no limits, as in kind's
+// images.
 func containerSpec(ctx context.Context, ctr string) ([]byte, error) {
 	out, err := command.Command{Name: ctr, Args: []string{"oci", "spec"}}.Run(ctx)
 	if err != nil {

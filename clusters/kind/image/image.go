@@ -16,14 +16,13 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// Source is where an image comes from.
+// Source is the origin of an image.
 type Source string
 
 const (
-	// SourceAuto takes a published image if there is one, and builds one
-	// where no registry answers.
+	// SourceAuto uses a published image if there is one, and builds one if no registry answers.
 	SourceAuto Source = "auto"
-	// sourcePublished takes published images alone.
+	// sourcePublished uses only published images.
 	sourcePublished Source = "published"
 	// sourceBuild builds.
 	sourceBuild Source = "build"
@@ -32,35 +31,33 @@ const (
 // Sources lists all sources.
 func Sources() []Source { return []Source{SourceAuto, sourcePublished, sourceBuild} }
 
-// Config says which images are wanted, and where. The zero value is useful.
+// Config describes the required images, and the engine. The zero value is useful.
 type Config struct {
 	// DockerHost is the address of the Docker engine, as in DOCKER_HOST; empty
 	// for that of the environment.
 	DockerHost string
-	// Kubernetes are the versions to have a node image of; the default one if
-	// empty.
+	// Kubernetes are the versions that need a node image; the default version if empty.
 	Kubernetes []string
 	// Source is SourceAuto if empty.
 	Source Source
-	// BalancerProgram is a program that calls balancer.Reexec first thing in
-	// main, to be put into the balancer's image; this one if empty.
+	// BalancerProgram is a program that calls balancer.Reexec first in main, for the balancer's
+	// image; this program if empty.
 	BalancerProgram string
-	// CacheDir keeps what is slow to make; release.DefaultCacheDir if empty.
+	// CacheDir keeps build results that are slow to create; release.DefaultCacheDir if empty.
 	CacheDir string
-	// DebianMirror is where debootstrap gets packages from; DefaultDebianMirror
-	// if empty.
+	// DebianMirror is the package mirror of debootstrap; DefaultDebianMirror if empty.
 	DebianMirror string
 	// Release says where binaries come from. Cache, architecture and progress
 	// are those of this package.
 	Release release.Options
-	// Progress is called with each step, never by two goroutines at once.
+	// Progress is called with each step, never concurrently.
 	Progress func(Event)
 }
 
 // Event is one step, for people.
 type Event struct {
 	Text string
-	// Lasting tells a step from a changing status such as a percentage.
+	// Lasting distinguishes a step from a changing status such as a percentage.
 	Lasting bool
 }
 
@@ -68,7 +65,7 @@ type Event struct {
 type Images struct {
 	// Nodes has one image for each of Config.Kubernetes, in that order.
 	Nodes []Image `json:"nodes"`
-	// Balancer is started by kind under this name, whichever nodes there are.
+	// Balancer is the name under which kind starts it, for any nodes.
 	Balancer Image `json:"balancer"`
 }
 
@@ -76,15 +73,15 @@ type Images struct {
 type Image struct {
 	// Kubernetes is the version of a node image.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// Name is what to start containers from.
+	// Name is the image reference to start containers from.
 	Name string `json:"name"`
 	// Source is published or build.
 	Source Source `json:"source"`
-	// Why says why it is this one.
+	// Why explains the choice of this image.
 	Why string `json:"why"`
 }
 
-// Node returns the name of the node image for a version of Kubernetes, or false.
+// Node returns the name of the node image for a version of Kubernetes; false if there is none.
 func (i Images) Node(version string) (string, bool) {
 	version, err := release.ParseVersion(release.Kubernetes, version)
 	if err != nil {
@@ -97,8 +94,8 @@ func (i Images) Node(version string) (string, bool) {
 	return i.Nodes[at].Name, true
 }
 
-// Ensure makes sure that the engine has the images, and says which they are. What is
-// there already is not made again. When ctx ends, nothing half-made stays.
+// Ensure ensures that the engine has the images, and returns them. It does not build existing
+// images again. If ctx ends, partial results are removed.
 //
 // Versions that are malformed or do not exist are a *release.VersionError.
 func Ensure(ctx context.Context, c Config) (Images, error) {
@@ -109,20 +106,19 @@ func Ensure(ctx context.Context, c Config) (Images, error) {
 	return b.ensure(ctx)
 }
 
-// builder is one call of Ensure. What it needs besides docker can be replaced by
-// tests.
+// builder is one call of Ensure. Tests can replace its dependencies other than docker.
 type builder struct {
 	Config
 	engine  engine
 	arch    string
-	dir     string // where this package keeps things
-	fetch   getter // gets binaries, whatever it takes
-	lookup  getter // gets those that are in the cache
+	dir     string // this package's directory
+	fetch   getter // downloads or builds binaries
+	lookup  getter // returns binaries from the cache
 	source  func(ctx context.Context, module, version string) (dir string, err error)
 	free    func(dir string) (uint64, error)
-	root    bool          // whether this process may make a root file system
+	root    bool          // whether this process may create a root file system
 	answer  time.Duration // how long a registry may take to answer
-	ownDirs bool          // whether debootstrap gets mounts of its own
+	ownDirs bool          // whether debootstrap runs in its own mount namespace
 }
 
 func newBuilder(c Config) (*builder, error) {
@@ -210,8 +206,8 @@ func (b *builder) event(e Event) {
 	}
 }
 
-// lock waits until no other process makes images out of the same cache, and makes
-// the directory of this package.
+// lock waits until no other process builds images from the same cache, and creates the
+// directory of this package.
 func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache: %w; name another one with XDG_CACHE_HOME", err)
@@ -228,8 +224,8 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// workDir makes a directory for one attempt, after removing what earlier ones left
-// when they were killed. The caller holds the lock.
+// workDir creates a directory for one attempt, after removing the remains of killed ones. The
+// caller holds the lock.
 func (b *builder) workDir() (dir string, remove func(), err error) {
 	left, _ := filepath.Glob(filepath.Join(b.dir, workPrefix+"*"))
 	for _, dir := range left {
@@ -245,7 +241,7 @@ func (b *builder) workDir() (dir string, remove func(), err error) {
 
 const workPrefix = "work-"
 
-// isThere reports whether a file is there; anything else but its absence is an error.
+// isThere reports whether a file exists; any error but its absence is returned.
 func isThere(file string) (bool, error) {
 	switch _, err := os.Stat(file); {
 	case err == nil:

@@ -268,8 +268,7 @@ func TestAutoWithSilence(t *testing.T) {
 	}
 }
 
-// A balancer's image that somebody has pulled stays what it is, unless building was
-// asked for.
+// A pulled balancer image is not replaced, unless a build was requested.
 func TestPublishedBalancerStays(t *testing.T) {
 	f := newFake(t, SourceAuto)
 	f.put("images/envoyproxy_envoy_v1.36.2", "")

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// recipe counts changes of this package that make other images out of the
+	// recipe is incremented by changes of this package that produce different images from the
 	// same inputs.
 	recipe = 1
 	// builtNodes is the name of node images that are built here.
 	builtNodes = "holdfast/kind-node"
-	// baseName is the name of a node image that has no images in it yet.
+	// baseName is the name of a node image without container images.
 	baseName = "holdfast/kind-node-base"
-	// buildContainer begins the name of the container in which images are put into
-	// the node's.
+	// buildContainer is the name prefix of the container in which images are imported into the
+	// node image.
 	buildContainer = "holdfast-kind-image-"
 	// entrypoint is that of kind's images: it sets up the container, then starts
 	// systemd.
@@ -40,19 +40,19 @@ func key(inputs ...any) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// scope tells builds out of this cache from others in the same engine, for what has a
-// name while it is made.
+// scope distinguishes builds from this cache from others in the same engine, in temporary
+// names.
 func (b *builder) scope() string { return key(b.dir) }
 
 // container is the container that becomes a node image.
 func (b *builder) container() string { return buildContainer + b.scope() }
 
-// nodeName names a built node image by all that it is made of.
+// nodeName names a built node image by its inputs.
 func (b *builder) nodeName(version string, bins binaries, refs []reference) string {
 	return builtNodes + ":" + version + "-" + key("node", recipe, b.arch, b.rootfsKey(), kindVersion, bins.digests(), refs, ownFiles())
 }
 
-// node makes sure that the engine has a node image of a version of Kubernetes.
+// node ensures that the engine has a node image of a version of Kubernetes.
 func (b *builder) node(ctx context.Context, version string) (Image, error) {
 	published := publishedNode(version)
 	if b.Source == sourcePublished {
@@ -67,7 +67,7 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 	} else if has {
 		return Image{Kubernetes: version, Name: published, Source: sourcePublished, Why: "the engine has the published one"}, nil
 	}
-	// Where one was built before, nobody waits for a registry again.
+	// If one was built before, do not wait for a registry again.
 	if bins, refs, err := gather(ctx, version, b.lookup); err == nil {
 		name := b.nodeName(version, bins, refs)
 		if has, err := b.engine.has(ctx, name); err != nil {
@@ -92,7 +92,7 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 	return image, err
 }
 
-// builtNode makes sure that the engine has a node image that was built here.
+// builtNode ensures that the engine has a node image that was built here.
 func (b *builder) builtNode(ctx context.Context, version, why string) (Image, error) {
 	bins, refs, err := gather(ctx, version, b.fetch)
 	if err != nil {
@@ -142,11 +142,11 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	b.say("Kubernetes %s: making the node image", version)
 	base := archive.Image{
 		Tags: []string{baseName + ":" + version + "-" + b.scope()}, Arch: b.arch,
-		// systemd looks for the first one, and ends at no signal but this.
+		// systemd needs the first variable, and stops only on this signal.
 		Config: archive.Config{Env: []string{path, "container=docker"}, StopSignal: "SIGRTMIN+3"},
 		Layers: []archive.Layer{archive.TarFile(root), archive.Files(files)},
 	}
-	// What was killed before it could clean up.
+	// Remains of a build that was killed before cleaning up.
 	b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
 	defer b.engine.cleanup(ctx, "image", "rm", base.Tags[0])
 	b.status("loading the base of the node image")
@@ -184,16 +184,16 @@ func (b *builder) inside(ctx context.Context, script string) (string, error) {
 	return b.engine.inside(ctx, b.container(), script)
 }
 
-// importImage puts an image into containerd's store, where the kubelet leaves it
-// alone when it clears the disk.
+// importImage imports an image into containerd's store, labelled so that the kubelet's image
+// garbage collection skips it.
 func (b *builder) importImage(ctx context.Context, image archive.Image) error {
 	c := b.engine.command("exec", "--interactive", b.container(), "ctr", "--namespace", "k8s.io", "images", "import",
 		"--label", "io.cri-containerd.pinned=pinned", "--no-unpack", "-")
 	return b.engine.feed(ctx, c, func(w io.Writer) error { return archive.Write(w, image) })
 }
 
-// stopContainerd checks that all images are there, and ends containerd, so that what
-// it has is on disk.
+// stopContainerd checks that all images exist, and stops containerd, so that its data are on
+// disk.
 func (b *builder) stopContainerd(ctx context.Context, payloads []archive.Image) error {
 	out, err := b.inside(ctx, "ctr --namespace k8s.io images list --quiet")
 	if err != nil {
@@ -214,8 +214,8 @@ exit 1`
 	return err
 }
 
-// netTools returns the programs that kube-proxy calls, with the libraries that they
-// need: Debian's, as they are in the node image.
+// netTools returns the programs that kube-proxy calls, with their libraries: Debian's, as in
+// the node image.
 func (b *builder) netTools(ctx context.Context) ([]archive.File, error) {
 	const collect = `set -e
 programs="/usr/sbin/nft"

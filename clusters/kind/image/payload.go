@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// path is where programs are looked for in all images.
+// path is the PATH of all images.
 const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // programs is the folder where kubeadm's manifests expect programs.
 const programs = "usr/local/bin"
 
-// payloadsOf makes the images that a node image has in it, under the names that
-// kubeadm gives them; that of pause has the name too that containerd gives it.
+// payloadsOf builds the images inside a node image, with kubeadm's names for them; pause also
+// has containerd's name for it.
 func payloadsOf(bins binaries, refs []reference, sandbox string, netTools []archive.File, arch string) ([]archive.Image, error) {
 	byComponent := map[string][]string{}
 	for _, r := range refs {
@@ -29,7 +29,7 @@ func payloadsOf(bins binaries, refs []reference, sandbox string, netTools []arch
 	}
 	var images []archive.Image
 	add := func(c archive.Config, files []archive.File, components ...string) {
-		// Some programs write there, and the folder is no harm to the others.
+		// Some programs write there, and the folder does not disturb the others.
 		files = append(files, archive.File{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777})
 		i := archive.Image{Arch: arch, Config: c, Layers: []archive.Layer{archive.Files(files)}}
 		i.Config.Env = []string{path}
@@ -39,7 +39,7 @@ func payloadsOf(bins binaries, refs []reference, sandbox string, netTools []arch
 		images = append(images, i)
 	}
 
-	// One program with three names makes one image with three names.
+	// One program with three names is one image with three names.
 	servers := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	files, err := bins.files(release.Kubernetes, programs, servers...)
 	if err != nil {
@@ -52,7 +52,7 @@ func payloadsOf(bins binaries, refs []reference, sandbox string, netTools []arch
 	}
 	add(archive.Config{}, files, "etcd")
 
-	// kubeadm names this one's program by its full path.
+	// kubeadm calls this program by its full path.
 	if files, err = bins.files(release.KubernetesNode, programs, "kube-proxy"); err != nil {
 		return nil, err
 	}

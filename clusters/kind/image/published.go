@@ -21,13 +21,13 @@ const (
 	BalancerName = "docker.io/envoyproxy/envoy:v1.36.2"
 	// publishedNodes is where kind publishes node images.
 	publishedNodes = "docker.io/kindest/node"
-	// answerTimeout is how long a registry may take until it says that it has an
-	// image. How long the image takes to come is another matter.
+	// answerTimeout is how long a registry may take to confirm that it has an image. The
+	// download may take longer.
 	answerTimeout = 10 * time.Second
 )
 
-// publishedNode is kind's image of a version of Kubernetes, with its digest where
-// this version of kind knows it.
+// publishedNode is kind's image of a version of Kubernetes, with its digest if this version of
+// kind knows it.
 func publishedNode(version string) string {
 	name, _, _ := strings.Cut(defaults.Image, "@")
 	if _, tag, ok := strings.Cut(name, ":"); ok && tag == version {
@@ -36,7 +36,7 @@ func publishedNode(version string) string {
 	return publishedNodes + ":" + version
 }
 
-// pull gets an image from its registry.
+// pull pulls an image from its registry.
 func (b *builder) pull(ctx context.Context, name string) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,7 +56,7 @@ func (b *builder) pull(ctx context.Context, name string) error {
 	return err
 }
 
-// reason is an error in one line, for saying why something else was done.
+// reason shortens an error to one line, to explain a fallback.
 func reason(err error) string {
 	var failed *command.Error
 	if errors.As(err, &failed) && failed.Output != "" {
@@ -67,7 +67,7 @@ func reason(err error) string {
 	return line
 }
 
-// published makes sure that the engine has a published image; why says how come.
+// published ensures that the engine has a published image; why explains the choice.
 func (b *builder) published(ctx context.Context, name string) (why string, err error) {
 	if has, err := b.engine.has(ctx, name); err != nil {
 		return "", err
@@ -81,7 +81,7 @@ func (b *builder) published(ctx context.Context, name string) (why string, err e
 	return "the registry has it", nil
 }
 
-// publishedOnly is published for those who want no other.
+// publishedOnly is published without a fallback.
 func (b *builder) publishedOnly(ctx context.Context, name string) (string, error) {
 	why, err := b.published(ctx, name)
 	if err != nil && ctx.Err() == nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
 )
 
-// DefaultDebianMirror is where debootstrap gets packages from.
+// DefaultDebianMirror is the default package mirror of debootstrap.
 const DefaultDebianMirror = "http://deb.debian.org/debian"
 
 // debianSuite is the release of Debian that images have.
 const debianSuite = "bookworm"
 
-// packages are what is installed besides Debian's smallest system.
+// packages are installed in addition to Debian's minimal system.
 var packages = []string{
 	"systemd", "dbus",
-	// for Kubernetes; netbase has the names of protocols, which nft asks for
+	// for Kubernetes; netbase has the protocol names that nft needs
 	"conntrack", "ethtool", "iproute2", "iptables", "kmod", "mount", "netbase", "nftables", "socat",
 	// for containerd
 	"libseccomp2", "runc",
@@ -31,8 +31,8 @@ var packages = []string{
 
 // unwanted are removed from the root file system, as patterns.
 var unwanted = []string{
-	// What images/base/Dockerfile of kind removes: services of systemd that a
-	// node needs not or must not have.
+	// What images/base/Dockerfile of kind removes: services of systemd that a node does not
+	// need or must not have.
 	"usr/lib/systemd/system/sysinit.target.wants/systemd-tmpfiles-setup.service",
 	"usr/lib/systemd/system/multi-user.target.wants/*",
 	"usr/lib/systemd/system/local-fs.target.wants/*",
@@ -49,13 +49,13 @@ var unwanted = []string{
 	"etc/hostname", "etc/resolv.conf",
 }
 
-// rootfsKey names what a root file system is made of.
+// rootfsKey names a root file system by its inputs.
 func (b *builder) rootfsKey() string {
 	return key("rootfs", recipe, b.arch, debianSuite, packages, unwanted)
 }
 
-// rootfs returns a tar file with the root file system of both images, after making
-// it where the cache has none. The caller holds the lock.
+// rootfs returns a tar file with the root file system of both images, and builds it if the
+// cache does not have it. The caller holds the lock.
 func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 	file = filepath.Join(b.dir, "rootfs-"+b.rootfsKey()+".tar")
 	if ok, err := isThere(file); ok || err != nil {
@@ -92,8 +92,8 @@ func (b *builder) debootstrap(ctx context.Context, root string) error {
 	c := command.Command{
 		Name: "debootstrap", Package: "debootstrap",
 		Args: []string{"--variant=minbase", "--include=" + strings.Join(packages, ","), debianSuite, root, b.DebianMirror},
-		// It mounts /proc and /sys in there. These must be gone when what is
-		// half made is removed.
+		// It mounts /proc and /sys in there. These must be unmounted before a partial result is
+		// removed.
 		OwnMounts: b.ownDirs,
 		Lines: func(line string) {
 			if text, ok := strings.CutPrefix(line, "I: "); ok {
@@ -111,7 +111,7 @@ func (b *builder) debootstrap(ctx context.Context, root string) error {
 
 // strip removes what is unwanted.
 func strip(root string) error {
-	// Links in there point to places of this machine; they are not followed.
+	// Links in there point to paths of this machine; they are not followed.
 	dir, err := os.OpenRoot(root)
 	if err != nil {
 		return err
@@ -133,12 +133,12 @@ func strip(root string) error {
 	return nil
 }
 
-// pack makes a tar file of the root file system, and puts it on disk: the file must
-// not appear before what is in it.
+// pack writes a tar file of the root file system, and syncs it: the file must not appear before
+// its content.
 func pack(ctx context.Context, root, file string) error {
 	c := command.Command{Name: "tar", Package: "tar", Args: []string{
 		"--create", "--file", file, "--directory", root, "--numeric-owner", "--one-file-system", "--sort=name",
-		// An engine refuses device nodes, and makes its own.
+		// An engine refuses device nodes, and creates its own.
 		"--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "--exclude=./run/*", ".",
 	}}
 	if _, err := c.Run(ctx); err != nil {

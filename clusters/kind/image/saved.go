@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// saved is the file that has a copy of a built node image. Those of the same version
-// of Kubernetes share what is before the last dash.
+// saved is the file with a copy of a built node image. Copies of the same version of Kubernetes
+// share the part before the last dash.
 func (b *builder) saved(name string) string {
 	_, tag, _ := strings.Cut(name, ":")
 	return filepath.Join(b.dir, "node-"+tag+".tar.zst")
@@ -58,9 +58,9 @@ func decompress(w io.Writer, file string) error {
 	return err
 }
 
-// keep puts a copy of an image into the cache, in place of the one that the same
-// version of Kubernetes had. An engine that starts from nothing has the image in
-// seconds then; that it fails takes nothing away from the one there is.
+// keep puts a copy of an image into the cache, and replaces the one of the same version of
+// Kubernetes. A new engine then has the image in seconds; if keep fails, the existing image is
+// not affected.
 func (b *builder) keep(ctx context.Context, name string) {
 	b.status("keeping a copy of %s in the cache", name)
 	file := b.saved(name)
@@ -71,7 +71,7 @@ func (b *builder) keep(ctx context.Context, name string) {
 	family := file[:strings.LastIndexByte(file, '-')+1]
 	old, _ := filepath.Glob(family + "*.tar.zst")
 	for _, other := range old {
-		// v1.38.0-rc.1 begins as v1.38.0 does.
+		// v1.38.0-rc.1 has the prefix v1.38.0.
 		if other != file && !strings.Contains(strings.TrimPrefix(other, family), "-") {
 			_ = os.Remove(other)
 		}

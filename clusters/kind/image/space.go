@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// cacheSpace is what the making of an image takes in the cache: the root file
-	// system as files and as a tar file, and a copy of the image.
+	// cacheSpace is the space in the cache for building an image: the root file system as files
+	// and as a tar file, and a copy of the image.
 	cacheSpace = 2 << 30
-	// engineSpace is what it takes in the data directory of the engine, the
-	// archive that is being loaded included.
+	// engineSpace is the space in the engine's data directory, including the archive that is
+	// being loaded.
 	engineSpace = 3 << 30
 )
 
@@ -24,8 +24,8 @@ func freeSpace(dir string) (uint64, error) {
 	return s.Bavail * uint64(s.Bsize), nil
 }
 
-// needSpace says beforehand that a disk will be full. Where nobody knows how much is
-// free, such as in the directory of an engine on another machine, it is tried.
+// needSpace returns an error if a disk would become full. If the free space is unknown, as in
+// the directory of an engine on another machine, it returns nil.
 func (b *builder) needSpace(dir string, need uint64, advice string) error {
 	if dir == "" {
 		return nil

@@ -36,8 +36,8 @@ type backend struct {
 	failed    uint64
 }
 
-// newBackend makes a backend. Until its first check it is down, unless there
-// are not checks: then no better answer exists.
+// newBackend creates a backend. Until its first check it is down, unless checks are disabled:
+// then it is always up.
 func newBackend(b Backend, health clusters.HealthCheck) *backend {
 	done, stop := context.WithCancel(context.Background())
 	return &backend{
@@ -51,8 +51,8 @@ func newBackend(b Backend, health clusters.HealthCheck) *backend {
 	}
 }
 
-// check asks for the state again and again, on a fixed beat, so that a failure
-// is known fall × interval + timeout after it began at the latest.
+// check checks the state at a fixed interval, so that a failure is known at the latest fall ×
+// interval + timeout after it began.
 func (b *backend) check() {
 	client := CheckClient()
 	beat := time.NewTicker(b.health.Interval)
@@ -87,21 +87,20 @@ func (b *backend) ask(client *http.Client) error {
 // CheckClient returns a client for Ready.
 func CheckClient() *http.Client {
 	transport := &http.Transport{
-		// The address and the API server's word for its own state are
-		// asked for here, not its identity, as HAProxy is told as well.
+		// The check asks for the address and the API server's own state, not its identity;
+		// HAProxy is configured alike.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		// A check on a kept connection would not notice that no new one
-		// can be made.
+		// A check on a kept connection would not notice that new ones fail.
 		DisableKeepAlives: true,
 	}
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// readyPath is where an API server says whether it is ready.
+// readyPath is where an API server reports whether it is ready.
 const readyPath = "/readyz"
 
-// Ready asks an API server at a URL of its /readyz (or /healthz), and returns why
-// it is not ready.
+// Ready requests the URL of an API server's /readyz (or /healthz), and returns why it is not
+// ready.
 func Ready(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -116,18 +115,18 @@ func Ready(ctx context.Context, client *http.Client, url string) error {
 		return nil
 	}
 	failed := fmt.Errorf("%s answered %s", request.URL.Path, response.Status)
-	// A break here leaves the word that it is not ready, without the reasons.
+	// If the connection breaks here, the result is still not ready, without reasons.
 	if body, _ := io.ReadAll(io.LimitReader(response.Body, maxReasons)); shutsDown(string(body)) {
 		return draining{failed}
 	}
 	return failed
 }
 
-// maxReasons is how much is read of what /readyz says is wrong.
+// maxReasons is how much of a failed /readyz is read.
 const maxReasons = 16 << 10
 
-// draining is the state of an API server that is being shut down and still serves
-// those who are connected, by its own word.
+// draining is the state of an API server that reports that it is shutting down and still serves
+// existing connections.
 type draining struct{ error }
 
 // shutsDown reports whether a failed /readyz names the shutdown as its only reason
@@ -137,8 +136,8 @@ func shutsDown(reasons string) bool {
 	return failed == 1 && strings.Contains("\n"+reasons, "\n[-]shutdown ")
 }
 
-// judge takes one check's outcome. A backend's very first good check counts as
-// if it were enough, so that a start does not wait for rise.
+// judge applies one check's outcome. A backend's very first successful check is enough, so that
+// a start does not wait for rise.
 func (b *backend) judge(err error) {
 	b.mu.Lock()
 	first := b.lastCheck == ""
@@ -155,7 +154,7 @@ func (b *backend) judge(err error) {
 	} else if b.streak++; b.streak >= need || first {
 		b.healthy, b.streak, b.since = !b.healthy, 0, time.Now()
 	}
-	// One that shuts down ends its connections itself, each when it is idle.
+	// A backend that is shutting down closes its connections itself, each when it is idle.
 	var reset []*net.TCPConn
 	if !b.healthy && !errors.As(err, new(draining)) {
 		reset = b.take()
@@ -184,8 +183,7 @@ func (b *backend) take() []*net.TCPConn {
 	return conns
 }
 
-// add counts a pair of connections in; false says that the backend went down
-// meanwhile.
+// add registers a pair of connections; false says that the backend went down in between.
 func (b *backend) add(pair ...*net.TCPConn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,8 +227,8 @@ func (b *backend) status() BackendStatus {
 	}
 }
 
-// resetAll closes connections with a reset, so that the client at the other
-// end knows at once, also where data is on its way.
+// resetAll closes connections with a reset, so that the client at the other end notices
+// immediately, even with data in transit.
 func resetAll(conns []*net.TCPConn) {
 	for _, conn := range conns {
 		conn.SetLinger(0)

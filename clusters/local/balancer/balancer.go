@@ -1,13 +1,12 @@
-// Package balancer stands in front of the API servers: a proxy of its own at
-// the transport layer, with active health checks, and the configuration of
-// HAProxy for the same job.
+// Package balancer is the load balancer in front of the API servers: a transport-layer proxy of
+// its own, with active health checks, and the configuration of HAProxy for the same purpose.
 //
-// The built-in one runs as a role of holdfast's own binary (Main). It asks each
-// API server for /readyz over TLS. Clients go to the healthy ones in turn; when
-// one is declared down, its connections are reset, so that clients notice, unless it
-// says that it is being shut down: then it ends them itself as they fall idle. With
-// health checks disabled it sends clients on blindly, which is how a violation
-// is planted. It can also serve names instead of connections (round-robin DNS).
+// The built-in one runs as a role of holdfast's own binary (Main). It requests /readyz from
+// each API server over TLS. Clients go to the healthy ones in turn. When one is marked down,
+// its connections are reset, so that clients notice, unless it reports that it is shutting
+// down: then it closes them itself as they become idle. With health checks disabled it sends
+// clients to every server, which is how a violation is planted. It can also serve names instead
+// of connections (round-robin DNS).
 package balancer
 
 import (
@@ -24,29 +23,28 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// dialTimeout is the longest wait for a backend to accept a connection. It is
-// shorter where a check's time-out is.
+// dialTimeout is the longest wait for a backend to accept a connection. It is shorter if a
+// check's timeout is.
 const dialTimeout = 5 * time.Second
 
 // Config describes a balancer. Its JSON form is the file that Main reads.
 type Config struct {
 	// Listen is the address that clients connect to, such as 10.77.0.10:6443.
 	Listen string `json:"listen"`
-	// Names makes the balancer a name server instead: it listens for questions,
-	// and answers those for one of these names with the addresses of the backends
-	// that are healthy. Clients connect to these themselves.
+	// Names makes the balancer a DNS server instead: it answers queries for one of these names
+	// with the addresses of the healthy backends. Clients connect to these themselves.
 	Names []string `json:"names,omitempty"`
 	// Status is the address of the status page, which serves Status as JSON
 	// for any path; empty for none.
 	Status   string    `json:"status,omitempty"`
 	Backends []Backend `json:"backends"`
-	// HealthCheck says how backends are checked; durations in nanoseconds.
+	// HealthCheck is how backends are checked; durations in nanoseconds.
 	HealthCheck clusters.HealthCheck `json:"healthCheck"`
 	// Algorithm chooses among healthy backends; RoundRobin if empty.
 	Algorithm Algorithm `json:"algorithm,omitempty"`
-	// ConnectOnly makes a check ask for a connection alone, not for CheckPath.
+	// ConnectOnly makes a check only open a connection, without requesting CheckPath.
 	ConnectOnly bool `json:"connectOnly,omitempty"`
-	// CheckPath is what a check asks an API server for; /readyz if empty.
+	// CheckPath is the path that a check requests from an API server; /readyz if empty.
 	CheckPath string `json:"checkPath,omitempty"`
 }
 
@@ -64,8 +62,8 @@ type Algorithm string
 const (
 	RoundRobin       Algorithm = "round-robin"
 	LeastConnections Algorithm = "least-connections"
-	// Affinity keeps a client, by its address, on one backend until that is down;
-	// new clients and those who lost theirs are spread as by RoundRobin.
+	// Affinity keeps a client, by its address, on one backend until that is down; new clients
+	// and those of a backend that went down are spread as by RoundRobin.
 	Affinity Algorithm = "affinity"
 )
 
@@ -75,7 +73,7 @@ type Status struct {
 	// HealthChecks reports whether backends are checked at all.
 	HealthChecks bool            `json:"healthChecks"`
 	Backends     []BackendStatus `json:"backends"`
-	// Refused counts clients for which no backend was found.
+	// Refused counts clients for which no backend was available.
 	Refused uint64 `json:"refused"`
 }
 
@@ -83,12 +81,12 @@ type Status struct {
 type BackendStatus struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	// Healthy is what the checks say; always true where they are disabled.
+	// Healthy is the result of the checks; always true if they are disabled.
 	Healthy bool `json:"healthy"`
 	// Since is when Healthy last changed.
 	Since time.Time `json:"since"`
-	// Connections counts open ones, Total all so far, Failed those that the
-	// backend did not accept.
+	// Connections counts open ones, Total all so far, Failed those that the backend did not
+	// accept.
 	Connections int    `json:"connections"`
 	Total       uint64 `json:"total"`
 	Failed      uint64 `json:"failed"`
@@ -129,8 +127,8 @@ func (c Config) Validate() error {
 
 // Balancer is a running built-in balancer.
 type Balancer struct {
-	listener  net.Listener // nil where it serves names
-	questions *names       // nil where it does not
+	listener  net.Listener // nil if it serves names
+	questions *names       // nil if it does not
 	addr      net.Addr
 	status    *http.Server
 	statusAt  net.Addr
@@ -176,13 +174,12 @@ func (b *Balancer) serveClients(c Config) error {
 	return nil
 }
 
-// Addr is where clients connect to.
+// Addr is the address that clients connect to.
 func (b *Balancer) Addr() net.Addr { return b.addr }
 
-// Reconfigure takes over backends, health check and algorithm of c. Backends
-// that stay as they are keep their connections and their state, unless the
-// health check changes; those that are gone have their connections reset.
-// Addresses to listen on cannot be changed.
+// Reconfigure applies backends, health check and algorithm of c. Unchanged backends keep their
+// connections and their state, unless the health check changes; the connections of removed ones
+// are reset. Listen addresses cannot be changed.
 func (b *Balancer) Reconfigure(c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -240,7 +237,7 @@ func (b *Balancer) Status() Status {
 	return s
 }
 
-// Close ends everything and waits until it has ended.
+// Close stops everything and waits until it has stopped.
 func (b *Balancer) Close() error {
 	b.mu.Lock()
 	already := b.closed

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// server stands for an API server: it speaks TLS, tells its name, and is ready
-// or not as it is told. /hold answers when the client goes away.
+// server is a stand-in for an API server: it speaks TLS, returns its name, and is ready or not
+// as configured. /hold answers when the client disconnects.
 type server struct {
 	*httptest.Server
 	name  string
@@ -232,8 +232,8 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestDrain: an API server that is being shut down keeps its clients, as long as
-// nothing else is wrong with it, and gets no new ones.
+// TestDrain: an API server that is shutting down keeps its clients, as long as nothing else is
+// wrong with it, and receives no new ones.
 func TestDrain(t *testing.T) {
 	one, two := startServer(t, "one"), startServer(t, "two")
 	servers := map[string]*server{"one": one, "two": two}

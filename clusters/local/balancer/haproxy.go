@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// HAProxy returns what is needed to run HAProxy as a balancer with the same
-// behaviour: its path, its arguments, and the configuration that belongs into
-// configFile. statsSocket is the path of its stats socket; a unix socket's path
-// has 107 bytes at most. SIGUSR1 ends it gracefully, SIGTERM at once.
+// HAProxy returns how to run HAProxy as a balancer with the same behaviour: its path, its
+// arguments, and the configuration to write to configFile. statsSocket is the path of its stats
+// socket; a unix socket's path has at most 107 bytes. SIGUSR1 stops it gracefully, SIGTERM
+// immediately.
 //
-// The error says what to do when HAProxy is not installed.
+// If HAProxy is not installed, the error says what to do.
 func HAProxy(c Config, configFile, statsSocket string) (path string, args []string, config []byte, err error) {
 	if err := HAProxyInstalled(); err != nil {
 		return "", nil, nil, err
@@ -70,7 +70,7 @@ func HAProxyConfig(c Config, statsSocket string) ([]byte, error) {
 	line("defaults")
 	line("  mode tcp")
 	line("  maxconn 4000")
-	// A watch may be silent for long; what is dead the checks find out.
+	// A watch may be silent for long; the checks detect dead servers.
 	line("  timeout client 1h")
 	line("  timeout server 1h")
 	h := c.HealthCheck
@@ -100,7 +100,7 @@ func HAProxyConfig(c Config, statsSocket string) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// checkWords are those of a server's line that have it checked.
+// checkWords are the words of a server line that enable checks.
 func checkWords(h clusters.HealthCheck) string {
 	if h.Disabled {
 		return ""

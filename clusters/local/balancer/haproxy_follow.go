@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// HAProxyFollow gives a HAProxy that runs with HAProxyConfig the backends of c,
-// through its stats socket, while its clients of the others continue. What it is to do
-// when it is started again stays in its file. HAProxy 2.5 or later can do that
+// HAProxyFollow changes the backends of a running HAProxy with HAProxyConfig to those of c,
+// through its stats socket, while connections to the others continue. Its file still holds the
+// configuration for its next start. HAProxy 2.5 or later supports that
 // (https://docs.haproxy.org/2.6/management.html#9.3).
 func HAProxyFollow(ctx context.Context, statsSocket string, c Config) error {
 	if _, err := HAProxyConfig(c, statsSocket); err != nil {
@@ -48,7 +48,7 @@ func HAProxyFollow(ctx context.Context, statsSocket string, c Config) error {
 	return nil
 }
 
-// haproxyRemove takes a server out, once its sessions have ended.
+// haproxyRemove removes a server once its sessions have ended.
 func haproxyRemove(ctx context.Context, statsSocket, name string) error {
 	for _, command := range []string{"disable server apiservers/", "shutdown sessions server apiservers/"} {
 		if err := haproxyTell(ctx, statsSocket, command+name); err != nil {
@@ -70,7 +70,7 @@ func haproxyRemove(ctx context.Context, statsSocket, name string) error {
 	}
 }
 
-// haproxyTell gives a command, to which the answer is nothing or one that is fine.
+// haproxyTell sends a command whose answer must be empty or harmless.
 func haproxyTell(ctx context.Context, statsSocket, command string, fine ...string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", statsSocket)
 	if err != nil {

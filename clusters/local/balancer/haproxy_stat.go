@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// HAProxyBackends asks HAProxy, configured as by HAProxyConfig, for the state of
-// its backends. It reports when one changed to the second.
+// HAProxyBackends queries HAProxy, configured by HAProxyConfig, for the state of its backends.
+// The times of changes are in whole seconds.
 func HAProxyBackends(ctx context.Context, statsSocket string) ([]framework.Backend, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", statsSocket)
 	if err != nil {
@@ -62,8 +62,8 @@ func parseStat(in io.Reader, now time.Time) ([]framework.Backend, error) {
 		if name := get("svname"); name == "" || name == "FRONTEND" || name == "BACKEND" {
 			continue
 		}
-		// "no check" is a server that is always used; one that goes down or comes
-		// up is "UP 1/2" or "DOWN 1/2" meanwhile.
+		// "no check" is a server that is always used; during a change the state is "UP 1/2" or
+		// "DOWN 1/2".
 		b := framework.Backend{Name: get("svname"), Address: get("addr"), Check: strings.TrimSpace(get("check_status") + " " + get("last_chk")),
 			Up: strings.HasPrefix(get("status"), "UP") || get("status") == "no check"}
 		if s, err := strconv.Atoi(get("lastchg")); err == nil {

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Main is the balancer as a program, with `--config FILE` in args. SIGTERM and
-// SIGINT end it gracefully, SIGHUP makes it read its file again. It returns the
-// exit code: 0, 1 when it could not do its work, 2 for wrong use.
+// Main is the balancer as a program, with `--config FILE` in args. SIGTERM and SIGINT stop it
+// gracefully, SIGHUP reloads its file. It returns the exit code: 0, 1 if it failed, 2 for wrong
+// use.
 func Main(args []string) int {
 	set := flag.NewFlagSet("balancer", flag.ContinueOnError)
 	file := set.String("config", "", "`file` with the balancer's configuration (JSON)")
@@ -42,7 +42,7 @@ func Main(args []string) int {
 		if received != syscall.SIGHUP {
 			break
 		}
-		// A file that cannot be used must not take a balancer down.
+		// An unusable file must not take a balancer down.
 		if config, err = readConfig(*file); err == nil {
 			err = b.Reconfigure(config)
 		}

@@ -13,23 +13,23 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// names answers questions for names with the addresses of the backends that are
-// healthy, each time in another order, to be kept for clusters.NameTTL. Where none is
-// healthy, it answers with all: nobody is worse off.
+// names answers DNS queries for names with the addresses of the healthy backends, each time in
+// another order, with the TTL clusters.NameTTL. If none is healthy, it answers with all: that
+// makes nothing worse.
 type names struct {
 	b       *Balancer
 	names   []string
 	servers []*dns.Server
 }
 
-// serveNames listens for questions, with UDP and TCP.
+// serveNames listens for queries on UDP and TCP.
 func (b *Balancer) serveNames(c Config) error {
 	n := &names{b: b, names: c.Names}
 	packets, err := net.ListenPacket("udp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("the balancer failed to listen for questions: %w", err)
 	}
-	// The same port for both, also where the system chooses it.
+	// The same port for both, also if the system chooses it.
 	streams, err := net.Listen("tcp", packets.LocalAddr().String())
 	if err != nil {
 		packets.Close()
@@ -71,8 +71,8 @@ func (n *names) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	_ = w.WriteMsg(answer)
 }
 
-// addresses returns those of the backends that are healthy, or of all, beginning with
-// another one each time.
+// addresses returns those of the healthy backends, or of all, starting with another one each
+// time.
 func (b *Balancer) addresses() []netip.Addr {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *Balancer) addresses() []netip.Addr {
 	for _, backend := range b.backends {
 		addr, err := netip.ParseAddrPort(backend.Address)
 		if err != nil {
-			continue // Validate has seen to it
+			continue // Validate has checked it
 		}
 		all = append(all, addr.Addr())
 		if _, ok := backend.load(); ok {

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// NGINX returns what is needed to run NGINX as a balancer: its path, its arguments,
-// and the configuration that belongs into configFile. NGINX keeps what it must in
-// dir. SIGQUIT ends it gracefully, SIGTERM at once.
+// NGINX returns how to run NGINX as a balancer: its path, its arguments, and the configuration
+// to write to configFile. NGINX keeps its files in dir. SIGQUIT stops it gracefully, SIGTERM
+// immediately.
 //
-// The error says what to do when NGINX or its stream module is not installed.
+// If NGINX or its stream module is not installed, the error says what to do.
 func NGINX(c Config, configFile, dir string) (path string, args []string, config []byte, err error) {
 	path, module, err := findNGINX()
 	if err != nil {
@@ -27,8 +27,7 @@ func NGINX(c Config, configFile, dir string) (path string, args []string, config
 	return path, []string{"-p", dir, "-e", "stderr", "-c", configFile}, config, nil
 }
 
-// NGINXInstalled reports what is missing to run NGINX with its stream module, and what to
-// do.
+// NGINXInstalled reports what is missing to run NGINX with its stream module, and what to do.
 func NGINXInstalled() error {
 	_, _, err := findNGINX()
 	return err
@@ -57,8 +56,8 @@ func findNGINX() (path, module string, err error) {
 	return path, module, nil
 }
 
-// streamModule reads what "nginx -V" says of the stream module: the file that it
-// would be in, empty where it is built in.
+// streamModule reads from the output of "nginx -V" the file of the stream module, empty if it
+// is built in.
 func streamModule(said string) (module string, found bool) {
 	dir := ""
 	for word := range strings.FieldsSeq(said) {
@@ -97,8 +96,8 @@ func nginxConfig(c Config, module, dir string) ([]byte, error) {
 	if module != "" {
 		line("load_module %s;", module)
 	}
-	// One process, which its watcher sees: workers would outlive a master that is
-	// killed, and continue to serve.
+	// One process, which its watcher sees: workers would outlive a killed master, and continue
+	// to serve.
 	line("daemon off;")
 	line("master_process off;")
 	line("pid %s;", filepath.Join(dir, "nginx.pid"))

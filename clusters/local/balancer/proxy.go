@@ -32,9 +32,9 @@ func (b *Balancer) accept() {
 	}
 }
 
-// serve finds a backend for a client and moves bytes until one end is done.
-// With health checks on, a backend that does not accept the connection is
-// passed over; without, the client is out of luck.
+// serve finds a backend for a client and copies bytes until one end is done. With health checks
+// on, it skips a backend that does not accept the connection; otherwise the client's connection
+// fails.
 func (b *Balancer) serve(client *net.TCPConn) {
 	var tried []*backend
 	from := addressOf(client)
@@ -72,8 +72,8 @@ func addressOf(conn *net.TCPConn) netip.Addr {
 	return addr.AddrPort().Addr().Unmap()
 }
 
-// choose returns the backend for the next connection of a client, nil if there is
-// none, and whether the next may be tried if this one fails.
+// choose returns the backend for the next connection of a client, nil if there is none, and
+// whether to try another one if this one fails.
 func (b *Balancer) choose(from netip.Addr, tried []*backend) (chosen *backend, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,7 +155,7 @@ func (b *Balancer) serveStatus(address string) error {
 			w.Header().Set("Content-Type", "application/json")
 			encoder := json.NewEncoder(w)
 			encoder.SetIndent("", "  ")
-			// An error here is that of a client that went away.
+			// An error here is from a client that disconnected.
 			_ = encoder.Encode(b.Status())
 		}),
 	}

@@ -1,13 +1,12 @@
-// Package cgroup has the kernel limit what processes get, by control groups of
-// either version: those of version 1, one hierarchy a controller, and the unified
-// one of version 2.
+// Package cgroup limits the resources of processes by control groups of either version: those
+// of version 1, one hierarchy per controller, and the unified one of version 2.
 //
-// A Tree is a group of its own with a group for each set of processes in it. Trees
-// are made beside or below the place where this process is, so that they stay under
-// whatever limits this process, and only while they are needed. The kernel keeps a
-// group when its processes die, so a tree is locked by its owner for as long as that
-// lives, and Sweep removes those that nobody holds. Its name says whose it is.
+// A Tree is a group with a subgroup for each set of processes. Trees are created beside or
+// below this process's group, so that they stay under the limits of this process, and only
+// while they are needed. The kernel keeps a group when its processes die, so the owner locks
+// its tree while it lives, and Sweep removes trees without a lock. A tree's name contains its
+// owner.
 //
-// Tests of the real thing need a hierarchy in which this user may make groups and
-// are skipped without one: go test ./clusters/local/cgroup
+// Tests with real groups need a hierarchy in which this user may create groups and are skipped
+// otherwise: go test ./clusters/local/cgroup
 package cgroup

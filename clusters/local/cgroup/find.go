@@ -21,23 +21,21 @@ const (
 
 // Place is a group in which trees can be made.
 type Place struct {
-	// Controllers are those that its trees can use.
+	// Controllers are the controllers that its trees can use.
 	Controllers []Controller
 	// V2 says that it is in the unified hierarchy.
 	V2 bool
-	// base is the directory in which trees are made, home that of the group
-	// in which this process is.
+	// base is the directory in which trees are created, home that of this process's group.
 	base, home string
 }
 
-// system says where the kernel reports groups; tests have files of their own.
+// system contains the kernel's files about groups; tests have their own.
 type system struct{ mounts, own string }
 
 var here = system{mounts: "/proc/self/mountinfo", own: "/proc/self/cgroup"}
 
-// Find returns the places for trees, one for each hierarchy that has a controller
-// of interest and lets this process make groups, and for each controller without a
-// place why there is none.
+// Find returns the places for trees, one for each hierarchy that has a required controller and
+// lets this process create groups, and for each controller without a place the reason.
 func Find() ([]Place, map[Controller]error) { return here.find() }
 
 func (s system) find() ([]Place, map[Controller]error) {
@@ -56,8 +54,8 @@ func (s system) find() ([]Place, map[Controller]error) {
 	return places, errs
 }
 
-// settle finds the base of a place. errs loses an entry for each controller found,
-// or gets a better one.
+// settle finds the base of a place. It removes the error of each controller found from errs, or
+// replaces it by a better one.
 func (p Place) settle(errs map[Controller]error) Place {
 	var found []Controller
 	for dir := p.home; ; dir = filepath.Dir(dir) {
@@ -72,8 +70,8 @@ func (p Place) settle(errs map[Controller]error) Place {
 			}
 			found = append(found, c)
 		}
-		// Where this process is, version 2 lets groups have controllers only
-		// if they have no processes of their own: look further up.
+		// In version 2 the subgroups of this process's group can have controllers only if the
+		// group itself has no processes: look further up.
 		if len(found) > 0 || !p.V2 || !isGroup(filepath.Dir(dir)) {
 			break
 		}
@@ -85,7 +83,7 @@ func (p Place) settle(errs map[Controller]error) Place {
 	return p
 }
 
-// usable tries to make a group that has a controller.
+// usable tries to create a group that has a controller.
 func (p Place) usable(c Controller) error {
 	if p.V2 {
 		if err := enable(p.base, c); err != nil {
@@ -105,7 +103,7 @@ func (p Place) usable(c Controller) error {
 		}
 		_ = f.Close()
 	}
-	// What moves here must be able to move back.
+	// A process that is moved here must be able to move back.
 	f, err := os.OpenFile(filepath.Join(p.home, "cgroup.procs"), os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("opening the file of this process's own group: %w", err)
@@ -113,7 +111,7 @@ func (p Place) usable(c Controller) error {
 	return f.Close()
 }
 
-// enable lets the groups in a group of version 2 have a controller.
+// enable enables a controller for the subgroups of a group of version 2.
 func enable(dir string, c Controller) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	b, err := os.ReadFile(file)
@@ -131,8 +129,8 @@ func isGroup(dir string) bool {
 	return err == nil
 }
 
-// hierarchies returns the mounted ones with controllers of interest, and where in
-// each this process is.
+// hierarchies returns the mounted hierarchies with relevant controllers, and this process's
+// group in each.
 func (s system) hierarchies() ([]Place, error) {
 	mounts, err := os.ReadFile(s.mounts)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// period is the time over which a quota of processor time is kept: the kernel's
-// default, and Kubernetes'.
+// period is the period of a CPU quota: the kernel's default, and Kubernetes'.
 const period = 100 * time.Millisecond
 
-// limitFile is the file of a controller without which it is of no use.
+// limitFile is the file that a usable controller must have.
 func limitFile(v2 bool, c Controller) string {
 	switch {
 	case c == CPU && v2:
@@ -26,8 +25,8 @@ func limitFile(v2 bool, c Controller) string {
 	return "memory.limit_in_bytes"
 }
 
-// SetQuota limits the processor time of a group and of those in it, in percent of
-// one processor; 0 takes the limit away.
+// SetQuota limits the CPU time of a group and its subgroups, in percent of one processor; 0
+// removes the limit.
 func (t *Tree) SetQuota(dir string, percent float64) error {
 	quota, none := int64(percent/100*float64(period.Microseconds())), "-1"
 	if t.V2 {
@@ -47,9 +46,9 @@ func (t *Tree) SetQuota(dir string, percent float64) error {
 	return write(filepath.Join(dir, "cpu.cfs_quota_us"), text)
 }
 
-// SetMemory limits the memory that is charged to a group, in bytes; 0 takes a limit
-// away. Beyond the hard limit the kernel ends processes; beyond the soft one, which
-// version 1 does not have, it slows them down.
+// SetMemory limits the memory that is charged to a group, in bytes; 0 removes a limit. Above
+// the hard limit the kernel kills processes; above the soft one, which version 1 does not have,
+// it slows them down.
 func (t *Tree) SetMemory(dir string, soft, hard int64) error {
 	text := func(n int64, none string) string {
 		if n == 0 {
@@ -66,8 +65,7 @@ func (t *Tree) SetMemory(dir string, soft, hard int64) error {
 	return write(filepath.Join(dir, "memory.max"), text(hard, "max"))
 }
 
-// Usage is what the kernel has counted in a group since it was made, and the limits
-// that it keeps.
+// Usage contains a group's counters since its creation, and its limits.
 type Usage struct {
 	Quota        float64 // percent of one processor; 0 for none
 	Periods      uint64
@@ -111,7 +109,7 @@ func (t *Tree) Usage(dir string) (Usage, error) {
 		u.MemoryHits = uint64(r.number(r.text("memory.failcnt")))
 		u.OOMKills = r.pairs("memory.oom_control")["oom_kill"]
 		u.Memory = r.number(r.text("memory.usage_in_bytes"))
-		// No limit is the highest number of whole pages.
+		// The highest number of whole pages means no limit.
 		if u.MemoryLimit = r.number(r.text("memory.limit_in_bytes")); u.MemoryLimit > 1<<60 {
 			u.MemoryLimit = 0
 		}
@@ -133,7 +131,7 @@ func (r *reader) text(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// number reads one; "max" and negative ones stand for none, which is 0.
+// number reads one; "max" and negative ones mean no limit, which is 0.
 func (r *reader) number(text string) int64 {
 	if text == "max" || text == "" {
 		return 0

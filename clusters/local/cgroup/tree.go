@@ -14,18 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefix is that of the names of all trees.
+// prefix is the prefix of the names of all trees.
 const prefix = "holdfast-"
 
-// Tree is a group with groups in it.
+// Tree is a group with subgroups.
 type Tree struct {
 	Place
 	dir  string
 	lock *os.File
 }
 
-// Make makes a tree. It lasts until Remove or, where this process dies before,
-// until somebody sweeps.
+// Make creates a tree. It lasts until Remove or, if this process dies first, until a Sweep.
 func (p Place) Make(name string) (*Tree, error) {
 	for {
 		dir, err := os.MkdirTemp(p.base, prefix+name+"-")
@@ -38,7 +37,7 @@ func (p Place) Make(name string) (*Tree, error) {
 		}
 		t := &Tree{Place: p, dir: dir}
 		if t.lock, err = hold(dir); err == nil {
-			// A sweep may have come between.
+			// A sweep may have removed it in between.
 			if _, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 				_ = t.lock.Close()
 				continue
@@ -75,8 +74,7 @@ func (p Place) Has(c Controller) bool { return slices.Contains(p.Controllers, c)
 // Dir returns the directory of the tree.
 func (t *Tree) Dir() string { return t.dir }
 
-// Group returns the directory of a group in the tree, which is made where it does
-// not exist.
+// Group returns the directory of a group in the tree, and creates it if needed.
 func (t *Tree) Group(name string) (string, error) {
 	dir := filepath.Join(t.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -99,8 +97,7 @@ func subgroups(dir string) []string {
 	return names
 }
 
-// removeLimit is how long a group may take to let go of processes that are moved
-// or dying.
+// removeLimit is how long the processes of a removed group may take to move or die.
 const removeLimit = 2 * time.Second
 
 // RemoveGroup moves all processes of a group home, and removes it.
@@ -142,8 +139,7 @@ func (t *Tree) remove(dir string) error {
 	}
 }
 
-// Processes returns the processes in a group, as this process's PID namespace
-// numbers them.
+// Processes returns the processes in a group, as PIDs of this process's PID namespace.
 func Processes(dir string) ([]int, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -158,8 +154,7 @@ func Processes(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// Move puts a process into a group; 0 stands for this one. What has ended is left
-// alone.
+// Move moves a process into a group; 0 means this one. A process that has exited is ignored.
 func Move(dir string, pid int) error {
 	err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
 	if errors.Is(err, unix.ESRCH) {
@@ -168,15 +163,15 @@ func Move(dir string, pid int) error {
 	return err
 }
 
-// Home moves a process back to the group of this one.
+// Home moves a process back to this process's group.
 func (t *Tree) Home(pid int) error { return Move(t.home, pid) }
 
-// dyingLimit is how long a sweep waits for the processes of a tree without an owner:
-// with a quota of computing time, ending takes them seconds on a busy machine.
+// dyingLimit is how long a sweep waits for the processes of a tree without an owner: with a CPU
+// quota they take seconds to exit on a busy machine.
 const dyingLimit = 5 * time.Second
 
-// Sweep removes the trees that dead processes left. It disturbs none that is in use:
-// that is locked, and a group that has processes cannot be removed.
+// Sweep removes the trees of dead processes. It does not affect a tree that is in use: such a
+// tree is locked, and a group that has processes cannot be removed.
 func Sweep() error {
 	places, _ := Find()
 	var errs []error
@@ -193,8 +188,8 @@ func Sweep() error {
 				errs = append(errs, err)
 				continue
 			}
-			// Its processes die with its owner, which takes them a moment. If
-			// they do not, they are not ours to end.
+			// Its processes die with its owner, which takes a moment. If they do not, they are
+			// not ours to kill.
 			for deadline := time.Now().Add(dyingLimit); ; time.Sleep(2 * time.Millisecond) {
 				for _, group := range subgroups(dir) {
 					_ = unix.Rmdir(filepath.Join(dir, group))
@@ -217,7 +212,7 @@ func Sweep() error {
 	return nil
 }
 
-// write writes to a file that exists: the kernel makes those of groups.
+// write writes to an existing file: only the kernel creates files of groups.
 func write(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 // askCost is the line that asks for the cost of time.Now too.
 const askCost = "cost"
 
-// told is what the program answers.
+// told is the program's answer.
 type told struct {
 	Wall      int64 // time.Now
 	TimeOfDay int64 // gettimeofday
@@ -323,8 +323,8 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// TestTracerKilled kills whoever shifts a clock at any moment of it: the program
-// must run on, with one clock or the other, and be none the worse for it.
+// TestTracerKilled kills the process that shifts a clock at any moment: the program must
+// continue undamaged, with one clock or the other.
 func TestTracerKilled(t *testing.T) {
 	p := run(t, 4, plainly)
 	for range 40 {

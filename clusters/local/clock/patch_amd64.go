@@ -79,19 +79,18 @@ func (p *patcher) original(name function) []byte {
 	return p.bytes[p.entries[name]:][:jumpSize]
 }
 
-// state is what the vDSO of a process is found to be.
+// state is the state of a process's vDSO.
 type state struct {
 	base uint64
-	// inUse counts the functions that jump to each area, whole those that
-	// are the kernel's own.
+	// inUse counts the functions that jump to each area, whole those that are the kernel's own.
 	inUse [2]int
 	whole int
 	// code is what both areas hold.
 	code [2][]byte
 }
 
-// look reads the vDSO of a process, and refuses what neither the kernel nor this
-// package put there.
+// look reads the vDSO of a process, and refuses bytes that neither the kernel nor this package
+// wrote.
 func (p *patcher) look(pid int) (state, error) {
 	var s state
 	var err error
@@ -125,8 +124,8 @@ func (p *patcher) look(pid int) (state, error) {
 	return s, nil
 }
 
-// write shifts the clock of a process whose threads are all stopped. It returns
-// false where a thread is in the way.
+// write shifts the clock of a process whose threads are all stopped. It returns false if a
+// thread is in the way.
 func (p *patcher) write(pid int, all []*tracee, to Shift) (bool, error) {
 	s, err := p.look(pid)
 	if err != nil {
@@ -185,12 +184,11 @@ func (p *patcher) write(pid int, all []*tracee, to Shift) (bool, error) {
 	return true, nil
 }
 
-// applyLimit is how long Apply tries to find a moment in which no thread is in
-// the way.
+// applyLimit is how long Apply tries to find a moment without a thread in the way.
 const applyLimit = 10 * time.Second
 
-// Apply shifts the clock of a process that runs, whatever it was shifted by
-// before. The zero Shift gives it back the real one.
+// Apply shifts the clock of a running process, and replaces an earlier shift. The zero Shift
+// restores the real clock.
 func Apply(pid int, s Shift) error {
 	if err := s.check(); err != nil {
 		return err
@@ -233,9 +231,9 @@ const startLimit = 10 * time.Second
 // clock.
 var ErrNotShifted = errors.New("the process runs, but its clock is not shifted")
 
-// Start starts cmd with a shifted clock: it is so before the program's first
-// instruction. The command must not ask for a parent's death signal, since the
-// thread that starts it ends.
+// Start starts cmd with a shifted clock: the shift applies before the program's first
+// instruction. The command must not request a parent-death signal, since the thread that starts
+// it exits.
 func Start(cmd *exec.Cmd, s Shift) error {
 	if err := s.check(); err != nil {
 		return err
@@ -254,13 +252,12 @@ func Start(cmd *exec.Cmd, s Shift) error {
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		// Having executed the program it stops with SIGTRAP, which it is
-		// not to get.
+		// After exec it stops with SIGTRAP, which must not be delivered.
 		pid := cmd.Process.Pid
 		t := &tracee{tid: pid}
 		there, err := t.await(pid, false, time.Now().Add(startLimit))
 		if !there && err == nil {
-			return nil // it was killed, which its parent will learn
+			return nil // it was killed, as its parent will see
 		}
 		if err == nil {
 			t.signal = 0
@@ -274,8 +271,8 @@ func Start(cmd *exec.Cmd, s Shift) error {
 	})
 }
 
-// Read returns by how much the clock of a process is shifted, as its memory
-// says; that is the zero Shift where the vDSO is the kernel's own.
+// Read returns the shift of a process's clock, from its memory; that is the zero Shift if the
+// vDSO is the kernel's own.
 func Read(pid int) (Shift, error) {
 	p, err := thisMachine()
 	if err != nil {
@@ -301,8 +298,8 @@ func Read(pid int) (Shift, error) {
 	return Shift{}, fmt.Errorf("the clock of process %d is shifted in part", pid)
 }
 
-// Supported returns nil where clocks can be shifted, and otherwise why not. It
-// tries it on a process of its own, which never runs.
+// Supported returns nil if clocks can be shifted, and otherwise why not. It tries it on a
+// process of its own, which never runs.
 var Supported = sync.OnceValue(func() error {
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"holdfast-clock-trial"}}
 	want := Shift{Offset: time.Hour}
@@ -336,7 +333,7 @@ var Supported = sync.OnceValue(func() error {
 	})
 })
 
-// errNoVDSO is what is seen of a process that is about to execute a program.
+// errNoVDSO is the result for a process that is about to execute a program.
 var errNoVDSO = errors.New("it has no vDSO")
 
 // vdsoOf returns the address of a process's vDSO.

@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onOwnThread runs f on a thread that ends with it. The kernel lets go of what
-// the thread traced when it ends, in whatever state that is.
+// onOwnThread runs f on a thread that exits with it. When a thread exits, the kernel releases
+// the threads that it traces, in whatever state.
 func onOwnThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			// The main thread never ends. While it is held here, the
-			// next goroutine gets another one.
+			// The main thread never exits. While it is held here, the next goroutine runs on
+			// another one.
 			done <- onOwnThread(f)
 			runtime.UnlockOSThread()
 			return
@@ -36,29 +36,29 @@ func onOwnThread(f func() error) error {
 	return <-done
 }
 
-// tracee is a thread that does not run until it is let go.
+// tracee is a thread that is stopped until it is released.
 type tracee struct {
 	tid int
-	// halted says that it is in a stop of ptrace. Otherwise it waits in the
-	// kernel for something else, and will stop before it returns.
+	// halted says that it is in a ptrace stop. Otherwise it is blocked in the kernel, and will
+	// stop before it returns.
 	halted bool
-	signal int // it was about to get, 0 for none
-	// Where it runs on.
+	signal int // about to be delivered to it, 0 for none
+	// Where it will continue.
 	pc, sp uint64
 }
 
 // stopLimit is how long stopping the threads of a process may take.
 const stopLimit = time.Second
 
-// errNotStopped is what is seen of a thread that gets no processor.
+// errNotStopped is the result for a thread that is not scheduled.
 var errNotStopped = errors.New("it did not stop in time")
 
-// blockedAfter is how long a thread may take to stop before it is looked at
-// whether it waits for a disk.
+// blockedAfter is how long a thread may take to stop before checking whether it waits for a
+// disk.
 const blockedAfter = 2 * time.Millisecond
 
-// halt stops every thread of a process. The calling thread is their tracer; what
-// it returns, also with an error, continues after release, or when that ends.
+// halt stops every thread of a process. The calling thread is their tracer; the returned
+// threads, also with an error, continue after release, or when that thread exits.
 func halt(pid int) (all []*tracee, err error) {
 	seen := map[int]bool{}
 	deadline := time.Now().Add(stopLimit)
@@ -83,7 +83,7 @@ func halt(pid int) (all []*tracee, err error) {
 				return all, fmt.Errorf("tracing thread %d of process %d: %w", tid, pid, err)
 			}
 		}
-		// Threads that ran until now may have made others.
+		// Threads that ran until now may have created others.
 		if len(fresh) == 0 {
 			break
 		}
@@ -103,18 +103,18 @@ func halt(pid int) (all []*tracee, err error) {
 	return all, nil
 }
 
-// await returns when the thread is in a stop of ptrace, or where that is allowed
-// blocked in the kernel, and whether it is there.
+// await returns when the thread is in a ptrace stop, or, if allowed, blocked in the kernel, and
+// whether the thread exists.
 func (t *tracee) await(pid int, orBlocked bool, deadline time.Time) (there bool, err error) {
 	began := time.Now()
 	for {
 		status, stopped, err := stopOf(t.tid)
 		if err != nil {
-			return false, nil // it has ended
+			return false, nil // it has exited
 		}
 		if stopped {
 			t.halted = true
-			const eventStop = 128 // PTRACE_EVENT_STOP: no signal behind it
+			const eventStop = 128 // PTRACE_EVENT_STOP: without a signal
 			if status>>8 != eventStop {
 				t.signal = status & 0x7f
 			}
@@ -140,8 +140,8 @@ func (t *tracee) await(pid int, orBlocked bool, deadline time.Time) (there bool,
 	}
 }
 
-// release lets the threads continue, with the signals that they were about to get.
-// Those that wait in the kernel are let go when the calling thread ends.
+// release lets the threads continue, with the signals that were about to be delivered. Those
+// that wait in the kernel are released when the calling thread exits.
 func release(all []*tracee) {
 	for _, t := range all {
 		if t.halted {
@@ -150,14 +150,14 @@ func release(all []*tracee) {
 	}
 }
 
-// stackDepth is how much of a stack is looked at: a signal handler's whole one,
-// as Go has it. That is where a return to interrupted code is noted.
+// stackDepth is how much of a stack is searched: a whole signal handler's, as in Go. It
+// contains the return address to interrupted code.
 const stackDepth = 32 << 10
 
-// in reports whether a thread is, or will return to, somewhere in the ranges. In a
-// signal handler a word on the stack that only looks so counts too. Outside of
-// one nothing on the stack leads there, since the functions call no other; what
-// lies there from earlier handlers must not count.
+// in reports whether a thread is, or will return to, somewhere in the ranges. In a signal
+// handler a word on the stack that only looks so counts too. Outside of one nothing on the
+// stack points there, since the functions call no other; remains of earlier handlers must not
+// count.
 func (t *tracee) in(pid int, mem *os.File, ranges []span) (bool, error) {
 	if slices.ContainsFunc(ranges, func(s span) bool { return s.holds(t.pc) }) {
 		return true, nil
@@ -223,10 +223,10 @@ func threadState(pid, tid int) byte {
 	return 0
 }
 
-// alive tells from a thread's state whether there is one that has not ended.
+// alive reports from a thread's state whether it exists and has not exited.
 func alive(state byte) bool { return state != 0 && state != 'Z' && state != 'X' }
 
-// whereBlocked returns where a thread that waits in the kernel runs on.
+// whereBlocked returns where a thread that waits in the kernel will continue.
 func whereBlocked(pid, tid int) (pc, sp uint64, err error) {
 	b, err := os.ReadFile(procFile(pid, "task", strconv.Itoa(tid), "syscall"))
 	if err != nil {
@@ -257,8 +257,8 @@ func ptrace(request, tid, data int) error {
 	return nil
 }
 
-// stopOf takes note of a stop of a thread. It does not wait for it, and leaves
-// the end of a process, which is its parent's to wait for, where it is.
+// stopOf handles a stop of a thread. It does not wait for it, and leaves the exit of a process
+// to its parent, which reaps it.
 func stopOf(tid int) (status int, stopped bool, err error) {
 	// siginfo_t as waitid fills it in.
 	var info struct {

@@ -1,6 +1,5 @@
-// Package component says how the processes of a control plane are called:
-// pure functions from a node's configuration to a command line and the files
-// that go with it.
+// Package component builds the command lines of control plane processes: pure functions from a
+// node's configuration to a command line and its files.
 //
 // Everything speaks TLS. Each API server talks to its own node's etcd member
 // only, the controller manager and the scheduler to their own node's API
@@ -50,12 +49,10 @@ type Command struct {
 	Files map[string][]byte
 	// Dirs must be there before the start, with mode 0700.
 	Dirs []string
-	// StartAfter is a component of the same node whose Health is worth waiting
-	// for at the node's start; empty for none. An elected component that
-	// starts before its API server is ready is refused, and tries again only
-	// 2 to 4.4 s later (the retry period with its jitter). It is a matter of
-	// speed alone: after some time it should be started anyway, and a restart
-	// need not wait.
+	// StartAfter is a component of the same node; the first start waits for its Health; empty
+	// for none. An elected component that starts before its API server is ready fails, and
+	// retries only 2 to 4.4 s later (the retry period with its jitter). It only saves time:
+	// after a while the component should be started anyway, and a restart need not wait.
 	StartAfter framework.Component
 	// Health is a URL on the node that answers 200, without a client
 	// certificate, once the component does its work. An https one has a
@@ -69,7 +66,7 @@ type Member struct {
 	Address netip.Addr
 }
 
-// Node is what the command lines of a control-plane node depend on.
+// Node is a control-plane node as its command lines need it.
 type Node struct {
 	// Cluster is the cluster's name.
 	Cluster string
@@ -83,11 +80,11 @@ type Node struct {
 	Data string
 	// Logs is the directory of the audit log.
 	Logs string
-	// Members are all etcd members that start the cluster, or, when Existing
-	// is set, all that are in it now; this node's included in both.
+	// Members are all etcd members that start the cluster, or, if Existing is set, all current
+	// members; both include this node's.
 	Members []Member
-	// Existing says that etcd joins a cluster that exists. An etcd that
-	// finds its data pays no heed to it, so a restart needs no change.
+	// Existing says that etcd joins an existing cluster. An etcd that finds its data ignores
+	// it, so a restart needs no change.
 	Existing bool
 	// ServiceCIDR is the range of service addresses; 10.96.0.0/16 if zero.
 	ServiceCIDR netip.Prefix
@@ -98,15 +95,15 @@ type Node struct {
 	OnlyNodeAddress bool
 }
 
-// Commands returns all of a control-plane node, in the order of their start.
+// Commands returns all commands of a control-plane node, in start order.
 func Commands(n Node) []Command {
 	return []Command{etcd(n), apiServer(n), controllerManager(n), scheduler(n)}
 }
 
-// APIServerURL is where a node's API server is found.
+// APIServerURL is the URL of a node's API server.
 func APIServerURL(address netip.Addr) string { return url("https", address, APIServerPort) }
 
-// EtcdURL is where a node's etcd member serves clients.
+// EtcdURL is the client URL of a node's etcd member.
 func EtcdURL(address netip.Addr) string { return url("https", address, EtcdClientPort) }
 
 func url(scheme string, address netip.Addr, port int) string {
@@ -127,7 +124,7 @@ func (n Node) bind() string {
 	}
 }
 
-// loopback is an address for what only the node itself uses.
+// loopback is the address of servers that only the node itself uses.
 func (n Node) loopback() netip.Addr {
 	switch {
 	case n.OnlyNodeAddress:

@@ -125,7 +125,7 @@ func runControlPlane(t *testing.T, size int) {
 	c.checkKwok(client)
 }
 
-// startNodes starts all nodes at once, each in its own order.
+// startNodes starts all nodes concurrently, each in its own order.
 func (c *controlPlane) startNodes() {
 	var nodes sync.WaitGroup
 	for _, n := range c.nodes {

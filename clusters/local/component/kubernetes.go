@@ -11,8 +11,8 @@ import (
 // issuer is the name under which service account tokens are issued.
 const issuer = "https://kubernetes.default.svc.cluster.local"
 
-// auditPolicy logs who did what to which object, once a request. Holding the
-// log to one stage halves it; a watch is logged when it ends.
+// auditPolicy logs who did what to which object, once per request. One stage only halves the
+// log; a watch is logged when it ends.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -66,7 +66,7 @@ func apiServer(n Node) Command {
 
 		"audit-policy-file": policy,
 		"audit-log-path":    filepath.Join(n.Logs, auditLog),
-		// A request does not wait for its entry to be on disk.
+		// A request does not wait until its entry is on disk.
 		"audit-log-mode":      "batch",
 		"audit-log-maxsize":   "64",
 		"audit-log-maxbackup": "2",
@@ -99,7 +99,7 @@ func controllerManager(n Node) Command {
 	// alone takes 5 s.
 	f["kube-api-qps"] = "100"
 	f["kube-api-burst"] = "200"
-	// No volume is ever mounted, so nothing need look for plugins on disk.
+	// No volume is ever mounted, so the plugin directory is not needed.
 	f["flex-volume-plugin-dir"] = filepath.Join(n.Config, "no-volume-plugins")
 	return Command{
 		Component:  framework.ControllerManager,
@@ -132,8 +132,8 @@ func (n Node) elected(kubeconfig string, port int, cert, key string) flags {
 		"kubeconfig":                kubeconfig,
 		"authentication-kubeconfig": kubeconfig,
 		"authorization-kubeconfig":  kubeconfig,
-		// The CAs are given here rather than looked up in the API
-		// server, which may not be up yet when this starts.
+		// The CAs are given here and not read from the API server, which may not be up yet when
+		// this starts.
 		"authentication-skip-lookup":   "true",
 		"client-ca-file":               n.pki(pki.CACert),
 		"requestheader-client-ca-file": n.pki(pki.FrontProxyCACert),

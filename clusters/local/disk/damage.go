@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// flip is bytes of a file that were inverted behind the user's back.
+// flip is an inverted part of a file, which the user did not write.
 type flip struct {
 	off  int64
 	was  []byte
@@ -30,15 +30,14 @@ func (n *node) overwritten(off, end int64) {
 	}
 }
 
-// maxFlip bounds how much is flipped at once.
+// maxFlip bounds the size of one flip.
 const maxFlip = 1 << 20
 
 // errFlipped says that some of the bytes are inverted already.
 var errFlipped = errors.New("flipped already")
 
-// Flip inverts bytes of a file for ttl, or until Restore. The pattern of its
-// name is relative to the mount. Where some of them are flipped already it does
-// nothing, and there is not a handle.
+// Flip inverts bytes of a file for ttl, or until Restore. The pattern of its name is relative
+// to the mount. If some of them are flipped already it does nothing and returns no handle.
 func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
 	var done framework.DiskFlipped
 	if what.Bytes < 1 || what.Bytes > maxFlip {
@@ -65,7 +64,7 @@ func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskF
 	return done, nil
 }
 
-// find returns the first regular file whose name fits a pattern.
+// find returns the first regular file whose name matches a pattern.
 func (d *Disk) find(pattern string) (*node, error) {
 	fs := d.fs
 	fs.names.Lock()
@@ -132,8 +131,7 @@ func (n *node) invert(f *flip, bytes int) error {
 	return nil
 }
 
-// unflip puts those bytes back that were not written since, and leaves them where
-// keep is set.
+// unflip restores the bytes that were not written since, or leaves them if keep is set.
 func (d *Disk) unflip(n *node, f *flip, keep bool) error {
 	err := d.fs.alone(n, func() error {
 		for i := range f.was {
@@ -158,9 +156,8 @@ func (d *Disk) unflip(n *node, f *flip, keep bool) error {
 // errWiped says that the disk is an empty one already.
 var errWiped = errors.New("wiped already")
 
-// Wipe puts an empty disk into the place of the one that is there, for ttl or
-// until Restore, which brings the old one back as it was. Where that was done
-// already it does nothing, and there is not a handle.
+// Wipe replaces the disk by an empty one, for ttl or until Restore, which brings the old one
+// back unchanged. If the disk is wiped already it does nothing and returns no handle.
 func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 	if ttl <= 0 {
 		return "", errNoTTL
@@ -196,7 +193,7 @@ func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 // unwipe brings the old disk back.
 func (d *Disk) unwipe() error {
 	err := d.swap(func(data string) error {
-		// Changes that were made in the meantime are nobody's any more.
+		// Drop changes that were made in the meantime.
 		d.fs.journal.commitAll()
 		for _, n := range d.fs.nodes {
 			if n.tree == d.fs.tree {

@@ -20,12 +20,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Config says where a disk is and what is behind it.
+// Config describes a disk and its backing directory.
 type Config struct {
-	// Mount is the directory on which the disk is mounted. It must be there.
+	// Mount is the directory on which the disk is mounted. It must exist.
 	Mount string `json:"mount"`
-	// Backing is the directory that holds the data, in a subdirectory, and
-	// what may have to be undone. It is made where it is missing.
+	// Backing is the directory that contains the data, in a subdirectory, and undo data. It is
+	// created if it does not exist.
 	Backing string `json:"backing"`
 	// Seed makes what is random repeatable.
 	Seed uint64 `json:"seed"`
@@ -42,13 +42,13 @@ type Disk struct {
 
 	mu     sync.Mutex // guards what follows
 	last   uint64
-	faults map[string]*fault // by handle; those that are over keep their counters
+	faults map[string]*fault // by handle; expired faults keep their counters
 
 	ending sync.Mutex            // held while a fault ends, and taken before mu
 	timers expiry.Timers[string] // by handle; guarded by ending
 }
 
-// fault is a rule, a flip or a wipe, and how it ends.
+// fault is a rule, a flip or a wipe, with its end.
 type fault struct {
 	rule *rule // nil for a flip or a wipe
 	end  func() error
@@ -77,8 +77,8 @@ func Mount(cfg Config) (*Disk, error) {
 	server, err := fuse.NewServer(fs, cfg.Mount, &fuse.MountOptions{
 		DirectMountStrict: true, AllowOther: true, Options: []string{"default_permissions"},
 		FsName: "holdfast", Name: "disk",
-		// Only this process changes anything, so the page cache stays valid
-		// until it says otherwise.
+		// Only this process changes anything, so the page cache stays valid until this process
+		// invalidates it.
 		ExplicitDataCacheControl: true, ExtraCapabilities: fuse.CAP_EXPLICIT_INVAL_DATA,
 		DisableXAttrs: true, DisableReadDirPlus: true, DisableSplice: true,
 		MaxBackground: 64, MaxWrite: 1 << 20, MaxReadAhead: 128 << 10,
@@ -94,7 +94,7 @@ func Mount(cfg Config) (*Disk, error) {
 	return &Disk{cfg: cfg, fs: fs, server: server, faults: map[string]*fault{}}, nil
 }
 
-// newTree returns the tree of what is in a directory.
+// newTree returns the tree of a directory.
 func (fs *fileSystem) newTree(base string) *tree {
 	fs.lastID++
 	t := &tree{base: base, root: &node{id: fs.lastID, dir: true, fd: -1, children: map[string]*node{}}}
@@ -102,9 +102,9 @@ func (fs *fileSystem) newTree(base string) *tree {
 	return t
 }
 
-// Close unmounts the disk, in the mount namespace of this process. Everything
-// that waits is answered, and who still has files open gets errors as soon as
-// the last one of them is closed or this process ends.
+// Close unmounts the disk, in the mount namespace of this process. Waiting requests are
+// answered. Processes with open files get errors as soon as the last of the files is closed or
+// this process exits.
 func (d *Disk) Close() error {
 	var err error
 	d.closing.Do(func() {
@@ -119,8 +119,7 @@ func (d *Disk) Close() error {
 	return err
 }
 
-// Freeze holds up every request until Thaw, and returns when those that were
-// being carried out are done.
+// Freeze blocks every request until Thaw, and returns when the running ones are done.
 func (d *Disk) Freeze() { d.fs.freeze() }
 
 // Thaw ends Freeze.
@@ -146,10 +145,10 @@ func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, e
 	return d.add(&fault{rule: r, end: func() error { return d.remove(r) }}, ttl)
 }
 
-// errNoTTL refuses what would never heal on its own.
+// errNoTTL refuses a fault that would never heal automatically.
 var errNoTTL = errors.New("a fault needs a time to live above zero")
 
-// add notes a fault that ends after ttl.
+// add records a fault that ends after ttl.
 func (d *Disk) add(f *fault, ttl time.Duration) (handle string, err error) {
 	if ttl <= 0 {
 		return "", errNoTTL
@@ -165,7 +164,7 @@ func (d *Disk) add(f *fault, ttl time.Duration) (handle string, err error) {
 	return handle, nil
 }
 
-// Restore ends a fault. It does nothing where the fault is over.
+// Restore ends a fault. It does nothing if the fault is over.
 func (d *Disk) Restore(handle string) error {
 	f := d.fault(handle)
 	if f == nil {
@@ -246,8 +245,8 @@ func (d *Disk) dropCaches() {
 	d.fs.tell(all, nil)
 }
 
-// Unsynced reports whether a loss of power would take something of a file, whose
-// name is relative to the mount.
+// Unsynced reports whether a loss of power would lose data of a file, whose name is relative to
+// the mount.
 func (d *Disk) Unsynced(file string) bool {
 	d.fs.names.RLock()
 	defer d.fs.names.RUnlock()
@@ -259,8 +258,8 @@ func (d *Disk) Unsynced(file string) bool {
 	return false
 }
 
-// Available reports what keeps a disk from being mounted, if anything does: the
-// device that FUSE needs may be missing, or closed to the user.
+// Available returns why a disk cannot be mounted; nil if it can. The FUSE device may be
+// missing, or not accessible to the user.
 func Available() error {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {

@@ -6,15 +6,14 @@
 // It is meant for the data directory of a database, such as etcd's: regular
 // files and directories; links, devices and extended attributes are refused.
 //
-// # What a loss of power takes
+// # What a loss of power loses
 //
-// Every change since the last sync, and nothing else. Changes of data and size
-// belong to a file, and fsync or fdatasync of that file makes them durable.
-// Changes of names (create, mkdir, rename, unlink, rmdir) are in a journal in
-// the order in which they happened; a sync of a directory makes those in it
-// durable, one of a file those of its own name, and with them the earlier ones
-// that they build on. This is what ext4, xfs and btrfs have in common. Changes
-// of mode, owner and times are durable at once.
+// Every change since the last sync, and nothing else. Changes of data and size belong to a
+// file, and fsync or fdatasync of that file makes them durable. Changes of names (create,
+// mkdir, rename, unlink, rmdir) are in a journal in their order; a sync of a directory makes
+// its own durable, a sync of a file those of its own name, and with them the earlier ones that
+// they depend on. ext4, xfs and btrfs have this in common. Changes of mode, owner and times are
+// durable immediately.
 //
 // # Cost
 //
@@ -23,10 +22,10 @@
 //
 // # Processes and privileges
 //
-// Serve runs a disk as a process of its own, so that one that is stuck can be
-// killed, upon which the kernel fails all that waits for it; Start starts one
-// and returns a client. /dev/fuse must be open to the user, and mounting needs
-// a user and mount namespace of which the process is root. The tests make one:
+// Serve runs a disk as a process of its own, so that a stuck one can be killed, which makes the
+// kernel fail its waiting requests; Start starts one and returns a client. /dev/fuse must be
+// accessible to the user, and mounting needs a user and mount namespace in which the process is
+// root. The tests create one:
 //
 //	go test ./clusters/local/disk
 package disk

@@ -302,10 +302,9 @@ func TestWipe(t *testing.T) {
 	eventually(t, 20*time.Second, "the data come back by themselves", func() bool { return contents(t, p.Mount()) == "d/ d/a=new" })
 }
 
-// TestKilledWhileWaiting kills a process that waits for a slow disk: it must
-// end at once. Until then the many signals that a Go program gets from itself
-// must not reach it as failed operations.
-// Bytes that were flipped on the disk of a wipe went with it: healing them later
+// TestKilledWhileWaiting kills a process that waits for a slow disk: it must exit immediately.
+// Until then the many signals that a Go program sends to itself must not reach it as failed
+// operations. Bytes that were flipped on a wiped disk disappeared with it: healing them later
 // must not touch a file of that name on the disk that came back.
 func TestFlipOnADiskThatIsGone(t *testing.T) {
 	p := startDisk(t, t.TempDir())
@@ -332,7 +331,7 @@ func TestFlipOnADiskThatIsGone(t *testing.T) {
 	}
 }
 
-// A fault whose time is over is ended again and again until it has ended.
+// The end of an expired fault is retried until it succeeds.
 func TestEndsInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Disk{faults: map[string]*fault{}}

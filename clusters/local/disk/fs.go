@@ -35,7 +35,7 @@ type fileSystem struct {
 // kernel when it changes them on its own.
 const validFor = 3600 // seconds
 
-// euid is who files belong to unless they are given away.
+// euid is the owner of files until they are chowned.
 var euid = uint32(os.Geteuid())
 
 func (fs *fileSystem) String() string { return "holdfast" }
@@ -56,7 +56,7 @@ func (fs *fileSystem) enterNode(cancel <-chan struct{}, h *fuse.InHeader, o oper
 	return n, lie, status
 }
 
-// nodeLocked returns a node of the current tree; others are of a disk that is gone.
+// nodeLocked returns a node of the current tree; others belong to an old disk.
 func (fs *fileSystem) nodeLocked(id uint64) (*node, fuse.Status) {
 	if id == fuse.FUSE_ROOT_ID {
 		return fs.tree.root, fuse.OK
@@ -71,7 +71,7 @@ func (fs *fileSystem) nodeLocked(id uint64) (*node, fuse.Status) {
 	return n, fuse.OK
 }
 
-// newNode makes a node for what has just been found or made.
+// newNode creates a node for a file that was just found or created.
 func (fs *fileSystem) newNode(parent *node, name string, dir bool) *node {
 	fs.lastID++
 	n := &node{id: fs.lastID, dir: dir, tree: fs.tree, fd: -1}
@@ -99,7 +99,7 @@ func (fs *fileSystem) reap(n *node) {
 	}
 	n.mu.Lock()
 	if n.opens == 0 && n.path() == "" {
-		n.undo, n.flips = undo{}, nil // nobody will ever see them
+		n.undo, n.flips = undo{}, nil // no request can reach them
 	}
 	used := n.opens > 0 || n.undo.dirty || len(n.flips) > 0
 	n.mu.Unlock()
@@ -300,8 +300,8 @@ func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse
 	return fuse.OK
 }
 
-// unknownInode is the number that the FUSE library gives to entries of which it
-// does not know the inode.
+// unknownInode is the number that the FUSE library uses for entries whose inode it does not
+// know.
 const unknownInode = 0xffffffff
 
 func (fs *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {

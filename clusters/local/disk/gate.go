@@ -16,19 +16,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// operation is what the gate must know of a request.
+// operation is a request's type, as far as the gate needs it.
 type operation uint8
 
 const (
 	opLook operation = iota // looks at names and attributes
 	opRead
 	opWrite  // takes space: data, allocations, new names
-	opChange // takes none: removals, renames, attributes
+	opChange // takes no space: removals, renames, attributes
 	opSync   // fsync and fdatasync
 )
 
-// gate is what every request passes before it is carried out: here it is held
-// up or refused.
+// gate is passed by every request before it is carried out: here it is delayed or refused.
 type gate struct {
 	rules  atomic.Pointer[[]*rule] // active; nil or empty for none
 	frozen atomic.Pointer[chan struct{}]
@@ -40,7 +39,7 @@ type gate struct {
 	rand   *rand.Rand
 }
 
-// rule is a active fault.
+// rule is an active fault.
 type rule struct {
 	framework.DiskFault
 	free                           atomic.Int64
@@ -76,7 +75,7 @@ func (r *rule) covers(o operation) bool {
 	return o != opLook
 }
 
-// caller is who waits for the answer to a request.
+// caller is the process that waits for the answer to a request.
 type caller struct {
 	cancel <-chan struct{}
 	thread uint32
@@ -100,10 +99,9 @@ func (g *gate) vary(delay, jitter time.Duration) time.Duration {
 	return max(0, delay+time.Duration((2*g.rand.Float64()-1)*float64(jitter)))
 }
 
-// enter holds a request up for as long as the active faults say and returns
-// what they answer in the disk's place. With OK the request may be carried out
-// and leave must be called; lie says that a sync is to be left out. n is how
-// much space a write takes.
+// enter delays a request as the active faults require and returns their answer instead of the
+// disk's. With OK the request may be carried out and leave must be called; lie says that a sync
+// must be skipped. n is the space that a write needs.
 func (g *gate) enter(c caller, o operation, n int64) (lie bool, status fuse.Status) {
 	if rules := g.rules.Load(); rules != nil {
 		for _, r := range *rules {
@@ -131,7 +129,7 @@ func (g *gate) enter(c caller, o operation, n int64) (lie bool, status fuse.Stat
 
 func (g *gate) leave() { g.busy.RUnlock() }
 
-// apply does to a request what one fault says.
+// apply applies one fault to a request.
 func (g *gate) apply(r *rule, c caller, n int64) (lie bool, status fuse.Status) {
 	r.matched.Add(1)
 	if r.Delay > 0 {
@@ -162,17 +160,16 @@ func (g *gate) apply(r *rule, c caller, n int64) (lie bool, status fuse.Status) 
 // errnos are the errors that a disk can be made to return.
 var errnos = map[string]syscall.Errno{"EIO": syscall.EIO, "EROFS": syscall.EROFS}
 
-// dyingPoll is how often one who waits is looked at, once it was interrupted.
+// dyingPoll is the interval of checks on an interrupted caller.
 const dyingPoll = 10 * time.Millisecond
 
-// wait returns true when the event comes or the time is up, and false when
-// nobody waits for the answer any more.
+// wait returns true when the event comes or the time is up, and false when the caller no longer
+// waits for the answer.
 //
-// The kernel reports the first signal that a waiting thread gets, and only of
-// that. An answer of EINTR reaches the program, and databases take it for a
-// failed write; Go programs get such signals all the time, from their own
-// scheduler. So a thread that was interrupted is watched, and given up only when
-// it is being killed: then it does not end until it is answered.
+// The kernel reports only the first signal to a waiting thread. An answer of EINTR reaches the
+// program, and databases take it for a failed write; Go programs get such signals all the time,
+// from their own scheduler. So an interrupted thread is watched, and its request dropped only
+// when it is being killed: until then it waits for the answer, and cannot exit without one.
 func (g *gate) wait(c caller, event <-chan struct{}, timer <-chan time.Time) bool {
 	var poll <-chan time.Time
 	for {
@@ -196,7 +193,7 @@ func (g *gate) wait(c caller, event <-chan struct{}, timer <-chan time.Time) boo
 	}
 }
 
-// dying reports whether a thread has ended or SIGKILL is pending for it.
+// dying reports whether a thread has exited or SIGKILL is pending for it.
 func dying(thread uint32) bool {
 	if thread == 0 {
 		return false // the kernel's own request
@@ -219,8 +216,7 @@ func dying(thread uint32) bool {
 	return false
 }
 
-// freeze holds up every request until thaw, once those that are being carried
-// out are done.
+// freeze blocks every request until thaw, once the running ones are done.
 func (g *gate) freeze() {
 	thawed := make(chan struct{})
 	g.frozen.CompareAndSwap(nil, &thawed)

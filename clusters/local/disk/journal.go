@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// journal holds the changes of names that are not durable yet, in the order in
-// which they were made. It is guarded by fileSystem.names.
+// journal contains the changes of names that are not durable yet, in their order. It is guarded
+// by fileSystem.names.
 type journal struct {
 	changes []change
-	// dir is where files are kept whose removal may be undone.
+	// dir contains files whose removal may be undone.
 	dir   string
 	kepts uint64
 	// reap is called with each node that a change no longer concerns.
@@ -20,7 +20,7 @@ type journal struct {
 
 // change is one change of names.
 type change struct {
-	// nodes are what it concerns: directories, and what has a name in them.
+	// nodes are the affected nodes: directories, and their entries.
 	nodes []*node
 	undo  func() error
 	// final removes what was kept for undo; nil for nothing.
@@ -34,7 +34,7 @@ func (j *journal) add(c change) {
 	j.changes = append(j.changes, c)
 }
 
-// forget ends what a change, which is not in the journal any more, refers to.
+// forget drops the references of a change that is not in the journal any more.
 func (j *journal) forget(c change) {
 	for _, n := range c.nodes {
 		n.changes--
@@ -44,16 +44,15 @@ func (j *journal) forget(c change) {
 	}
 }
 
-// keep moves a file out of sight.
+// keep moves a file to the journal's directory.
 func (j *journal) keep(path string) (kept string, err error) {
 	j.kepts++
 	kept = filepath.Join(j.dir, strconv.FormatUint(j.kepts, 10))
 	return kept, os.Rename(path, kept)
 }
 
-// commit makes those changes durable that concern n, and the earlier ones that
-// share a directory or a file with one of them. What is left can then be undone
-// without regard to what is durable.
+// commit makes the changes durable that affect n, and the earlier ones that share a directory
+// or a file with one of them. The others can then be undone independently.
 func (j *journal) commit(n *node) {
 	if n.changes == 0 {
 		return
@@ -88,7 +87,7 @@ func (j *journal) makeFinal(c change) {
 	j.forget(c)
 }
 
-// undo takes back everything that is not durable, and returns how much that was.
+// undo reverts everything that is not durable, and returns the number of changes.
 func (j *journal) undo() (n int, err error) {
 	for len(j.changes) > 0 {
 		last := len(j.changes) - 1

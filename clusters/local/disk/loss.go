@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Drop undoes every change that is not durable, as a loss of power does. Freeze
-// before it; nobody may have files open for long after it.
+// Drop undoes every change that is not durable, as a loss of power does. Call Freeze first, and
+// have no process keep files open for long after it.
 func (d *Disk) Drop() (framework.DiskLoss, error) {
 	fs := d.fs
 	fs.busy.Lock()
@@ -31,7 +31,7 @@ func (d *Disk) Drop() (framework.DiskLoss, error) {
 	_, after := fs.everything()
 	fs.names.Unlock()
 	fs.busy.Unlock()
-	// The kernel may be asked only when it can be answered.
+	// Call the kernel only when its requests can be answered.
 	fs.thaw()
 	fs.tell(append(all, fs.root()), append(before, after...))
 	if err = errors.Join(err, undoErr); err != nil {
@@ -51,7 +51,7 @@ func (n *node) opened(f func() error) error {
 	return f()
 }
 
-// drop puts the file back to what it was when it was last synced.
+// drop restores the file to its state at the last sync.
 func (n *node) drop() (lost int64, undone bool, err error) {
 	if n.dir || !n.dirty() {
 		return 0, false, nil

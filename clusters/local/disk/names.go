@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Changes of names: each is carried out at once, and noted in the journal
-// together with how it is undone.
+// Changes of names: each is carried out immediately, and recorded in the journal with its undo
+// action.
 
 // changeNames runs f with a directory and the lock on names.
 func (fs *fileSystem) changeNames(c caller, o operation, dir uint64, f func(parent *node) fuse.Status) fuse.Status {
@@ -34,7 +34,7 @@ func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name str
 		if err != nil {
 			return fuse.ToStatus(err)
 		}
-		// Somebody else's umask is in the mode already.
+		// The mode already includes the caller's umask.
 		_ = unix.Fchmod(fd, in.Mode&0o7777)
 		n := fs.newNode(parent, name, false)
 		if err := fs.made(n, path, &in.InHeader, &out.EntryOut); err != nil {
@@ -58,7 +58,7 @@ func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name strin
 	})
 }
 
-// made notes a new file or directory and answers with it.
+// made records a new file or directory and answers with it.
 func (fs *fileSystem) made(n *node, path string, h *fuse.InHeader, out *fuse.EntryOut) error {
 	fs.journal.add(change{nodes: []*node{n.parent, n}, undo: func() error {
 		path := n.path()
@@ -76,7 +76,7 @@ func (fs *fileSystem) made(n *node, path string, h *fuse.InHeader, out *fuse.Ent
 	return nil
 }
 
-// child returns what has a name, known or not.
+// child returns the child of a name, known or not.
 func (fs *fileSystem) child(parent *node, name string) (*node, error) {
 	if n := parent.children[name]; n != nil {
 		return n, nil
@@ -96,7 +96,7 @@ func (fs *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	return fs.removeName(cancel, h, name, func(n *node) error { return empty(n.path()) })
 }
 
-// removeName removes what has a name if check allows it.
+// removeName removes a name if check allows it.
 func (fs *fileSystem) removeName(cancel <-chan struct{}, h *fuse.InHeader, name string, check func(*node) error) fuse.Status {
 	return fs.changeNames(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
 		n, err := fs.child(parent, name)
@@ -115,8 +115,8 @@ func (fs *fileSystem) removeName(cancel <-chan struct{}, h *fuse.InHeader, name 
 	})
 }
 
-// remove takes a file out of its directory and returns how it is put back, and
-// how it is removed for good.
+// remove takes a file out of its directory and returns how to put it back, and how to delete it
+// permanently.
 func (fs *fileSystem) remove(n *node) (back func() error, final func(), err error) {
 	parent, name := n.parent, n.name
 	kept, err := fs.journal.keep(n.path())
@@ -200,7 +200,7 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 	})
 }
 
-// Links and devices have no place in a database's directory.
+// A database's directory needs no links or devices.
 
 func (fs *fileSystem) Link(<-chan struct{}, *fuse.LinkIn, string, *fuse.EntryOut) fuse.Status {
 	return fuse.EPERM

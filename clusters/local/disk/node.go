@@ -37,8 +37,7 @@ type tree struct {
 	gone bool // it was removed, and another may be in its place
 }
 
-// path returns where the file behind the node is; empty if it was removed for
-// good.
+// path returns the path of the file behind the node; empty if it was deleted permanently.
 func (n *node) path() string {
 	switch {
 	case n.kept != "":
@@ -46,7 +45,7 @@ func (n *node) path() string {
 	case n == n.tree.root:
 		return n.tree.base
 	case n.parent == nil:
-		return "" // there is none any more
+		return "" // the file does not exist any more
 	}
 	return filepath.Join(n.parent.path(), n.name)
 }
@@ -142,7 +141,7 @@ func (n *node) truncate(size int64) error {
 	return nil
 }
 
-// allocate does what fallocate does, without those of its modes that move data.
+// allocate implements fallocate, without its modes that move data.
 func (n *node) allocate(mode uint32, off, length int64) error {
 	const keeps = unix.FALLOC_FL_KEEP_SIZE
 	const clears = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_ZERO_RANGE

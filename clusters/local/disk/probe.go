@@ -23,11 +23,10 @@ import (
 // probeSize is the size of what a probe writes: an entry of etcd's log.
 const probeSize = 2 << 10
 
-// Probe uses the disk mounted on mount as a database does: it makes a file,
-// writes and syncs it, reads it back past the page cache, and removes it. What
-// the disk answers is in the result; what it has not answered when ctx ends is
-// not Done there, and is left behind to be finished. unsynced, where it is not
-// nil, is asked about the file once the disk has said that it is synced.
+// Probe uses the disk mounted on mount like a database: it creates a file, writes and syncs it,
+// reads it back bypassing the page cache, and removes it. The result contains the disk's
+// answers; a step without an answer when ctx ends is not Done there, and continues in the
+// background. unsynced, if not nil, is called on the file once the disk has reported the sync.
 func Probe(ctx context.Context, mount string, unsynced func(file string) (bool, error)) (framework.DiskProbe, error) {
 	name := ".holdfast-probe-" + strconv.FormatUint(rand.Uint64(), 36)
 	steps := make(chan func(*framework.DiskProbe), 8)
@@ -78,7 +77,7 @@ func probe(path string, unsynced func(string) (bool, error), steps chan<- func(*
 	if err := unix.Statfs(mount, &st); err == nil {
 		steps <- func(p *framework.DiskProbe) { p.Free = int64(st.Bavail) * st.Bsize }
 	}
-	// Bare system calls: the runtime would try again what a signal interrupts.
+	// Bare system calls: the runtime would retry calls that a signal interrupts.
 	cleanUp = func() {}
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_DIRECT, 0o600)
 	if err == nil {
@@ -135,7 +134,7 @@ func (l *leftovers) remove(path string) {
 	}
 }
 
-// errorName returns EIO for EIO, and the words of other errors.
+// errorName returns EIO for EIO, and the text of other errors.
 func errorName(err error) string {
 	if e, ok := err.(syscall.Errno); ok {
 		if name := unix.ErrnoName(e); name != "" {
@@ -145,7 +144,7 @@ func errorName(err error) string {
 	return err.Error()
 }
 
-// ReadFile reads n bytes of a file on a disk past the page cache.
+// ReadFile reads n bytes of a file on a disk, bypassing the page cache.
 func ReadFile(path string, offset int64, n int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {

@@ -27,9 +27,8 @@ type Process struct {
 	ended  chan struct{}
 }
 
-// Start runs this program again under the name role, which must call Serve with
-// its arguments, and returns when the disk is mounted. What the process says
-// goes to log.
+// Start runs this program again under the name role, which must call Serve with its arguments,
+// and returns when the disk is mounted. Its output goes to log.
 func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 	b, err := json.Marshal(cfg)
 	if err != nil {
@@ -66,8 +65,8 @@ func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 	return p, nil
 }
 
-// Stop kills the disk's process, upon which whatever waits for the disk gets an
-// error, and unmounts it in the mount namespace of this process.
+// Stop kills the disk's process, which makes waiting requests fail, and unmounts the disk in
+// the mount namespace of this process.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Kill()
 	<-p.ended

@@ -12,20 +12,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// ServeConfig is what a disk's process is told.
+// ServeConfig is the configuration of a disk's process.
 type ServeConfig struct {
 	Config
-	// Socket is the path on which the process is asked and told.
+	// Socket is the path of the socket on which the process serves requests.
 	Socket string `json:"socket"`
 }
 
-// readyFD is where a disk's process writes an empty line when it serves, or what
-// went wrong.
+// readyFD is where a disk's process writes an empty line when it serves, or an error.
 const readyFD = 3
 
-// Serve runs a disk as a process of its own: args is one ServeConfig in JSON. It
-// returns when the disk cannot be served any more; killing it is pulling the
-// disk's plug.
+// Serve runs a disk as a process of its own: args is one ServeConfig in JSON. It returns when
+// the disk cannot be served any more; killing the process is unplugging the disk.
 func Serve(args []string) error {
 	ready := os.NewFile(readyFD, "ready")
 	err := serve(args, func() { fmt.Fprintln(ready); ready.Close() })
@@ -52,7 +50,7 @@ func serve(args []string, ready func()) error {
 	return http.Serve(l, d)
 }
 
-// request is what a disk's process is told.
+// request is a request to a disk's process.
 type request struct {
 	Fault  framework.DiskFault `json:"fault,omitzero"`
 	Flip   framework.DiskFlip  `json:"flip,omitzero"`
@@ -61,7 +59,7 @@ type request struct {
 	TTL    time.Duration       `json:"ttl,omitempty"`
 }
 
-// answer is what it answers.
+// answer is its answer.
 type answer struct {
 	Handle   string                 `json:"handle,omitempty"`
 	Counters framework.DiskCounters `json:"counters,omitzero"`

@@ -6,20 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// undo holds what a file was when it was last synced, as far as it has changed
-// since. Its zero value says that nothing has changed.
+// undo contains the changed parts of a file as they were at the last sync. Its zero value means
+// no change.
 type undo struct {
 	dirty bool
 	size  int64 // of the file when it was last synced
-	// old are the parts of the first size bytes that have been overwritten,
-	// in order and apart from each other.
+	// old are the overwritten parts of the first size bytes, sorted and disjoint.
 	old []extent
 	// data backs the extents that are not all zeros. It is kept from sync to
 	// sync, so that a steady stream of small writes allocates nothing.
 	data []byte
 }
 
-// extent is a part of a file as it was.
+// extent is an old part of a file.
 type extent struct {
 	off, n int64
 	at     int64 // where its bytes are in undo.data; -1 for all zeros
@@ -28,7 +27,7 @@ type extent struct {
 func (e extent) end() int64 { return e.off + e.n }
 
 const (
-	// chunk is how much is read at once to be kept.
+	// chunk is the largest read for saving.
 	chunk = 64 << 10
 	// keepData is how much memory a clean undo holds on to.
 	keepData = 1 << 20
@@ -50,8 +49,8 @@ func (u *undo) clear() {
 	u.data = u.data[:0]
 }
 
-// save keeps what stands in [off, end) of fd, as far as it is not kept already
-// and was there at the last sync. It must be called before a change.
+// save saves [off, end) of fd, except what is saved already or did not exist at the last sync.
+// Call it before a change.
 func (u *undo) save(fd int, off, end int64) error {
 	end = min(end, u.size)
 	for off < end {
@@ -74,7 +73,7 @@ func (u *undo) save(fd int, off, end int64) error {
 	return nil
 }
 
-// find returns the extent that covers off, or else the one that comes next.
+// find returns the extent that covers off, or else the next one.
 func (u *undo) find(off int64) (i int, covered bool) {
 	if last := len(u.old) - 1; last < 0 || u.old[last].end() <= off {
 		return last + 1, false // appending, as logs do
@@ -88,8 +87,8 @@ func (u *undo) find(off int64) (i int, covered bool) {
 	return i, u.old[i].off <= off
 }
 
-// insert puts an extent before the i-th and joins it with its neighbour where
-// the two read as one.
+// insert inserts an extent before the i-th and merges it with its neighbour if the two are
+// contiguous.
 func (u *undo) insert(i int, e extent) {
 	if i > 0 {
 		before := &u.old[i-1]
@@ -102,10 +101,9 @@ func (u *undo) insert(i int, e extent) {
 	u.old = slices.Insert(u.old, i, e)
 }
 
-// read reads the beginning of [off, end) into u.data and returns its length and
-// where it is.
+// read reads the beginning of [off, end) into u.data and returns its length and position.
 func (u *undo) read(fd int, off, end int64) (n, at int64, err error) {
-	if end-off > chunk { // files that are preallocated are mostly holes
+	if end-off > chunk { // preallocated files are mostly holes
 		data, err := unix.Seek(fd, off, unix.SEEK_DATA)
 		switch {
 		case err == unix.ENXIO:
@@ -121,7 +119,7 @@ func (u *undo) read(fd int, off, end int64) (n, at int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if got == 0 { // beyond what there is, which reads as zeros
+	if got == 0 { // beyond the end of the file, which reads as zeros
 		return end - off, -1, nil
 	}
 	if zeros(u.data[at : at+int64(got)]) {
@@ -146,8 +144,8 @@ func zeros(b []byte) bool {
 	return true
 }
 
-// restore puts the file back to what it was when it was last synced, and
-// returns how many bytes that concerned.
+// restore restores the file to its state at the last sync, and returns the number of bytes
+// affected.
 func (u *undo) restore(fd int, size int64) (lost int64, err error) {
 	empty := make([]byte, chunk)
 	lost = max(0, size-u.size)

@@ -1,4 +1,4 @@
-// Package localtest has what tests that create clusters share.
+// Package localtest contains what tests that create clusters share.
 package localtest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// NeedClusters skips a test that creates clusters of these descriptions where only short tests
-// are wanted, and where their binaries are not in the cache.
+// NeedClusters skips a test that creates clusters of these descriptions in short mode, and if
+// their binaries are not in the cache.
 func NeedClusters(t testing.TB, all ...*clusters.Cluster) {
 	t.Helper()
 	if testing.Short() {

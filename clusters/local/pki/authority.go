@@ -24,7 +24,7 @@ type Authority struct {
 	keyPEM  []byte
 }
 
-// leaf is what a certificate is for.
+// leaf is the purpose of a certificate.
 type leaf struct {
 	name           string
 	groups         []string
@@ -33,8 +33,8 @@ type leaf struct {
 	dns            []string
 }
 
-// LoadAuthority returns the CA of a certificate and its private key, both
-// PEM encoded, such as kubeadm's.
+// LoadAuthority returns the CA of a certificate and its private key, both PEM encoded, for
+// example kubeadm's.
 func LoadAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Defective returns a certificate that clients must refuse, to take the place
-// of the one in a file of WriteNode. It is for the same key, so that one file is
-// all there is to replace, and like the other in everything but the defect.
+// Defective returns a certificate that clients must refuse, to replace the one in a file of
+// WriteNode. It has the same key, so that only one file is replaced, and differs from the
+// original only in the defect.
 func (p *PKI) Defective(file string, certificate []byte, defect framework.CertificateDefect) ([]byte, error) {
 	signer := p.kubernetes
 	if strings.HasPrefix(file, etcdDir+"/") {
@@ -28,9 +28,9 @@ func (p *PKI) Defective(file string, certificate []byte, defect framework.Certif
 	return bad, nil
 }
 
-// Defective is PKI.Defective for any certificate that this CA has signed,
-// both PEM encoded. balancer is the name that one with
-// framework.CertificateNoBalancerName does not carry.
+// Defective is PKI.Defective for any certificate that this CA has signed, both PEM encoded.
+// balancer is the name that a certificate with framework.CertificateNoBalancerName does not
+// contain.
 func (a *Authority) Defective(certificate []byte, defect framework.CertificateDefect, balancer string) ([]byte, error) {
 	block, _ := pem.Decode(certificate)
 	if block == nil {
@@ -76,6 +76,6 @@ func (a *Authority) Defective(certificate []byte, defect framework.CertificateDe
 }
 
 const (
-	etcdDir   = "etcd"          // holds the files of etcd's authority
-	wrongName = "wrong.invalid" // belongs to nobody, by RFC 2606
+	etcdDir   = "etcd"          // contains the files of etcd's CA
+	wrongName = "wrong.invalid" // never exists, by RFC 2606
 )

@@ -10,11 +10,10 @@ import (
 	"path/filepath"
 )
 
-// WriteNode writes the files of a control-plane node into dir, which it makes
-// if needed. Serving certificates carry the node's name, addrs and names, and
-// the API server's every other way in as well: the balancer's names and
-// address, the service's names and address, and the loopback. The kubeconfigs
-// lead to server, the URL of the node's own API server.
+// WriteNode writes the files of a control-plane node into dir, which it creates if needed.
+// Serving certificates contain the node's name, addrs and names, and the API server's also
+// every other endpoint: the balancer's names and address, the service's names and address, and
+// the loopback. The kubeconfigs use server, the URL of the node's own API server.
 func (p *PKI) WriteNode(dir, node, server string, addrs []netip.Addr, names []string) error {
 	if err := p.writeNode(dir, node, server, addrs, names); err != nil {
 		return fmt.Errorf("failed to write certificates of node %s into %s: %w", node, dir, err)
@@ -97,7 +96,7 @@ func write(dir string, files map[string][]byte) error {
 		return err
 	}
 	// Components reload files while they run: each file is replaced atomically, and a
-	// certificate does not match its key only for an instant.
+	// certificate mismatches its key only for an instant.
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name+".new"), data, 0o600); err != nil {
 			return err

@@ -1,10 +1,10 @@
-// Package pki makes the private CAs of a cluster and every
-// certificate, key and kubeconfig that its components and clients need.
+// Package pki creates the private CAs of a cluster and every certificate, key and kubeconfig of
+// its components and clients.
 //
-// There are three CAs, as kubeadm has them: one for Kubernetes, one for
-// etcd and one for the front proxy (API aggregation). All keys are ECDSA P-256.
-// A PKI lives in memory; WriteNode puts a node's share on its disk, in the
-// layout of kubeadm's /etc/kubernetes/pki, with kubeconfigs beside it.
+// A cluster has three CAs, like kubeadm's: one for Kubernetes, one for etcd and one for the
+// front proxy (API aggregation). All keys are ECDSA P-256. A PKI is kept in memory; WriteNode
+// writes a node's files to its disk, in the layout of kubeadm's /etc/kubernetes/pki, with
+// kubeconfigs beside it.
 package pki
 
 import (
@@ -20,30 +20,28 @@ import (
 type Options struct {
 	// Cluster is the cluster's name.
 	Cluster string
-	// Balancer is the address of the load balancer; the zero value means
-	// that there is none.
+	// Balancer is the address of the load balancer; zero if the cluster has none.
 	Balancer netip.Addr
 	// Service is the address of the default/kubernetes service.
 	Service netip.Addr
-	// Validity is how long certificates are valid, a year if 0. They begin
-	// an hour ago, so that clocks may differ.
+	// Validity is how long certificates are valid, a year if 0. NotBefore is an hour ago, to
+	// allow for clock differences.
 	Validity time.Duration
 }
 
-// PKI holds the CAs of one cluster and what is common to its nodes. It
-// is safe for concurrent use.
+// PKI contains the CAs of one cluster and the material that its nodes share. It is safe for
+// concurrent use.
 type PKI struct {
 	options     Options
 	notBefore   time.Time
 	notAfter    time.Time
-	authorities             // those that sign
+	authorities             // the ones that sign
 	trusted     authorities // further ones that are trusted; zero for none
 	old, next   authorities
-	clients     authorities // see Prepared; zero where its clients are not
+	clients     authorities // see Prepared; zero if its clients are not
 }
 
-// CAs are those of one cluster, and the key that signs the tokens of service
-// accounts.
+// CAs are the CAs of one cluster, and the key that signs service account tokens.
 type authorities struct {
 	kubernetes, etcd, frontProxy *Authority
 	serviceAccount               *ecdsa.PrivateKey
@@ -67,15 +65,15 @@ func controllerManager() Identity { return Identity{User: "system:kube-controlle
 // scheduler returns the identity of the schedulers.
 func scheduler() Identity { return Identity{User: "system:kube-scheduler"} }
 
-// AddonManager returns the identity of the add-on managers. An add-on may be anything, so
-// Kubernetes binds their account to cluster-admin; see
-// cluster/addons/addon-manager in kubernetes/kubernetes.
+// AddonManager returns the identity of the add-on managers. An add-on may be any object, so
+// Kubernetes binds their account to cluster-admin; see cluster/addons/addon-manager in
+// kubernetes/kubernetes.
 func AddonManager() Identity {
 	return Identity{User: "system:addon-manager", Groups: []string{"system:masters"}}
 }
 
-// Kwok returns the identity of kwok. It stands for many kubelets at once, for
-// which Kubernetes has no role, so it may do anything.
+// Kwok returns the identity of kwok. It acts as many kubelets, for which Kubernetes has no
+// role, so it may do anything.
 func Kwok() Identity {
 	return Identity{User: "holdfast-kwok", Groups: []string{"system:masters"}}
 }
@@ -153,8 +151,8 @@ func (p *PKI) newAuthorities(suffix string) (all authorities, err error) {
 	return all, nil
 }
 
-// CA returns the certificates of the Kubernetes CAs that are trusted, PEM encoded,
-// the one that signs first.
+// CA returns the certificates of the trusted Kubernetes CAs, PEM encoded, the signing one
+// first.
 func (p *PKI) CA() []byte { return both(p.kubernetes, p.trusted.kubernetes) }
 
 // EtcdCA is CA for etcd's CAs.
@@ -162,6 +160,6 @@ func (p *PKI) EtcdCA() []byte { return both(p.etcd, p.trusted.etcd) }
 
 func (p *PKI) frontProxyCA() []byte { return both(p.frontProxy, p.trusted.frontProxy) }
 
-// BalancerName is the host name of a cluster's load balancer that serving
-// certificates carry, besides "balancer".
+// BalancerName is a host name of a cluster's load balancer in serving certificates, besides
+// "balancer".
 func BalancerName(cluster string) string { return "api." + cluster + ".holdfast" }

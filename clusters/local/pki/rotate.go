@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// At returns the PKI as it is for a node at a stage of the replacement of the CAs
-// by those that have been made for it.
+// At returns the PKI of a node at a stage of the replacement of the CAs by the prepared new
+// ones.
 func (p *PKI) At(stage framework.TrustStage) *PKI {
 	at := *p
 	at.authorities, at.trusted, at.clients = p.old, authorities{}, authorities{}
@@ -28,17 +28,17 @@ func (p *PKI) At(stage framework.TrustStage) *PKI {
 	return &at
 }
 
-// Unprepared returns the PKI as it is for a node that was given the new CA of
-// Kubernetes without a period of trusting both: a violation to plant.
+// Unprepared returns the PKI of a node that was given the new CA of Kubernetes without a period
+// of trusting both: a violation to plant.
 func (p *PKI) Unprepared() *PKI {
 	at := p.At(framework.TrustOld)
 	at.kubernetes = p.next.kubernetes
 	return at
 }
 
-// Prepared returns the PKI as it is for clients that need not change when the CAs
-// are replaced: they trust the old ones and the new, and their certificates come from an
-// authority that both have signed for.
+// Prepared returns the PKI of clients that need not change when the CAs are replaced: they
+// trust the old and the new CAs, and their certificates come from an intermediate CA that both
+// have signed.
 func (p *PKI) Prepared() (*PKI, error) {
 	at := p.At(framework.TrustBoth)
 	var err error
@@ -49,7 +49,7 @@ func (p *PKI) Prepared() (*PKI, error) {
 	return at, err
 }
 
-// crossSigned makes a CA with a certificate from each of two.
+// crossSigned creates a CA with a certificate from each of two.
 func crossSigned(name string, one, other *Authority) (*Authority, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -81,8 +81,8 @@ func (a *Authority) signAuthority(name string, key crypto.PublicKey) ([]byte, er
 	}, a.cert, key, a.key)
 }
 
-// issueClient issues a client's certificate: from prepared if there is one, with the
-// certificates of that, or else from the CA.
+// issueClient issues a client's certificate: from prepared if there is one, with its
+// certificates, or else from the CA.
 func (p *PKI) issueClient(from, prepared *Authority, l leaf) (cert, key []byte, err error) {
 	if prepared == nil {
 		return from.issue(l)
@@ -99,15 +99,15 @@ func both(a, other *Authority) []byte {
 	return slices.Concat(a.certPEM, other.certPEM)
 }
 
-// Names are those of the old and of the new CA of Kubernetes.
+// Names returns the names of the old and of the new CA of Kubernetes.
 func (p *PKI) Names() (old, next string) {
 	return p.old.kubernetes.cert.Subject.CommonName, p.next.kubernetes.cert.Subject.CommonName
 }
 
-// Signer is the name of the CA that signs for Kubernetes.
+// Signer returns the name of the CA that signs for Kubernetes.
 func (p *PKI) Signer() string { return p.kubernetes.cert.Subject.CommonName }
 
-// Trusted are the names of those that are trusted.
+// Trusted returns the names of the trusted CAs.
 func (p *PKI) Trusted() string {
 	if p.trusted.kubernetes == nil {
 		return p.Signer()

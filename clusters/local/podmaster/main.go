@@ -20,15 +20,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// Config is what the podmaster of a node is told.
+// Config is the configuration of a node's podmaster.
 type Config struct {
 	Node string `json:"node"`
 	// Agent is the socket of the node's agent.
 	Agent string `json:"agent"`
-	// Etcd is the URL of the node's own member. A component whose node has lost
-	// its etcd could do nothing there.
+	// Etcd is the URL of the node's own member. A component whose node has lost its etcd could
+	// not work there.
 	Etcd string `json:"etcd"`
-	// Cert and Key are of a client of etcd, CA is etcd's CA.
+	// Cert and Key belong to a client of etcd, CA is etcd's CA.
 	Cert string `json:"cert"`
 	Key  string `json:"key"`
 	CA   string `json:"ca"`
@@ -36,18 +36,17 @@ type Config struct {
 	Components []Component `json:"components"`
 }
 
-// Component is one that the podmaster elects.
+// Component is a component that the podmaster elects.
 type Component struct {
 	Name framework.Component `json:"name"`
 	Times
-	// Careless leaves the component running when its lock is lost: a planted
-	// violation.
+	// Careless leaves the component running when its lock is lost: a planted violation.
 	Careless bool `json:"careless,omitempty"`
 }
 
-// Main is the podmaster's process: it competes for the locks of all components of
-// the configuration in the file that its only argument names. Told to end, it stops
-// what it runs, and gives the locks back.
+// Main is the podmaster's process: it competes for the locks of all components of the
+// configuration in the file that its only argument names. On SIGTERM it stops its components,
+// and releases the locks.
 func Main(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: podmaster CONFIG")

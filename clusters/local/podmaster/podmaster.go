@@ -1,13 +1,12 @@
-// Package podmaster elects components from outside: on every node a podmaster
-// competes for a lock in etcd, and its node agent runs the component only where the
-// lock is held. This is how the admin guide for highly available clusters elected the
-// scheduler and the controller manager before they could do so themselves.
+// Package podmaster elects components from outside: on every node a podmaster competes for a
+// lock in etcd, and its node agent runs the component only where the lock is held. This is how
+// the admin guide for highly available clusters elected the scheduler and the controller
+// manager before they had leader election.
 //
-// The lock is a key that is created if none exists, under an etcd lease that its
-// holder keeps alive. A holder that can do so no longer knows since when: Renew after
-// it last asked for a renewal that was granted, which is before the lock can run out,
-// the component has been stopped. The agent does that on its own, so that nothing
-// depends on the podmaster still being there.
+// The lock is a key that is created if it does not exist, under an etcd lease that its holder
+// keeps alive. A holder that cannot renew the lease knows when it asked for the last granted
+// renewal: the component has been stopped at the latest Renew after that, before the lock can
+// expire. The agent stops it automatically, so this does not depend on the podmaster.
 //
 // The tests run a real etcd member.
 package podmaster
@@ -29,21 +28,20 @@ import (
 // Key is the key of a component's lock. Its value is the name of the holder's node.
 func Key(c framework.Component) string { return "/holdfast/podmaster/" + string(c) }
 
-// Times are those of an election, with the meaning that they have for the election of
-// Kubernetes' components.
+// Times are the times of an election, with the same meaning as for Kubernetes' components.
 type Times struct {
 	// Lease is how long the lock outlives its holder's last renewal: whole seconds.
 	Lease time.Duration `json:"lease"`
-	// Renew is for how long a holder continues that could not renew; less than Lease.
+	// Renew is how long a holder continues without a successful renewal; less than Lease.
 	Renew time.Duration `json:"renew"`
 	// Retry is the pause between two attempts to take or to renew the lock.
 	Retry time.Duration `json:"retry"`
 }
 
-// Agent runs components, each until a point in time: it has to have ended by then.
+// Agent runs components, each until a deadline at which it must have exited.
 type Agent interface {
-	// Admit lets a component run until then, or ends it where that has passed. It
-	// returns once that is so.
+	// Admit lets a component run until then, or stops it if that has passed. It returns once
+	// that is done.
 	Admit(ctx context.Context, c framework.Component, until time.Duration) error
 }
 
@@ -59,10 +57,10 @@ type master struct {
 	log      func(format string, args ...any)
 }
 
-// forever is until when a careless podmaster lets a component run.
+// forever is the deadline of a component of a careless podmaster.
 const forever = time.Duration(1 << 62)
 
-// errLost says that the lock is somebody else's, or nobody's.
+// errLost says that another node has the lock, or none.
 var errLost = errors.New("the lock is lost")
 
 // run competes until ctx ends.
@@ -75,7 +73,7 @@ func (m *master) run(ctx context.Context) {
 	}
 }
 
-// pause is a retry period, varied so that competitors do not always meet.
+// pause is a retry period with jitter, so that competitors do not always collide.
 func (m *master) pause(ctx context.Context) {
 	timer := time.NewTimer(m.Retry - time.Duration(rand.Int64N(int64(m.Retry)/5+1)))
 	defer timer.Stop()
@@ -112,7 +110,7 @@ func (m *master) reign(ctx context.Context) error {
 	return fmt.Errorf("it stands by: %w", err)
 }
 
-// take makes the lock this node's. The lease is 0 where it is held already.
+// take acquires the lock for this node. The lease is 0 if the lock is held already.
 func (m *master) take(ctx context.Context) (clientv3.LeaseID, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Renew)
 	defer cancel()
@@ -130,12 +128,12 @@ func (m *master) take(ctx context.Context) (clientv3.LeaseID, error) {
 	if err == nil && won.Succeeded {
 		return lease.ID, nil
 	}
-	// Also where nobody knows whether it was taken: then nobody has it now.
+	// Also if it is unknown whether it was acquired: afterwards it is free.
 	m.revoke(lease.ID)
 	return 0, wrap("taking the lock", err)
 }
 
-// renew keeps the lease alive, and checks whether the lock is still under it.
+// renew keeps the lease alive, and checks whether the lock still has it.
 func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, max(until-system.Monotonic(), time.Millisecond))
 	defer cancel()
@@ -154,8 +152,8 @@ func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.D
 	return nil
 }
 
-// admit lets the component run. An agent that does not answer keeps it as it is, and
-// so the lock as well.
+// admit lets the component run. If the agent does not answer, the component keeps its state,
+// and the lock too.
 func (m *master) admit(ctx context.Context, until time.Duration) {
 	if m.careless {
 		until = forever
@@ -167,8 +165,8 @@ func (m *master) admit(ctx context.Context, until time.Duration) {
 	}
 }
 
-// resign stops the component, and gives the lock back once it has ended. It does so
-// after the end of ctx as well; where the agent does not answer, the lock runs out.
+// resign stops the component, and releases the lock once it has exited. It does so after the
+// end of ctx as well; if the agent does not answer, the lock expires.
 func (m *master) resign(ctx context.Context, lease clientv3.LeaseID) {
 	if m.careless {
 		return
@@ -186,11 +184,11 @@ func (m *master) resign(ctx context.Context, lease clientv3.LeaseID) {
 	}
 }
 
-// revoke ends a lease, and the lock under it, in the time that is worth waiting.
+// revoke revokes a lease, and so the lock, within a useful time.
 func (m *master) revoke(lease clientv3.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.Retry)
 	defer cancel()
-	_, _ = m.etcd.Revoke(ctx, lease) // it runs out by itself
+	_, _ = m.etcd.Revoke(ctx, lease) // otherwise it expires
 }
 
 func wrap(what string, err error) error {

@@ -124,7 +124,7 @@ func TestOneRuns(t *testing.T) {
 	eventually(t, "b runs", b.runs)
 }
 
-// A lease that was ended by somebody else ends the reign at once.
+// If another client revokes the lease, the reign ends immediately.
 func TestLeaseRevoked(t *testing.T) {
 	c := etcdtest.New(t, 1)
 	a := compete(t, c, "node-a", false)

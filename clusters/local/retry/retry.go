@@ -1,12 +1,12 @@
-// Package retry is a proxy between the program that simulates worker nodes and
-// the API, which tries again what a kubelet would try again.
+// Package retry is a proxy between the program that simulates worker nodes and the API. It
+// retries what a kubelet would retry.
 //
-// A kubelet syncs its node and its pods over and over, so that a refused or lost
-// write costs it some time. kwok applies a stage once for each event; if an API
-// server answers "etcdserver: request timed out", say, as they do while etcd has no
-// leader, a pod stays as it is for good, and a workload looks broken on a control
-// plane that is not. The proxy repeats its patches and deletions until they are
-// answered for good. All else, watches and leases among it, passes through once.
+// A kubelet syncs its node and its pods repeatedly, so that a refused or lost write costs it
+// some time. kwok applies a stage once per event; if an API server answers for example
+// "etcdserver: request timed out" while etcd has no leader, a pod is stuck permanently, and a
+// workload looks broken on a healthy control plane. The proxy repeats kwok's patches and
+// deletions until the answer is final. All other requests, including watches and leases, pass
+// through once.
 package retry
 
 import (
@@ -32,8 +32,8 @@ const (
 	lastPause  = 2 * time.Second
 )
 
-// Main is the proxy as a program: its arguments are the path of the kubeconfig that leads
-// to the API, and the address to serve plain HTTP at. It returns only with an error.
+// Main is the proxy as a program: its arguments are the path of the kubeconfig of the API, and
+// the address on which to serve plain HTTP. It returns only with an error.
 func Main(args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: holdfast-retry KUBECONFIG LISTEN")
@@ -57,7 +57,7 @@ func Main(args []string) error {
 	return http.Serve(l, proxy(target, &again{carrier: carrier, log: log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds)}))
 }
 
-// proxy passes requests on to target; what it streams, it streams at once.
+// proxy passes requests on to target; it flushes streams immediately.
 func proxy(target *url.URL, transport *again) http.Handler {
 	return &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: transport.log,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
@@ -69,8 +69,8 @@ type again struct {
 	log     *log.Logger
 }
 
-// RoundTrip implements http.RoundTripper. A patch or a deletion is sent again, for as long
-// as its sender waits, until there is an answer that another attempt would not change.
+// RoundTrip implements http.RoundTripper. It repeats a patch or a deletion, while its client
+// waits, until another attempt would not change the answer.
 func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPatch && r.Method != http.MethodDelete {
 		return a.carrier.RoundTrip(r)
@@ -101,8 +101,8 @@ func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// settled reports whether an answer stands. An API server that has just started forbids what
-// it allows a second later, when it has loaded the roles.
+// settled reports whether an answer is final. An API server that has just started forbids
+// requests that it allows a second later, when it has loaded the roles.
 func settled(status int) bool {
 	return status < http.StatusInternalServerError && status != http.StatusTooManyRequests && status != http.StatusForbidden
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 )
 
-// Port is where nodes receive what the others say of the address, with UDP.
+// Port is the UDP port on which nodes receive each other's messages about the address.
 const Port = 8405
 
-// Config describes one node's part. Its JSON form is the file that Main reads.
+// Config configures one node's process. Its JSON form is the file that Main reads.
 type Config struct {
-	// Name is this node's, Nodes are all of them in the order in which they take
-	// the address.
+	// Name is this node's name, Nodes are all nodes in the order in which they take the
+	// address.
 	Name  string `json:"name"`
 	Nodes []Node `json:"nodes"`
 	// Device is the network device that takes Address.
@@ -35,12 +35,12 @@ type Config struct {
 	Status string `json:"status"`
 	// Check is the URL that answers 200 when this node may hold the address.
 	Check string `json:"check"`
-	// HealthCheck says how often that is asked; durations in nanoseconds. Where it
-	// is disabled, this node is always taken to be ready.
+	// HealthCheck is how often that is checked; durations in nanoseconds. If it is disabled,
+	// this node always counts as ready.
 	HealthCheck clusters.HealthCheck `json:"healthCheck"`
 }
 
-// Node is one that may hold the address.
+// Node is a node that may hold the address.
 type Node struct {
 	Name    string     `json:"name"`
 	Address netip.Addr `json:"address"`
@@ -51,15 +51,15 @@ type Status struct {
 	// Holder reports whether this node holds the address, Since when that changed.
 	Holder bool      `json:"holder"`
 	Since  time.Time `json:"since"`
-	// Ready is what the checks say, LastCheck the outcome of the last one.
+	// Ready is the result of the checks, LastCheck the outcome of the last one.
 	Ready     bool   `json:"ready"`
 	LastCheck string `json:"lastCheck,omitempty"`
 }
 
-// message is what nodes tell each other.
+// message is a message between nodes.
 type message struct {
 	From string `json:"from"`
-	// Holds is false where the address was given up.
+	// Holds is false if the address was released.
 	Holds bool `json:"holds"`
 }
 
@@ -70,7 +70,7 @@ type place interface {
 	Announce() error
 }
 
-// keeper is one node's part at work.
+// keeper is one node's process at work.
 type keeper struct {
 	config Config
 	place  place
@@ -82,8 +82,8 @@ type keeper struct {
 	streak   int // checks in a row that contradict election.ready
 }
 
-// Main is one node's part as a program, with its configuration file as the only
-// argument. SIGTERM and SIGINT end it, and make it give the address up.
+// Main is one node's process as a program, with its configuration file as the only argument.
+// SIGTERM and SIGINT stop it, and make it release the address.
 func Main(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: holdfast-vip CONFIG")
@@ -106,13 +106,13 @@ func Main(args []string) error {
 	return run(ctx, config, card)
 }
 
-// run keeps the address until ctx ends, and gives it up then.
+// run holds the address as elected until ctx ends, and then releases it.
 func run(ctx context.Context, c Config, p place) error {
 	rank := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == c.Name })
 	if rank < 0 {
 		return fmt.Errorf("the address that moves: no node is called %q", c.Name)
 	}
-	// One that was killed may have left it.
+	// A killed process may have left it.
 	if err := p.Drop(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func run(ctx context.Context, c Config, p place) error {
 	return err
 }
 
-// hold takes the address and gives it up as the election has it.
+// hold takes and releases the address as elected.
 func (k *keeper) hold(ctx context.Context) error {
 	beat := time.NewTicker(max(k.config.HealthCheck.Interval/20, 5*time.Millisecond))
 	defer beat.Stop()
@@ -172,8 +172,8 @@ func (k *keeper) hold(ctx context.Context) error {
 		if holds = should; holds && time.Since(told) >= k.config.HealthCheck.Interval {
 			told = time.Now()
 			k.tell(true)
-			// Again and again, as a host that did not hear the first one would ask
-			// the old holder for ever.
+			// Repeatedly: a host that missed the first one would otherwise keep asking the old
+			// holder.
 			if err := k.place.Announce(); err != nil {
 				fmt.Fprintf(os.Stderr, "vip: %v\n", err)
 			}
@@ -188,7 +188,7 @@ func (k *keeper) hold(ctx context.Context) error {
 	}
 }
 
-// tell tells all other nodes. What gets lost is told again at the next interval.
+// tell sends a message to all other nodes. A lost one is repeated at the next interval.
 func (k *keeper) tell(holds bool) {
 	b, err := json.Marshal(message{From: k.config.Name, Holds: holds})
 	if err != nil {
@@ -201,7 +201,7 @@ func (k *keeper) tell(holds bool) {
 	}
 }
 
-// hear listens to the other nodes until the socket is closed.
+// hear receives from the other nodes until the socket is closed.
 func (k *keeper) hear() {
 	b := make([]byte, 512)
 	for {
@@ -221,7 +221,7 @@ func (k *keeper) hear() {
 	}
 }
 
-// check asks for the state of the API server on a fixed beat.
+// check checks the state of the API server at a fixed interval.
 func (k *keeper) check(ctx context.Context) {
 	client := balancer.CheckClient()
 	beat := time.NewTicker(k.config.HealthCheck.Interval)
@@ -242,7 +242,7 @@ func (k *keeper) check(ctx context.Context) {
 	}
 }
 
-// judge takes one check's outcome. The very first good one is enough.
+// judge applies one check's outcome. The very first successful one is enough.
 func (k *keeper) judge(err error, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

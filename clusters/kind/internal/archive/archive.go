@@ -1,8 +1,8 @@
-// Package archive writes container images as the archives that `docker load` and
-// `ctr images import` read, out of files, without an engine.
+// Package archive writes container images from files, as archives for `docker load` and `ctr
+// images import`, without an engine.
 //
-// The bytes depend on what is in an image alone: times and owners are fixed. So the
-// same image has the same digests, wherever and whenever it is made.
+// The bytes depend only on the content of an image: times and owners are fixed. So the same
+// image has the same digests, wherever and whenever it is built.
 //
 // The format is that of Docker's image specification v1.2: a manifest.json, and
 // for each image its configuration and its layers as tar files.
@@ -42,8 +42,8 @@ type Config struct {
 	StopSignal string            `json:",omitempty"`
 }
 
-// Layer writes a tar stream. It is called several times and has to write the same
-// bytes each time.
+// Layer writes a tar stream. It is called several times and must write the same bytes each
+// time.
 type Layer func(io.Writer) error
 
 // epoch is the time of all that is in an archive.

@@ -18,20 +18,19 @@ import (
 type File struct {
 	// Name is the path, without a slash at the beginning.
 	Name string
-	// Mode are the permissions, and fs.ModeDir for a folder. Links have none.
+	// Mode contains the permissions, and fs.ModeDir for a folder. Links have none.
 	Mode fs.FileMode
 	// Link is the target of a symbolic link.
 	Link string
-	// Path is the file on this machine that has the contents; without it Data
-	// has them.
+	// Path is the file on this machine with the contents; if empty, Data has them.
 	Path string
 	Data []byte
 }
 
-// Files returns the layer with these entries. Their order does not count, and of
-// two with the same name the later one does. The folders above an entry are part of
-// the layer, with 0755 unless they are listed: Docker makes missing ones with 0600.
-// So nothing can be below what is a symbolic link in a lower layer.
+// Files returns the layer with these entries. Their order does not matter, and the later of two
+// entries with the same name wins. The parent folders of an entry are part of the layer, with
+// 0755 unless they are listed: Docker creates missing ones with 0600. So no entry can be below
+// a symbolic link of a lower layer.
 func Files(files []File) Layer {
 	return func(w io.Writer) error {
 		tw := tar.NewWriter(w)
@@ -105,7 +104,7 @@ func writeRegular(tw *tar.Writer, h *tar.Header, r io.Reader) error {
 	return err
 }
 
-// mode returns the permissions as tar has them.
+// mode returns the permissions for tar.
 func mode(m fs.FileMode) int64 {
 	bits := int64(m.Perm())
 	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
@@ -116,7 +115,7 @@ func mode(m fs.FileMode) int64 {
 	return bits
 }
 
-// TarFile returns the layer that is in a tar file.
+// TarFile returns the layer in a tar file.
 func TarFile(name string) Layer {
 	return func(w io.Writer) error {
 		f, err := os.Open(name)
@@ -129,8 +128,8 @@ func TarFile(name string) Layer {
 	}
 }
 
-// Read returns the entries of a tar stream, with their contents in memory. Those
-// that are neither files, folders nor symbolic links are an error.
+// Read returns the entries of a tar stream, with their contents in memory. Entries other than
+// files, folders and symbolic links are an error.
 func Read(r io.Reader) ([]File, error) {
 	var files []File
 	for tr := tar.NewReader(r); ; {

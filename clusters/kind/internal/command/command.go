@@ -1,8 +1,7 @@
-// Package command runs external programs, such as docker and debootstrap, and
-// makes errors of their failures that say what was run, what it wrote last, and
-// what to do where a program is missing.
+// Package command runs external programs, such as docker and debootstrap. Its errors say what
+// was run, the end of its output, and what to do if a program is missing.
 //
-// The tests run the shell and need nothing else.
+// The tests run the shell and have no other requirements.
 package command
 
 import (
@@ -20,10 +19,10 @@ import (
 	"time"
 )
 
-// patience is how long a program gets to end after it was told to.
+// patience is how long a program may take to exit after SIGTERM.
 const patience = 10 * time.Second
 
-// Command is an external program with its arguments. Name alone is needed.
+// Command is an external program with its arguments. Only Name is required.
 type Command struct {
 	// Name is looked up in PATH.
 	Name string
@@ -32,24 +31,23 @@ type Command struct {
 	Env []string
 	// Stdin is what the program reads; nothing if nil.
 	Stdin io.Reader
-	// Stdout takes the place of the returned output.
+	// Stdout replaces the returned output.
 	Stdout io.Writer
-	// Lines is called with each line of standard output (unless Stdout is
-	// set) and of standard error as it comes, never twice at once.
+	// Lines is called with each line of standard output (unless Stdout is set) and of standard
+	// error as it comes, never concurrently.
 	Lines func(string)
-	// Package is the Debian package that has the program, for the error where
-	// it is missing.
+	// Package is the Debian package that has the program, for the error if it is missing.
 	Package string
-	// OwnMounts gives the program a mount namespace of its own, so that what
-	// it mounts is gone when it is. It takes root.
+	// OwnMounts gives the program a mount namespace of its own, so that its mounts disappear
+	// when it exits. It needs root.
 	OwnMounts bool
 }
 
-// Error is a program that failed.
+// Error is the failure of a program.
 type Error struct {
 	// Command is the command line.
 	Command string
-	// Output is the end of what it wrote, standard error included.
+	// Output is the end of its output, standard error included.
 	Output string
 	// Err is the exit status, or why it could not be run.
 	Err error
@@ -79,23 +77,22 @@ func (e *MissingError) Error() string {
 	return text
 }
 
-// Run runs the program and returns what it wrote to standard output. When ctx
-// ends, it and what it started get SIGTERM, and SIGKILL after ten seconds; the
-// error is the cause of ctx then. Other failures are an *Error or a
-// *MissingError.
+// Run runs the program and returns its standard output. If ctx ends, the program and its
+// children receive SIGTERM, and SIGKILL after ten seconds; the error is then the cause of ctx.
+// Other failures are an *Error or a *MissingError.
 func (c Command) Run(ctx context.Context) (string, error) {
 	path, err := c.find()
 	if err != nil {
 		return "", err
 	}
-	// The signal at the parent's death is tied to the thread that forked.
+	// The parent-death signal is tied to the thread that forked.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
 	cmd := exec.CommandContext(ctx, path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdin = c.Stdin
-	// A group of its own, so that the terminal's Ctrl-C comes by way of ctx.
+	// A process group of its own, so that the terminal's Ctrl-C comes through ctx.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if c.OwnMounts {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
@@ -110,7 +107,7 @@ func (c Command) Run(ctx context.Context) (string, error) {
 		cmd.Stdout = said.stream(&stdout)
 	}
 	err = cmd.Run()
-	// What ignored SIGTERM must not outlive this call.
+	// Processes that ignored SIGTERM must not outlive this call.
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}

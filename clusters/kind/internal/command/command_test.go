@@ -67,7 +67,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// What the program started ends with it, and the cause is told.
+// The program's children exit with it, and the cause is reported.
 func TestStops(t *testing.T) {
 	cause := errors.New("nobody answered")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -78,7 +78,7 @@ func TestStops(t *testing.T) {
 	if _, err := c.Run(ctx); !errors.Is(err, cause) || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("error = %v", err)
 	}
-	// The child holds the streams: had it not ended, there had been a wait.
+	// The child holds the streams: if it had not exited, Run would have waited.
 	if took := time.Since(start); took >= patience {
 		t.Errorf("it took %v", took)
 	}

@@ -1,6 +1,5 @@
-// Package docker runs the docker command line on one engine. The command, rather than a
-// client library, is what kind itself uses, so that a machine that can run the one can
-// run the other.
+// Package docker runs the docker command line on one engine. kind itself uses the command, not
+// a client library, so a machine that can run one can run the other.
 //
 // Its tests, and those of packages that use it, put a script named docker in front of
 // PATH.
@@ -22,18 +21,17 @@ import (
 
 // CLI is the docker command line for one engine.
 type CLI struct {
-	// Host is that engine's address, as in DOCKER_HOST; empty for the engine that
-	// the command finds on its own.
+	// Host is that engine's address, as in DOCKER_HOST; empty for the command's default.
 	Host string
 }
 
-// Says reports whether the output of a failed command holds words.
+// Says reports whether the output of a failed command contains words.
 func Says(err error, words string) bool {
 	var e *command.Error
 	return errors.As(err, &e) && strings.Contains(strings.ToLower(e.Output), strings.ToLower(words))
 }
 
-// env is what the environment is to have besides.
+// env returns additional environment variables.
 func (c CLI) env() []string {
 	if c.Host == "" {
 		return nil
@@ -41,13 +39,13 @@ func (c CLI) env() []string {
 	return []string{"DOCKER_HOST=" + c.Host}
 }
 
-// Run runs a command and returns what it wrote to its standard output, without the
-// white space around it. What fails is as for command.Command.
+// Run runs a command and returns its standard output, without surrounding white space. Errors
+// are those of command.Command.
 func (c CLI) Run(ctx context.Context, args ...string) (string, error) {
 	return c.RunWith(ctx, nil, args...)
 }
 
-// RunWith is Run for a command that reads something.
+// RunWith is Run for a command that reads standard input.
 func (c CLI) RunWith(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	cmd := c.command(args)
 	cmd.Stdin = in
@@ -55,7 +53,7 @@ func (c CLI) RunWith(ctx context.Context, in io.Reader, args ...string) (string,
 	return strings.TrimSpace(out), err
 }
 
-// RunTold is Run for a command that takes long: each line that it writes is told as it
+// RunTold is Run for a command that takes long: each line of its output is passed on as it
 // comes.
 func (c CLI) RunTold(ctx context.Context, line func(string), args ...string) error {
 	cmd := c.command(args)
@@ -108,7 +106,7 @@ type Container struct {
 	NetworkSettings struct {
 		Networks map[string]struct {
 			IPAddress string
-			// IPAMConfig is what was asked for.
+			// IPAMConfig is the requested configuration.
 			IPAMConfig *struct {
 				IPv4Address string
 			}
