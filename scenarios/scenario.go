@@ -161,9 +161,9 @@ func (s *Scenario) NotFor(nodes int) string {
 	case s.Missing != "":
 		return s.Missing
 	case nodes < s.Spec.MinNodes:
-		return fmt.Sprintf("the scenario takes %d control-plane nodes or more, the cluster has %d", s.Spec.MinNodes, nodes)
+		return fmt.Sprintf("the scenario needs %d control-plane nodes or more, the cluster has %d", s.Spec.MinNodes, nodes)
 	case s.Spec.MaxNodes != 0 && nodes > s.Spec.MaxNodes:
-		return fmt.Sprintf("the scenario takes %d control-plane nodes at most, the cluster has %d", s.Spec.MaxNodes, nodes)
+		return fmt.Sprintf("the scenario allows %d control-plane nodes at most, the cluster has %d", s.Spec.MaxNodes, nodes)
 	}
 	return ""
 }

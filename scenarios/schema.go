@@ -222,7 +222,7 @@ func (f *format) explain(e *jsonschema.ValidationError) []violation {
 	case *kind.Pattern:
 		switch k.Want {
 		case aboveZero:
-			return []violation{{path, fmt.Sprintf("%q is not a time above zero, or leave it out for the default", k.Got)}}
+			return []violation{{path, fmt.Sprintf("%q is not a time above zero; leave it out for the default", k.Got)}}
 		case duration:
 			return []violation{{path, fmt.Sprintf("%q: want a duration such as 500ms or 5s", k.Got)}}
 		}

@@ -56,13 +56,13 @@ func (t Topology) String() string {
 // expand fills a named topology with the settings of that name.
 func (t *Topology) expand() error {
 	if t.Name == "" && len(t.Needs) > 0 {
-		return errors.New("needs: it is for a topology that is named")
+		return errors.New("needs: it is for named topologies only")
 	}
 	if t.Name == "" {
 		return nil
 	}
 	if !t.AsTheRun() {
-		return errors.New("a named topology takes no settings beside it, but own and needs")
+		return errors.New("a named topology allows no settings beside it, except own and needs")
 	}
 	named, ok := Topologies()[t.Name]
 	if !ok {

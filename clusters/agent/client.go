@@ -79,7 +79,7 @@ func (c *Client) tell(ctx context.Context, verb string, req request) error {
 
 // Ping returns once the agent answers.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.do(ctx, networkLimit, http.MethodGet, "ping", "asking whether the agent is there", nil, nil)
+	return c.do(ctx, networkLimit, http.MethodGet, "ping", "pinging the agent", nil, nil)
 }
 
 // Lapsed returns how long ago the agent healed everything because it received no request within

@@ -16,7 +16,7 @@ import (
 // promise makes the agent undo a fault once ttl has passed, unless withdraw is called first.
 // members are the client URLs of etcd by node.
 func (c *Client) promise(ctx context.Context, handle string, u framework.Undoing, members map[string][]string, ttl time.Duration) error {
-	return c.do(ctx, networkLimit, http.MethodPost, "promise", "leaving what undoes "+u.Fault,
+	return c.do(ctx, networkLimit, http.MethodPost, "promise", "storing how to undo "+u.Fault,
 		&request{Handle: handle, Name: c.node, Undoing: &u, Members: members, For: ttl}, nil)
 }
 

@@ -66,7 +66,7 @@ func beyondNftables(imp framework.Impairment) (what []string) {
 func (d *detours) support() error {
 	probe := vnet.ProbeBackend()
 	if probe.Backend == "" {
-		return agenthttp.Unsupported("frames cannot be led through user space here: " + probe.Reason)
+		return agenthttp.Unsupported("frames cannot be routed through user space here: " + probe.Reason)
 	}
 	device, err := net.InterfaceByName(d.device)
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *detours) support() error {
 		f.rule(name, device.Index, condemned(condemnedToDrop))
 	}
 	if err := f.flush(); err != nil {
-		return agenthttp.Unsupported(fmt.Sprintf("frames cannot be led through user space here: this kernel lacks nft_fwd_netdev or CONFIG_NETFILTER_EGRESS (5.16): %v", err))
+		return agenthttp.Unsupported(fmt.Sprintf("frames cannot be routed through user space here: this kernel lacks nft_fwd_netdev or CONFIG_NETFILTER_EGRESS (5.16): %v", err))
 	}
 	return newFrames().flush()
 }
@@ -97,7 +97,7 @@ func (d *detours) add(handle string, paths []Path, imp framework.Impairment) err
 		if d.all[name] == nil {
 			t, err := d.open(p)
 			if err != nil {
-				return fmt.Errorf("leading the link %s through user space: %w", name, err)
+				return fmt.Errorf("routing the link %s through user space: %w", name, err)
 			}
 			d.all[name] = t
 		}

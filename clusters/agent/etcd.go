@@ -44,7 +44,7 @@ const (
 	podEndLimit = 20 * time.Second
 )
 
-const errNoMember = agenthttp.Unsupported("there is no etcd member here")
+const errNoMember = agenthttp.Unsupported("this node has no etcd member")
 
 // whileDown kills the member if it runs, calls do to change its data, and has it started again.
 // If it was held down before, it stays down unless start is set, until that hold ends or the
@@ -114,7 +114,7 @@ func (w *watcher) settle(ctx context.Context) error {
 // rejoin starts the member without its data, as a new member of a cluster.
 func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	if len(members) == 0 {
-		return errors.New("etcd is to join a cluster without members")
+		return errors.New("the cluster that etcd is to join has no members")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *watcher) endPod(ctx context.Context, m manifest) error {
 		select {
 		case <-time.After(lookPause):
 		case <-ctx.Done():
-			return fmt.Errorf("its pod does not end without its manifest (%w): is the kubelet running?", context.Cause(ctx))
+			return fmt.Errorf("its pod still runs without its manifest (%w): is the kubelet running?", context.Cause(ctx))
 		}
 	}
 }

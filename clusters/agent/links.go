@@ -80,7 +80,7 @@ func (n *Network) Meet(ctx context.Context) error {
 				peers = append(peers, Peer{Name: p.Name, Prefixes: p.Prefixes})
 			}
 		}
-		return c.do(ctx, networkLimit, http.MethodPost, "peers", "telling who its peers are", &request{Peers: peers}, nil)
+		return c.do(ctx, networkLimit, http.MethodPost, "peers", "setting the peers", &request{Peers: peers}, nil)
 	})
 }
 
@@ -271,7 +271,7 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 	case len(told) == 0 && err != nil:
 		return nil, err
 	case len(told) == 0 || len(asked) == 0:
-		return nil, fmt.Errorf("cluster %s has had no impairment %s, or none of late", n.cluster, handle)
+		return nil, fmt.Errorf("cluster %s has had no impairment %s recently", n.cluster, handle)
 	}
 	all := make([]framework.LinkCounters, len(asked))
 	for i, l := range asked {

@@ -99,7 +99,7 @@ func keepAgent(args []string) error {
 	for {
 		cmd := &exec.Cmd{Path: exe, Args: append([]string{roleAgent}, args...), Stdout: os.Stdout, Stderr: os.Stderr}
 		if err := cmd.Run(); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: the agent ended (%v); the next one is started\n", roleKeep, err)
+			fmt.Fprintf(os.Stderr, "%s: the agent exited (%v); starting it again\n", roleKeep, err)
 		}
 		time.Sleep(keepPause)
 	}

@@ -176,7 +176,7 @@ func (n *network) check(r request) error {
 	case imp.Cut && imp.Reset:
 		return errors.New("cut and reset exclude each other: one is silence, the other is an answer")
 	case imp.Reset && len(beyondNftables(imp)) > 0:
-		return fmt.Errorf("reset goes together with none of: %s", strings.Join(beyondNftables(imp), ", "))
+		return fmt.Errorf("reset cannot be combined with: %s", strings.Join(beyondNftables(imp), ", "))
 	case !(imp.Loss >= 0 && imp.Loss <= 1):
 		return fmt.Errorf("loss is %v, want a probability from 0 to 1", imp.Loss)
 	case (imp.FlapOn != 0 || imp.FlapOff != 0) && min(imp.FlapOn, imp.FlapOff) < time.Millisecond:
@@ -185,7 +185,7 @@ func (n *network) check(r request) error {
 	var err error
 	n.store.read(func(st *state) {
 		if st.Impaired[r.Handle] != nil {
-			err = fmt.Errorf("there is an impairment %s already", r.Handle)
+			err = fmt.Errorf("an impairment %s exists already", r.Handle)
 		}
 		for _, p := range r.Paths {
 			if len(prefixesOf(st.Peers, p.Peer)) == 0 {
@@ -253,7 +253,7 @@ func (n *network) end(handle string) error {
 	var err error
 	if s.detoured() {
 		if done, err = n.endDetour(handle); err != nil {
-			complain(fmt.Errorf("leading links past user space again: %w", err)) // nothing is done to them there
+			complain(fmt.Errorf("no longer routing links through user space: %w", err)) // nothing is done to them there
 		}
 	} else if done, err = n.endRules(handle, s); err != nil {
 		return fmt.Errorf("restoring links: %w", err)
@@ -305,7 +305,7 @@ func (n *network) handle(mux *http.ServeMux) {
 	answer(mux, "POST /probe", func(_ context.Context, r request) (any, error) { return nil, system.SendProbes(r.Probe, r.Packets) })
 	answer(mux, "POST /link", func(_ context.Context, r request) (any, error) {
 		if len(r.Paths) != 1 {
-			return nil, errors.New("it takes one link")
+			return nil, errors.New("want exactly one link")
 		}
 		return n.link(r.Paths[0])
 	})

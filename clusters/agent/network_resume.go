@@ -61,7 +61,7 @@ func (n *network) detourAgain() {
 		}
 	}
 	if err := errors.Join(append(errs, n.rebuild())...); err != nil && len(errs) > 0 {
-		complain(fmt.Errorf("leading links through user space again: %w", err))
+		complain(fmt.Errorf("routing links through user space again: %w", err))
 	}
 }
 

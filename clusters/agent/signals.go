@@ -78,7 +78,7 @@ func (w *watcher) awaitDown(ctx context.Context, p *process, held bool) error {
 		select {
 		case <-p.gone:
 		case <-ctx.Done():
-			return fmt.Errorf("process %d has not ended: %w", p.pid, context.Cause(ctx))
+			return fmt.Errorf("process %d has not exited: %w", p.pid, context.Cause(ctx))
 		}
 		if !held {
 			return nil

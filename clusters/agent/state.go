@@ -181,11 +181,11 @@ func complain(err error) { fmt.Fprintf(os.Stderr, "node agent: %v\n", err) }
 func boot() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("telling a restart of the node: %w", err)
+		return "", fmt.Errorf("detecting a restart of the node: %w", err)
 	}
 	first, err := procfs.ReadStat("/proc", 1)
 	if err != nil {
-		return "", fmt.Errorf("telling a restart of the node: %w", err)
+		return "", fmt.Errorf("detecting a restart of the node: %w", err)
 	}
 	return fmt.Sprintf("%s-%d", strings.TrimSpace(string(id)), first.StartTicks), nil
 }

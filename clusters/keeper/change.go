@@ -99,7 +99,7 @@ func (s *server) handleChange(mux *http.ServeMux) {
 		}
 		flush := http.NewResponseController(w)
 		if !s.changing.TryLock() {
-			_ = out.Encode(changeEvent{Message: "waiting for another change of the nodes to end"})
+			_ = out.Encode(changeEvent{Message: "waiting for another change of the nodes to finish"})
 			_ = flush.Flush()
 			ctx, cancel := context.WithTimeout(r.Context(), changeWait)
 			defer cancel()
@@ -107,7 +107,7 @@ func (s *server) handleChange(mux *http.ServeMux) {
 				select {
 				case <-time.After(100 * time.Millisecond):
 				case <-ctx.Done():
-					_ = out.Encode(changeEvent{Error: fmt.Sprintf("another change of the nodes is under way, and has not ended within %s: try again later", changeWait), Refused: true})
+					_ = out.Encode(changeEvent{Error: fmt.Sprintf("another change of the nodes is under way, and did not finish within %s: try again later", changeWait), Refused: true})
 					return
 				}
 			}
@@ -300,7 +300,7 @@ func (h *Handle) askChange(ctx context.Context, r ChangeRequest, progress func(s
 		err := lines.Decode(&e)
 		switch {
 		case errors.Is(err, io.EOF):
-			return steps, fmt.Errorf("changing the nodes of cluster %s: the cluster was deleted meanwhile", h.Name)
+			return steps, fmt.Errorf("changing the nodes of cluster %s: the cluster was deleted in the meantime", h.Name)
 		case err != nil:
 			return steps, fmt.Errorf("changing the nodes of cluster %s: %w", h.Name, err)
 		case e.Refused:

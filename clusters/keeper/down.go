@@ -192,7 +192,7 @@ func (h *Handle) kill() error {
 		return nil
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-		return fmt.Errorf("ending the keeper of cluster %s: %w", h.Name, err)
+		return fmt.Errorf("stopping the keeper of cluster %s: %w", h.Name, err)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func Open(providers []clusters.Provider, name string) (*Handle, error) {
 	case name == "" && len(names) > 1:
 		return nil, fmt.Errorf("%w: there are several, say which with --name: %s", ErrNoCluster, strings.Join(names, ", "))
 	case name == "":
-		return nil, fmt.Errorf("%w: none runs; make one with `holdfast up`", ErrNoCluster)
+		return nil, fmt.Errorf("%w: none is running; create one with `holdfast up`", ErrNoCluster)
 	case !slices.Contains(names, name):
 		if len(names) == 0 {
 			names = []string{"none"}

@@ -353,7 +353,7 @@ func TestUpgrade(t *testing.T) {
 			defer done()
 			var told []string
 			_, err := h.Change(soon, ChangeRequest{Version: "v2"}, clusters.Preparation{Progress: func(s string) { told = append(told, s) }})
-			if err == nil || !slices.Contains(told, "waiting for another change of the nodes to end") {
+			if err == nil || !slices.Contains(told, "waiting for another change of the nodes to finish") {
 				t.Errorf("%v after %q", err, told)
 			}
 			cancel()

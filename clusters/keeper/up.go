@@ -65,7 +65,7 @@ func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOp
 	}
 	// What is left of a cluster whose keeper was killed.
 	if left, _ := loadConfig(h.dir); left.Attach && !o.Attach {
-		return nil, fmt.Errorf("%w: there are still agents in a cluster %s that was taken over; take them out with `holdfast down --name %s`", clusters.ErrTaken, name, name)
+		return nil, fmt.Errorf("%w: cluster %s was taken over, and its agents are still there; remove them with `holdfast down --name %s`", clusters.ErrTaken, name, name)
 	}
 	if err := errors.Join(os.RemoveAll(h.dir), os.RemoveAll(cfg.DataDir)); err != nil {
 		return nil, fmt.Errorf("clearing what is left of an earlier cluster %s: %w", name, err)
@@ -235,7 +235,7 @@ func (h *Handle) lastOfKeeper() string {
 	words, _ := os.ReadFile(filepath.Join(h.dir, keeperLog))
 	text := strings.TrimSpace(string(words))
 	if text == "" {
-		return "it left no word in its log: another process may have killed it, such as the kernel when memory ran out"
+		return "it logged nothing: another process may have killed it, such as the kernel when memory ran out"
 	}
 	return text
 }

@@ -202,7 +202,7 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 	name := c.Metadata.Name
 	e, err := engine.Find(ctx)
 	if err != nil {
-		return fmt.Errorf("letting go of cluster %s: %w", name, err)
+		return fmt.Errorf("releasing cluster %s: %w", name, err)
 	}
 	held, err := hold(name)
 	if err != nil {
@@ -232,7 +232,7 @@ func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
 	for i, container := range all {
 		g.Go(func() error {
 			if err := takeOut(ctx, cli, container, used); err != nil {
-				errs[i] = fmt.Errorf("taking the agent out of %s: %w", container.Name, err)
+				errs[i] = fmt.Errorf("removing the agent from %s: %w", container.Name, err)
 			}
 			return nil
 		})

@@ -97,7 +97,7 @@ func TestPinExisting(t *testing.T) {
 		return n, said.String(), err
 	}
 	dir := fakeDocker(t, engineOfTheirs)
-	if _, said, err := pin(dir); err != nil || !strings.Contains(said, "made again") {
+	if _, said, err := pin(dir); err != nil || !strings.Contains(said, "recreating") {
 		t.Errorf("%s, %v", said, err)
 	}
 	want := `network disconnect kind y-control-plane

@@ -256,7 +256,7 @@ func (c *Cluster) findEntrances() error {
 		return kindFailed(err)
 	})
 	if err != nil {
-		return fmt.Errorf("getting an administrator's certificate for cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("fetching an administrator's certificate for cluster %s: %w", c.Name(), err)
 	}
 	c.kubeconfig = kubeconfig
 	if c.admin, err = clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig)); err != nil {
@@ -298,7 +298,7 @@ func (c *Cluster) findEtcd(ctx context.Context) error {
 	for i, file := range []string{"etcd/ca.crt", "apiserver-etcd-client.crt", "apiserver-etcd-client.key"} {
 		out, err := c.cli.Run(ctx, "exec", c.nodes[0].name, "cat", "/etc/kubernetes/pki/"+file)
 		if err != nil {
-			return fmt.Errorf("getting a client certificate for the etcd of cluster %s: %w", c.Name(), err)
+			return fmt.Errorf("fetching a client certificate for the etcd of cluster %s: %w", c.Name(), err)
 		}
 		parts[i] = []byte(out + "\n")
 	}

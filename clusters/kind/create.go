@@ -233,8 +233,8 @@ func explain(err error) error {
 	for words, todo := range map[string]string{
 		"no space left on device": "the engine's disk is full: free some space (`docker system df` shows what takes it), or have the engine keep its data elsewhere",
 		"unable to apply caps":    "this engine cannot run privileged containers: see `holdfast doctor`, and use `holdfast kind engine` instead",
-		"no such image":           "the node image is not there: make it with `holdfast kind image`",
-		"too many open files":     "the kernel lets one user watch too little: " + engine.Inotify.Advice(),
+		"no such image":           "the node image does not exist: build it with `holdfast kind image`",
+		"too many open files":     "the kernel's inotify limit for one user is too low: " + engine.Inotify.Advice(),
 	} {
 		if strings.Contains(strings.ToLower(err.Error()), words) {
 			return fmt.Errorf("%w\n%s", err, todo)

@@ -228,7 +228,7 @@ func (Provider) Kubectl(ctx context.Context, h *keeper.Handle) (string, error) {
 		}
 		problems = append(problems, err)
 	}
-	return "", fmt.Errorf("getting a kubectl from the nodes of cluster %s: %w", h.Name, errors.Join(problems...))
+	return "", fmt.Errorf("copying kubectl from the nodes of cluster %s: %w", h.Name, errors.Join(problems...))
 }
 
 // shellBeside is a shell or a command in the engine's network.
@@ -238,7 +238,7 @@ func shellBeside(ctx context.Context, cli docker.CLI, h *keeper.Handle, argv []s
 		return nil, err
 	}
 	if e.Host != cli.Host {
-		return nil, fmt.Errorf("cluster %s is in the engine at %s, and the one that is found is at %s: set DOCKER_HOST", h.Name, cli.Host, e.Host)
+		return nil, fmt.Errorf("cluster %s is in the engine at %s, but the engine found is at %s: set DOCKER_HOST", h.Name, cli.Host, e.Host)
 	}
 	if len(argv) == 0 {
 		argv = []string{system.UserShell()}

@@ -90,7 +90,7 @@ func (n network) added(number int) (netip.Addr, error) {
 	a := n.subnet.Addr().As4()
 	last := addedBase + number - 1
 	if last >= int(n.balancer().As4()[3]) {
-		return netip.Addr{}, fmt.Errorf("the network %s has no address left for a node that no other one had", n.name)
+		return netip.Addr{}, fmt.Errorf("the network %s has no unused address left for a node", n.name)
 	}
 	a[3] = byte(last)
 	return netip.AddrFrom4(a), nil

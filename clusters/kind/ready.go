@@ -106,7 +106,7 @@ func notReady(n corev1.Node) string {
 		}
 		return strings.TrimSpace(condition.Reason + ": " + condition.Message)
 	}
-	return "its kubelet has said nothing yet"
+	return "its kubelet has reported nothing yet"
 }
 
 // podsReady accepts a list in which each pod is ready or completed.

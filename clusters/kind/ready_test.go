@@ -17,7 +17,7 @@ func TestNodesReady(t *testing.T) {
 		{item("a", "True", "") + "," + item("b", "True", ""), ""},
 		{item("a", "True", ""), "node b has not registered"},
 		{item("a", "False", "cni plugin not initialized") + "," + item("b", "True", ""), "node a is not ready: R: cni plugin not initialized"},
-		{`{"metadata":{"name":"a"}},` + item("b", "True", ""), "node a is not ready: its kubelet has said nothing yet"},
+		{`{"metadata":{"name":"a"}},` + item("b", "True", ""), "node a is not ready: its kubelet has reported nothing yet"},
 	} {
 		err := nodesReady([]byte(`{"items":[`+test.items+`]}`), []string{"a", "b"})
 		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {

@@ -79,7 +79,7 @@ func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing,
 		return existing{}, fmt.Errorf("looking at the network %s: reading docker's answer: %w", name, err)
 	}
 	if len(all) != 1 {
-		return existing{}, fmt.Errorf("looking at the network %s: docker knows %d of that name", name, len(all))
+		return existing{}, fmt.Errorf("looking at the network %s: docker has %d of that name", name, len(all))
 	}
 	return all[0], nil
 }
@@ -109,15 +109,15 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 	}
 	users, err := cli.Run(ctx, "ps", "--all", "--filter", "network="+name, "--format", "{{.Names}}")
 	if err != nil {
-		return network{}, fmt.Errorf("looking for who is on the network %s: %w", name, err)
+		return network{}, fmt.Errorf("listing the containers on the network %s: %w", name, err)
 	}
 	others := slices.DeleteFunc(strings.Fields(users), func(c string) bool { return mine[c] })
 	if len(others) > 0 {
-		progress(fmt.Sprintf("addresses are not pinned, since others are on the network %s as well (%s): nodes that are off at the same time may come back with each other's",
+		progress(fmt.Sprintf("addresses are not pinned, because other containers are on the network %s too (%s): nodes that are off at the same time may come back with each other's",
 			name, strings.Join(others, ", ")))
 		return n, nil
 	}
-	progress("pinning addresses: the network " + name + " is made again")
+	progress("pinning addresses: recreating the network " + name)
 	return n, makeAgain(ctx, cli, before)
 }
 

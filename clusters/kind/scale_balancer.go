@@ -31,7 +31,7 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node, up *node) error {
 	ctx, cancel := agenthttp.Within(ctx, balanceLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, nodes); err != nil {
-		return fmt.Errorf("telling the load balancer of the API servers of %v: %w", nodeNames(nodes), err)
+		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", nodeNames(nodes), err)
 	}
 	return await.Until(ctx, scaling.Pause, func(ctx context.Context) error {
 		backends, err := c.Backends(ctx)

@@ -53,7 +53,7 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 	image := models[0].Config.Image
 	if v := n.spec.KubernetesVersion; sponsor.upgraded || sponsor.spec.KubernetesVersion != v {
 		if image, err = c.image(ctx, v); err != nil {
-			return fmt.Errorf("no node of Kubernetes %s is left whose image could be used: %w", v, err)
+			return fmt.Errorf("no node of Kubernetes %s is left to take the image from: %w", v, err)
 		}
 	}
 	c.o.Progress("starting " + n.name)
@@ -105,7 +105,7 @@ func (c *Cluster) sponsor(ctx context.Context) (*node, map[string][]byte, error)
 		}
 		return n, files, nil
 	}
-	return nil, nil, fmt.Errorf("no control-plane node works that another one could be made like: %w", errors.Join(errs...))
+	return nil, nil, fmt.Errorf("no working control-plane node is left to copy the configuration from: %w", errors.Join(errs...))
 }
 
 // otherVersion is 1 for a node that has another version than the cluster, else 0.
@@ -156,11 +156,11 @@ func (c *Cluster) image(ctx context.Context, version string) (string, error) {
 		}
 	}
 	if c.o.EnsureImage == nil {
-		return "", fmt.Errorf("there is no node image of Kubernetes %s", version)
+		return "", fmt.Errorf("no node image of Kubernetes %s exists", version)
 	}
 	name, err := c.o.EnsureImage(ctx, version)
 	if err != nil {
-		return "", fmt.Errorf("getting the node image of Kubernetes %s: %w; `holdfast kind image --kubernetes %s` makes it beforehand", version, err, version)
+		return "", fmt.Errorf("preparing the node image of Kubernetes %s: %w; `holdfast kind image --kubernetes %s` prepares it in advance", version, err, version)
 	}
 	return name, nil
 }
@@ -266,7 +266,7 @@ func joinConfiguration(theirs []byte, name string, address netip.Addr, zone, tok
 		parts = append(parts, bytes.TrimSpace(part))
 	}
 	if !joins {
-		return nil, errors.New("there is no JoinConfiguration")
+		return nil, errors.New("it has no JoinConfiguration")
 	}
 	return append(bytes.Join(parts, []byte("\n---\n")), '\n'), nil
 }
@@ -282,7 +282,7 @@ func joinAs(doc map[string]any, name string, address netip.Addr, zone, token str
 	}
 	endpoint, registration, bootstrap := at("controlPlane", "localAPIEndpoint"), at("nodeRegistration"), at("discovery", "bootstrapToken")
 	if endpoint == nil || registration == nil || bootstrap == nil {
-		return errors.New("it names no localAPIEndpoint, nodeRegistration or bootstrapToken: it is not that of a control-plane node of kind")
+		return errors.New("it has no localAPIEndpoint, nodeRegistration or bootstrapToken: it is not from a control-plane node of kind")
 	}
 	endpoint["advertiseAddress"] = address.String()
 	bootstrap["token"] = token
@@ -302,7 +302,7 @@ func joinAs(doc map[string]any, name string, address netip.Addr, zone, token str
 			}
 		}
 	default:
-		return errors.New("it names no kubeletExtraArgs")
+		return errors.New("it has no kubeletExtraArgs")
 	}
 	return nil
 }

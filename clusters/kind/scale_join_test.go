@@ -120,8 +120,8 @@ func TestJoinConfiguration(t *testing.T) {
 		})
 	}
 	for bad, says := range map[string]string{
-		"kind: ClusterConfiguration": "there is no JoinConfiguration",
-		"kind: JoinConfiguration":    "not that of a control-plane node",
+		"kind: ClusterConfiguration": "it has no JoinConfiguration",
+		"kind: JoinConfiguration":    "not from a control-plane node",
 	} {
 		if _, err := joinConfiguration([]byte(bad), "n", netip.MustParseAddr("10.88.0.153"), "b", "t"); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", bad, err)

@@ -165,7 +165,7 @@ func (u *upgrade) change(ctx context.Context) error {
 	c.o.Progress(fmt.Sprintf("putting %s on %s", u.version, u.name))
 	defer u.removeParts(ctx)
 	if err := u.receive(ctx, parts); err != nil {
-		return fmt.Errorf("putting %s on it: %w", u.version, err)
+		return fmt.Errorf("installing %s on it: %w", u.version, err)
 	}
 	for _, n := range u.needy {
 		if !n.works(ctx) {
@@ -175,7 +175,7 @@ func (u *upgrade) change(ctx context.Context) error {
 		err := n.receive(ctx, parts)
 		n.removeParts(ctx)
 		if err != nil {
-			return fmt.Errorf("putting images of %s on %s, for add-ons: %w", u.version, n.name, err)
+			return fmt.Errorf("loading images of %s on %s, for add-ons: %w", u.version, n.name, err)
 		}
 	}
 	if err := u.kubeadm(ctx); err != nil {
@@ -271,7 +271,7 @@ func (u *upgrade) awaitServing(ctx context.Context) error {
 			since = time.Now()
 		}
 		if took := time.Since(since); took < settle {
-			return fmt.Errorf("it has been ready for no longer than %s", took.Round(time.Millisecond))
+			return fmt.Errorf("it has been ready for only %s", took.Round(time.Millisecond))
 		}
 		return nil
 	})

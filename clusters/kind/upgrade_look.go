@@ -125,9 +125,9 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	}
 	switch {
 	case semver.Compare(version, newest) < 0:
-		return fmt.Errorf("it runs %s, and kubeadm takes no node back to a lower version: %w", newest, errors.ErrUnsupported)
+		return fmt.Errorf("it runs %s, and kubeadm cannot downgrade a node: %w", newest, errors.ErrUnsupported)
 	case semver.Compare(version, oldestUpgrade) < 0:
-		return fmt.Errorf("kubeadm of versions before %s is not known here: %w", oldestUpgrade, errors.ErrUnsupported)
+		return fmt.Errorf("kubeadm before %s is not supported here: %w", oldestUpgrade, errors.ErrUnsupported)
 	case n.role == controlPlaneRole && semver.Compare(version, configured) < 0:
 		return fmt.Errorf("kubeadm's configuration of the cluster is for %s already: upgrade it to that", configured)
 	}
@@ -137,7 +137,7 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 		servers[other.name] = v
 		switch {
 		case v == "":
-			return fmt.Errorf("the API does not know %s, so that its version is not known: bring it back, or remove it, first", other.name)
+			return fmt.Errorf("the API has no node %s, so its version is unknown: bring it back or remove it first", other.name)
 		case n.role == workerRole && upgrading.Minor(version) > upgrading.Minor(v):
 			return fmt.Errorf("a kubelet may not be newer than an API server, and that of %s is %s: upgrade the control-plane nodes first", other.name, v)
 		}
@@ -179,7 +179,7 @@ func (c *Cluster) configured(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("asking for kubeadm's configuration of the cluster: %w", err)
 	case !semver.IsValid(config.KubernetesVersion):
-		return "", fmt.Errorf("kubeadm's configuration of the cluster names no version of Kubernetes but %q", config.KubernetesVersion)
+		return "", fmt.Errorf("kubeadm's configuration of the cluster has an invalid kubernetesVersion: %q", config.KubernetesVersion)
 	}
 	return config.KubernetesVersion, nil
 }

@@ -30,7 +30,7 @@ func (c *Cluster) parts(ctx context.Context, version, from string) (file string,
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}
-	c.o.Progress("taking the programs and images of " + version + " out of " + from)
+	c.o.Progress("copying the programs and images of " + version + " from " + from)
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the cluster's directory: %w", err)
 	}

@@ -66,7 +66,7 @@ func TestUpgradeRefusal(t *testing.T) {
 			says: "a kubelet may not be newer than an API server, and that of b is v1.36.3: upgrade the control-plane nodes first"},
 		{what: "two minor versions", node: a, to: "v1.38.0", says: "API servers may be one minor version apart, and that of a is v1.36.3: upgrade all control-plane nodes to v1.37 first"},
 		{what: "two from the other", node: a, to: "v1.38.0", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1", says: "that of b is v1.36.3: upgrade all control-plane nodes to v1.37"},
-		{what: "back", node: a, to: "v1.35.8", says: "it runs v1.36.3, and kubeadm takes no node back", unsupported: true},
+		{what: "back", node: a, to: "v1.35.8", says: "it runs v1.36.3, and kubeadm cannot downgrade a node", unsupported: true},
 		{what: "back where the kubelet is old", node: a, to: "v1.36.3", configured: "v1.37.1", apiA: "v1.37.1", says: "it runs v1.37.1", unsupported: true},
 		{what: "less than the others", node: b, to: "v1.37.0", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1", says: "is for v1.37.1 already: upgrade it to that"},
 		{what: "an old worker", node: a, to: "v1.37.1", kubeletW: "v1.33.2", says: "three minor versions older than an API server, and that of w is v1.33.2: upgrade that node first"},
@@ -166,7 +166,7 @@ func TestUpgradeNothingDone(t *testing.T) {
 		{"x-control-plane7", "v1.37.1", "no such node; the nodes are [x-control-plane x-control-plane2 x-worker]"},
 		{"x-control-plane", "newest", "is not a version such as"},
 		{"x-worker", "v1.37.1", "upgrade the control-plane nodes first"},
-		{"x-control-plane", "1.35.1", "kubeadm takes no node back"},
+		{"x-control-plane", "1.35.1", "kubeadm cannot downgrade a node"},
 		{"x-control-plane", "v1.37.1", "its container does not run"},
 	} {
 		err := c.UpgradeNode(t.Context(), test.node, test.to)

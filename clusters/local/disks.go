@@ -101,7 +101,7 @@ func (m *machine) awaitEnd(l *life) {
 		case <-l.ended:
 			return
 		case <-time.After(diskLimit):
-			fmt.Fprintf(os.Stderr, "holdfast: the disk of %s does not let the machine end and is given up: %v\n", m.name, m.disk.Stop())
+			fmt.Fprintf(os.Stderr, "holdfast: the disk of %s keeps the machine from stopping and is abandoned: %v\n", m.name, m.disk.Stop())
 		}
 	}
 	<-l.ended

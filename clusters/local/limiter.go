@@ -27,7 +27,7 @@ func limitPlaces(want framework.Limit) ([]cgroup.Place, error) {
 			continue
 		}
 		if c == cgroup.Memory && !p.V2 && !want.Hard {
-			return nil, errors.New("control groups of version 1 have no limit of memory beyond which processes are only slowed down: they are ended")
+			return nil, errors.New("cgroup v1 has no memory limit that only throttles processes: it kills them")
 		}
 		return places, nil
 	}

@@ -107,7 +107,7 @@ func runLoad(args []string) error {
 	if spec.Memory > 0 {
 		memory, err := unix.Mmap(-1, 0, int(spec.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		if err != nil {
-			return fmt.Errorf("taking %d bytes of memory: %w", spec.Memory, err)
+			return fmt.Errorf("allocating %d bytes of memory: %w", spec.Memory, err)
 		}
 		go touch(memory)
 	}
@@ -132,7 +132,7 @@ type loaded struct{ m *machine }
 // Press implements framework.Presser.
 func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Duration) (string, error) {
 	if !l.m.powered() {
-		return "", fmt.Errorf("pressing %s: it is powered off", l.m.name)
+		return "", fmt.Errorf("putting load on %s: it is powered off", l.m.name)
 	}
 	spec := loadSpec{Handle: fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1)), Loops: p.Loops, Memory: p.Memory, For: ttl}
 	if p.Within != "" {

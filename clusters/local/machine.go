@@ -136,7 +136,7 @@ func (m *machine) boot(ctx context.Context) error {
 	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, Sysctls: m.sysctls, AgentConfig: m.configPath(),
 		AgentHold: m.agentHold(), Exits: m.config.Exits}
 	if err := json.NewEncoder(w).Encode(config); err != nil {
-		return fmt.Errorf("telling its first process what to do: %w", err)
+		return fmt.Errorf("sending its first process the configuration: %w", err)
 	}
 	if err := m.awaitAgent(ctx, l); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (m *machine) awaitAgent(ctx context.Context, l *life) error {
 	return await.Until(ctx, 5*time.Millisecond, func(ctx context.Context) error {
 		select {
 		case <-l.ended:
-			return await.Fatal(fmt.Errorf("its first process ended; see %s", filepath.Join(m.logs, "node-agent.log")))
+			return await.Fatal(fmt.Errorf("its first process exited; see %s", filepath.Join(m.logs, "node-agent.log")))
 		default:
 		}
 		return m.agent.Ping(ctx)

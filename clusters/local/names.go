@@ -251,10 +251,10 @@ func (c *Cluster) DisturbNames(_ context.Context, hosts []string, d framework.Na
 		return "", errNoNames
 	}
 	if ttl <= 0 {
-		return "", fmt.Errorf("a disturbance of names needs a time to live above zero, not %s", ttl)
+		return "", fmt.Errorf("a DNS fault needs a time to live above zero, not %s", ttl)
 	}
 	if d.Delay < 0 {
-		return "", fmt.Errorf("answers cannot be held back for %s", d.Delay)
+		return "", fmt.Errorf("answers cannot be delayed by %s", d.Delay)
 	}
 	var from []netip.Addr
 	for _, name := range hosts {

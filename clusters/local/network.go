@@ -87,7 +87,7 @@ func (c *Cluster) ImpairmentCounters(_ context.Context, handle string) ([]framew
 	}
 	counters, ok := c.sw.RuleCounters(id)
 	if !ok {
-		return nil, fmt.Errorf("cluster %s has had no impairment %s, or none of late", c.Name(), handle)
+		return nil, fmt.Errorf("cluster %s has had no impairment %s recently", c.Name(), handle)
 	}
 	return counters, nil
 }

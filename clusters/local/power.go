@@ -27,7 +27,7 @@ func (m *machine) start(ctx context.Context) error {
 		return nil
 	}
 	if m.gone {
-		return fmt.Errorf("machine %s belongs to a cluster that has ended", m.name)
+		return fmt.Errorf("machine %s belongs to a cluster that was deleted", m.name)
 	}
 	m.pullPlug() // remains of a first process that exited on its own
 	if err := m.boot(ctx); err != nil {

@@ -138,7 +138,7 @@ func (c *Cluster) rotatable(ctx context.Context, name string) (*node, error) {
 func (c *Cluster) apart(to framework.TrustStage) error {
 	for _, other := range c.controlPlane() {
 		if at := other.stages(); to-at[0] > 1 || at[1]-to > 1 {
-			return fmt.Errorf("%s is at %s: what one of them has a certificate from, the other would not trust; take that node further first", other.Name(), at[0])
+			return fmt.Errorf("%s is at %s: the two would not trust each other's certificates; continue with that node first", other.Name(), at[0])
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ func (c *Cluster) nextNode() (clusters.Node, netip.Prefix, error) {
 	for {
 		addr := nodeAddress(c.made)
 		if nodeBase+c.made >= workersHost {
-			return clusters.Node{}, addr, errors.New("the network has no address left for a node that no other one had")
+			return clusters.Node{}, addr, errors.New("the network has no unused address left for a node")
 		}
 		spec.SetNodes(c.made + 1)
 		next := spec.Node(c.made)

@@ -185,7 +185,7 @@ func (c *Cluster) planEtcd(ctx context.Context, name, version string) (*node, er
 		case semver.Major(v) != semver.Major(version) || upgrading.Minor(version)-upgrading.Minor(v) > 1:
 			return nil, fmt.Errorf("etcd members may be one minor version apart, and that of %s is %s: upgrade all members to the minor version after that first", other.Name(), v)
 		case other == n && semver.Compare(version, v) < 0:
-			return nil, fmt.Errorf("it runs etcd %s, and a member does not go back to a lower version: %w", v, errors.ErrUnsupported)
+			return nil, fmt.Errorf("it runs etcd %s, and a member cannot be downgraded: %w", v, errors.ErrUnsupported)
 		}
 	}
 	members := c.etcdMembers()

@@ -82,7 +82,7 @@ func (w *watcher) find() (machineProcess, error) {
 func (a machineProcess) gone(ctx context.Context) error {
 	return await.Until(ctx, time.Millisecond, func(context.Context) error {
 		if !a.Over() {
-			return fmt.Errorf("process %d has not ended", a.PID)
+			return fmt.Errorf("process %d has not exited", a.PID)
 		}
 		return nil
 	})

@@ -138,7 +138,7 @@ func announcedSum(ctx context.Context, client *http.Client, url string) (string,
 	}
 	fields := strings.Fields(strings.ToLower(string(data)))
 	if len(fields) == 0 || !sha512Pattern.MatchString(fields[0]) {
-		return "", fmt.Errorf("GET %s: what came back is not a SHA-512", url)
+		return "", fmt.Errorf("GET %s: the response is not a SHA-512", url)
 	}
 	return fields[0], nil
 }
@@ -180,7 +180,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		total = have + resp.ContentLength
 	}
 	watchdog := time.AfterFunc(stallTimeout, func() {
-		cancel(fmt.Errorf("nothing came for %s", stallTimeout))
+		cancel(fmt.Errorf("no data arrived for %s", stallTimeout))
 	})
 	defer watchdog.Stop()
 	body := readerFunc(func(p []byte) (int, error) {
@@ -198,7 +198,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return fmt.Errorf("download %s: %w (what came is kept, the next fetch continues there)", url, err)
+		return fmt.Errorf("download %s: %w (the partial download is kept, the next fetch continues there)", url, err)
 	}
 	return out.Close()
 }
@@ -218,7 +218,7 @@ func checkSum(file, want string) error {
 		return err
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return fmt.Errorf("%w: SHA-512 is %s, announced was %s; if it stays so, the mirror is broken or tampered with",
+		return fmt.Errorf("%w: SHA-512 is %s, announced was %s; if this persists, the mirror is broken or tampered with",
 			errChecksum, got, want)
 	}
 	return nil

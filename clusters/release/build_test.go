@@ -249,7 +249,7 @@ func TestBuildFailures(t *testing.T) {
 		want    []string
 		unknown bool
 	}{
-		{"unknown version", "v3.99.5", []string{"does not exist", "near ones are", "v3.99.1", "v3.99.2"}, true},
+		{"unknown version", "v3.99.5", []string{"does not exist", "similar ones are", "v3.99.1", "v3.99.2"}, true},
 		{"malformed version", "3.99", []string{"is not a version such as " + EmbeddedEtcd}, true},
 		{"toolchain too old", "v3.99.9", []string{"1.999.0", "too old for this version", "GOTOOLCHAIN=auto"}, false},
 		{"does not compile", "v3.99.8", []string{"build go.etcd.io/etcd/server/v3 v3.99.8", "etcdmain.Main"}, false},

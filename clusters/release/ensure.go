@@ -192,7 +192,7 @@ func (f *fetch) lock(ctx context.Context) (unlock func(), err error) {
 	l := flock.New(filepath.Join(dir, f.key()+".lock"))
 	ok, err := l.TryLock()
 	if err == nil && !ok {
-		f.say("another process is fetching it, waiting for that one")
+		f.say("another process is fetching it; waiting for that one")
 		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
 	}
 	if err != nil {
@@ -215,7 +215,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 		sources = append(sources, source{SourceBuild, f.build})
 	}
 	if len(sources) == 0 {
-		return Entry{}, fmt.Errorf("there are no release archives of %s to take it from: use the source %q", f.product, SourceBuild)
+		return Entry{}, fmt.Errorf("%s has no release archives: use the source %q", f.product, SourceBuild)
 	}
 	var tried []error
 	for i, s := range sources {

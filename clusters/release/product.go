@@ -150,7 +150,7 @@ func (e *VersionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", e.Product, e.Version, e.Problem)
 	if len(e.Near) > 0 {
-		fmt.Fprintf(&b, "; near ones are %s", strings.Join(e.Near, ", "))
+		fmt.Fprintf(&b, "; similar ones are %s", strings.Join(e.Near, ", "))
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, " (%v)", e.Err)

@@ -38,7 +38,7 @@ func (b *broken) add(cluster, key string, all, nodes []string, ttl time.Duration
 	now = slices.Compact(now)
 	if bears := (len(all) - 1) / 2; len(nodes) > 0 && len(now) > bears && !anyNumber {
 		return refused(cluster, "break "+strings.Join(nodes, ", "),
-			fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d bears the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(now, ", "), len(all), bears))
+			fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d tolerates the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(now, ", "), len(all), bears))
 	}
 	if b.active == nil {
 		b.active = map[string]breakage{}

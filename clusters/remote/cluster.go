@@ -69,7 +69,7 @@ func (c *Observed) Backends(context.Context) ([]framework.Backend, error) {
 	if !c.access.balanced() {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("how a load balancer that holdfast did not create sees its backends is not known: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("holdfast cannot ask a load balancer that it did not create for its backends: %w", errors.ErrUnsupported)
 }
 
 // Close implements clusters.Made: nothing was installed in the cluster.
@@ -101,7 +101,7 @@ func (n *plain) Zone() string { return n.spec.Zone }
 // the kubeconfig.
 func (n *plain) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
 	if c != framework.APIServer {
-		return nil, fmt.Errorf("it is not known where %s serves on %s", c, n.Name())
+		return nil, fmt.Errorf("the address of %s on %s is unknown", c, n.Name())
 	}
 	config, err := rest.TLSConfigFor(n.server.Config)
 	if err != nil {

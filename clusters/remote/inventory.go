@@ -63,7 +63,7 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 		}
 	}
 	if len(i.Spec.Nodes) == 0 {
-		return nil, errors.New("the API names no control-plane node and no API server: write the inventory by hand")
+		return nil, errors.New("the API lists no control-plane nodes and no API servers: write the inventory by hand")
 	}
 	for j := range i.Spec.Nodes {
 		if n := &i.Spec.Nodes[j]; user != "" {

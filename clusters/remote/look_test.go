@@ -323,7 +323,7 @@ func TestOwnProfile(t *testing.T) {
 		{"components: []\n", "names no kube-apiserver"},
 		{"components:\n- {name: kube-apiserver}\n", "components[0] needs a name and a command"},
 		{"components:\n- {name: kube-apiserver, command: a, manifest: m}\n", "has a manifest and no parent"},
-		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m, unit: u}\n", "has a manifest and a unit"},
+		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m, unit: u}\n", "has both a manifest and a unit"},
 		{"component: []\n", "field component not found"},
 		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "kube-apiserver and etcd are of the group g, which is one process, and differ"},
 	} {

@@ -66,7 +66,7 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 	etcd := n.found.processes[framework.Etcd]
 	client, peer := etcd.flag("advertise-client-urls"), etcd.flag("initial-advertise-peer-urls")
 	if n.etcdCA == nil || client == "" || peer == "" {
-		return nil, fmt.Errorf("it is not known where etcd serves on %s", n.Name())
+		return nil, fmt.Errorf("the address of etcd on %s is unknown", n.Name())
 	}
 	return []framework.ServingEndpoint{at("client", client, "/version"), at("peer", peer, "")}, nil
 }

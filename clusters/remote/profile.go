@@ -95,7 +95,7 @@ func (p Profile) validate() error {
 		case c.Name == "" || c.Command == "":
 			return fmt.Errorf("distribution profile %s: components[%d] needs a name and a command", p.Name, i)
 		case c.Manifest != "" && c.Unit != "":
-			return fmt.Errorf("distribution profile %s: %s has a manifest and a unit: it is started by one of them", p.Name, c.Name)
+			return fmt.Errorf("distribution profile %s: %s has both a manifest and a unit: want one of them", p.Name, c.Name)
 		case c.Manifest != "" && c.Parent == "":
 			return fmt.Errorf("distribution profile %s: %s has a manifest and no parent, by which the first process of its container is found", p.Name, c.Name)
 		}
@@ -107,7 +107,7 @@ func (p Profile) validate() error {
 		}
 	}
 	if !slices.ContainsFunc(p.Components, func(c ProfileComponent) bool { return c.Name == framework.APIServer }) {
-		return fmt.Errorf("distribution profile %s names no %s", p.Name, framework.APIServer)
+		return fmt.Errorf("distribution profile %s has no %s", p.Name, framework.APIServer)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (f *found) fits() error {
 		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
 	}
 	if len(f.sight.listening) > 0 && !f.sight.listening[port] {
-		return fmt.Errorf("no process listens on port %s, on which the API server serves as the inventory says", port)
+		return fmt.Errorf("no process listens on port %s, on which the API server serves according to the inventory", port)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		_, err = s.run(ctx, agent.TakeOut(), nil)
 	}
 	if err != nil {
-		return fmt.Errorf("failed to take the agent out of %s: %w", s.node, err)
+		return fmt.Errorf("failed to remove the agent from %s: %w", s.node, err)
 	}
 	return nil
 }

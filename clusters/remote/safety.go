@@ -16,7 +16,7 @@ import (
 
 // ErrUnsafe is in the error of an Attach to a cluster with an activity that faults would
 // disturb, or that would make them worse.
-var ErrUnsafe = errors.New("nothing is broken in this cluster for now")
+var ErrUnsafe = errors.New("no fault is injected into this cluster for now")
 
 // remediators are the resources of controllers that replace unresponsive nodes.
 var remediators = []string{

@@ -24,7 +24,7 @@ func (c *Cluster) snapshot(ctx context.Context, o clusters.Options) error {
 		}
 		file, status, err := saveSnapshot(ctx, c, n.Name(), o.Snapshots)
 		if err != nil {
-			return fmt.Errorf("failed to take a snapshot of etcd on %s, without which nothing is done that may lose data (the consent allows %s): %w", n.Name(), names(c.consent.Levels), err)
+			return fmt.Errorf("failed to take a snapshot of etcd on %s, which is required before anything that may lose data (the consent allows %s): %w", n.Name(), names(c.consent.Levels), err)
 		}
 		o.Progress(fmt.Sprintf("kept a verified snapshot of etcd in %s: %s", file, status))
 		return nil
@@ -36,7 +36,7 @@ func (c *Cluster) snapshot(ctx context.Context, o clusters.Options) error {
 // complete and has every previously acknowledged write.
 func saveSnapshot(ctx context.Context, access framework.EtcdAccess, node, dir string) (file string, status backup.Status, err error) {
 	if dir == "" {
-		return "", status, errors.New("no directory is given for it")
+		return "", status, errors.New("no directory to save it in is set")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", status, err

@@ -73,7 +73,7 @@ func (s shell) run(ctx context.Context, script string, in io.Reader) (string, er
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
 		return "", fmt.Errorf("failed to reach %s: ssh %s: %s (try: ssh %s true)", s.node, s.destination, said, s.destination)
 	case strings.HasPrefix(said, "sudo:"):
-		return "", fmt.Errorf("failed to become root on %s: %s (it takes root, or sudo without a password)", s.node, said)
+		return "", fmt.Errorf("failed to become root on %s: %s (requires root, or sudo without a password)", s.node, said)
 	}
 	if said != "" {
 		err = fmt.Errorf("%w: %s", err, said)

@@ -181,7 +181,7 @@ func (s *Switch) open(c *PortConfig) (device, Backend, error) {
 		return d, Socket, err
 	case Auto, TAP, Packet:
 	default:
-		return nil, "", fmt.Errorf("no backend %q, want one of %q, %q, %q", c.Backend, TAP, Packet, Socket)
+		return nil, "", fmt.Errorf("unknown backend %q, want one of %q, %q, %q", c.Backend, TAP, Packet, Socket)
 	}
 	ns, err := openNetns(c)
 	if err != nil {

@@ -61,7 +61,7 @@ func openTun() (int, error) {
 	}
 	if features&unix.IFF_VNET_HDR == 0 {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("%w: %s knows no virtio-net header", errNoTAP, tunPath)
+		return -1, fmt.Errorf("%w: %s does not support virtio-net headers", errNoTAP, tunPath)
 	}
 	return fd, nil
 }

@@ -37,7 +37,7 @@ func newCertifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify",
 		Short: "Test a cluster for a certificate, and sign a bundle that anyone can verify",
-		Long: fmt.Sprintf(`Run every scenario that the rows of a certificate take, at least %d times and with each
+		Long: fmt.Sprintf(`Run every scenario that the rows of a certificate need, at least %d times and with each
 control-plane node as the victim in turn, and sign a bundle with the verdicts and with the
 records that they are derived from. Anyone who has the bundle derives the verdicts again with
 holdfast verify, offline.
@@ -86,7 +86,7 @@ for another reason.`, certify.Turns, certify.Profile),
 			}
 			// Fail before hours of experiments, not after them, if the key cannot sign.
 			if _, err = signer.Sign(cmd.Context(), nil); err != nil {
-				return usageError("%s is a public key, and signing takes the private one", key)
+				return usageError("%s is a public key, and signing needs the private one", key)
 			}
 		}
 		var p *run.Plan
@@ -95,7 +95,7 @@ for another reason.`, certify.Turns, certify.Profile),
 		dir := resume
 		if resume != "" {
 			if p, provider, err = resumable(cmd, resume); err == nil && len(p.Rows) == 0 {
-				err = usageError("the run in %s certifies nothing: continue it with holdfast run --resume %s", resume, resume)
+				err = usageError("the run in %s is not a certification: continue it with holdfast run --resume %s", resume, resume)
 			}
 		} else {
 			p, provider, err = certification(cmd, &f, rows, wanted{attach: attach, parallel: parallel, seed: seed})

@@ -270,7 +270,7 @@ func nothingToDelete(cmd *cobra.Command, name string, asJSON bool, err error) er
 	case name != "":
 		name = " " + name
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no cluster%s runs: nothing to delete\n", name)
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no cluster%s is running: nothing to delete\n", name)
 	return err
 }
 
@@ -355,7 +355,7 @@ Without HOST it runs on the harness's own machine, in the cluster's network.
 			argv = nil
 		}
 		if len(args) > 1 {
-			return usageError("shell takes one host, and a command behind --")
+			return usageError("shell takes one host, and a command after --")
 		}
 		if len(args) == 1 {
 			host = args[0]

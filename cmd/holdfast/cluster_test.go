@@ -123,7 +123,7 @@ func (c commandLine) contains(text string, words ...string) {
 func TestClusterCommands(t *testing.T) {
 	c := newCommandLine(t)
 	out, errOut := c.do(exitPass, "down")
-	c.contains(out+errOut, "no cluster runs: nothing to delete")
+	c.contains(out+errOut, "no cluster is running: nothing to delete")
 
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

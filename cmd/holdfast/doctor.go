@@ -59,8 +59,8 @@ type diagnosis struct {
 func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what this machine supports, and say how to get the rest",
-		Long: `Check what this machine supports, and say how to get the rest.
+		Short: "Check what this machine supports, and say how to enable the rest",
+		Long: `Check what this machine supports, and say how to enable the rest.
 
 Each line is ok, missing or fallback; fallback means that an alternative is used and
 nothing needs to be done. The checks are real: namespaces are created, devices are

@@ -31,7 +31,7 @@ func checkCores() check {
 	c := check{Name: "cores"}
 	n := runtime.NumCPU()
 	if n < 2 {
-		return c.fallback(fmt.Sprint(n), "a cluster works, but slow; verdicts may be inconclusive where holdfast itself is starved")
+		return c.fallback(fmt.Sprint(n), "a cluster works, but slowly; verdicts may be inconclusive if holdfast itself is starved of CPU")
 	}
 	return c.ok("%d", n)
 }
@@ -40,13 +40,13 @@ func checkMemory() check {
 	c := check{Name: "memory", Required: true}
 	available, err := system.FreeMemory()
 	if err != nil {
-		return c.fallback("unknown", fmt.Sprintf("%v; a cluster of three nodes takes 2 to 3 GiB", err))
+		return c.fallback("unknown", fmt.Sprintf("%v; a cluster of three nodes needs 2 to 3 GiB", err))
 	}
 	if available < 1<<30 {
-		return c.missing(mebibytes(available)+" free", "a cluster of one node takes about 1 GiB, one of three 2 to 3 GiB: free some")
+		return c.missing(mebibytes(available)+" free", "a cluster of one node needs about 1 GiB, one of three 2 to 3 GiB: free some")
 	}
 	if available < clusterMemory {
-		return c.fallback(mebibytes(available)+" free", "enough for one node; three take 2 to 3 GiB")
+		return c.fallback(mebibytes(available)+" free", "enough for one node; three need 2 to 3 GiB")
 	}
 	return c.ok("%s free", mebibytes(available))
 }
@@ -74,9 +74,9 @@ func checkFUSE() check {
 func deviceProblem(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "is not there"
+		return "does not exist"
 	case errors.Is(err, fs.ErrPermission):
-		return "may not be opened by this user"
+		return "cannot be opened by this user"
 	default:
 		return err.Error()
 	}
@@ -86,7 +86,7 @@ func checkProgram(name string) check {
 	c := check{Name: name}
 	path, err := system.LookProgram(name)
 	if err != nil {
-		return c.fallback("not found", fmt.Sprintf("the built-in load balancer does; install %s to put that one to the test", name))
+		return c.fallback("not found", fmt.Sprintf("the built-in load balancer is used instead; install %s to test with it", name))
 	}
 	return c.ok("%s", path)
 }
@@ -104,10 +104,10 @@ func checkCache(dir string, err error, cached bool, broken []error) check {
 		c.Required = true
 		return c.missing("no cache", err.Error())
 	case len(broken) > 0:
-		return c.fallback(broken[0].Error(), "it is fetched again when it is needed")
+		return c.fallback(broken[0].Error(), "it is fetched again when needed")
 	case !cached:
 		return c.fallback(fmt.Sprintf("kubernetes %s is not in %s", release.DefaultKubernetes, dir),
-			fmt.Sprintf("it is fetched when it is needed; beforehand: holdfast fetch kubernetes %s kwok %s", release.DefaultKubernetes, release.DefaultKwok))
+			fmt.Sprintf("it is fetched when needed; in advance: holdfast fetch kubernetes %s kwok %s", release.DefaultKubernetes, release.DefaultKwok))
 	}
 	return c.ok("kubernetes %s is in %s", release.DefaultKubernetes, dir)
 }
@@ -144,7 +144,7 @@ func checkDisk(cacheDir string, cached bool) check {
 	free := st.Bavail * uint64(st.Bsize)
 	switch {
 	case free < runDisk:
-		return c.missing(mebibytes(free)+" free in "+dir, "results and records take up to 1 GiB: free some, or set XDG_CACHE_HOME")
+		return c.missing(mebibytes(free)+" free in "+dir, "results and records need up to 1 GiB: free some, or set XDG_CACHE_HOME")
 	case free < buildDisk && !cached:
 		return c.fallback(mebibytes(free)+" free in "+dir, "may be too little to build Kubernetes (8 GiB): free some, or use a mirror of the release archives")
 	}

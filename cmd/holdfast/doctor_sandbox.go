@@ -52,7 +52,7 @@ func sandboxProblem(err error, stderr string) string {
 		return strings.TrimPrefix(text, "holdfast: ")
 	}
 	if _, ok := err.(*exec.ExitError); ok {
-		return "the sandbox ended: " + err.Error()
+		return "the sandbox exited: " + err.Error()
 	}
 	return err.Error()
 }
@@ -95,7 +95,7 @@ func checkLimits() []check {
 	case soft == nil:
 		memory = memory.ok("control groups can be made")
 	case hard == nil:
-		memory = memory.fallback("control groups of version 1, which can only end what goes beyond a limit", "memory-pressure uses a load process unless oom=true is given")
+		memory = memory.fallback("cgroup v1, which can only kill processes that exceed a limit", "memory-pressure uses a load process unless oom=true is given")
 	default:
 		memory = memory.fallback(firstLine(hard.Error()), "memory-pressure uses a load process instead")
 	}

@@ -21,7 +21,7 @@ func newFetchCommand() *cobra.Command {
 		Use:   "fetch PRODUCT [VERSION] [PRODUCT [VERSION]]...",
 		Short: "Download or build the binaries of a control plane into the cache",
 		Long: `Download or build the binaries of a control plane into the cache. Other commands fetch
-what they need themselves; this one does it beforehand.
+what they need themselves; this one does it in advance.
 
 PRODUCT is one of
   kubernetes       kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
@@ -125,7 +125,7 @@ func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release
 	entries := []release.Entry{}
 	for _, w := range wants {
 		if w.product == release.Etcd && w.version == release.EmbeddedEtcd && !opts.Refresh {
-			p.Line("etcd %s: is part of holdfast itself, there is nothing to fetch (--refresh builds it nevertheless)", w.version)
+			p.Line("etcd %s: is built into holdfast, nothing to fetch (--refresh builds it anyway)", w.version)
 			continue
 		}
 		e, err := release.Fetch(cmd.Context(), w.product, w.version, opts)

@@ -33,9 +33,9 @@ func newInventoryInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write the inventory of a cluster, from its API",
-		Long: `Print an inventory of the cluster that a kubeconfig leads to: its control-plane nodes with
-their addresses and zones, and where their API servers serve. Read it before you use it. What
-the API does not know is yours to add, such as how the load balancer checks its backends.`,
+		Long: `Print an inventory of the cluster that a kubeconfig points to: its control-plane nodes with
+their addresses and zones, and where their API servers serve. Read it before you use it. Add
+what the API does not know, such as how the load balancer checks its backends.`,
 		Example: `  holdfast inventory init > nodes.yaml
   holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
 		Args: cobra.NoArgs,
@@ -44,7 +44,7 @@ the API does not know is yours to add, such as how the load balancer checks its 
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "an administrator's kubeconfig (default kubectl's)")
 	flags.StringVar(&kubeContext, "context", "", "context of the kubeconfig (default the current one)")
 	flags.StringVar(&name, "name", "theirs", "name of the cluster in the inventory")
-	flags.StringVar(&user, "ssh", "", "`user` as which the nodes are reached over SSH: root, or one with sudo that asks for no password (default none: the cluster can only be observed)")
+	flags.StringVar(&user, "ssh", "", "SSH `user` on the nodes: root, or one with passwordless sudo (default none: the cluster can only be observed)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if kubeconfig != "" {
 			path, err := filepath.Abs(kubeconfig)
@@ -62,7 +62,7 @@ the API does not know is yours to add, such as how the load balancer checks its 
 			return err
 		}
 		if _, err := clusters.ParseInventory("the inventory", text); err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: to be mended by hand: %v\n", err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: fix this by hand: %v\n", err)
 		}
 		_, err = cmd.OutOrStdout().Write(text)
 		return err
@@ -73,7 +73,7 @@ the API does not know is yours to add, such as how the load balancer checks its 
 func newInventoryCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Try everything that an inventory names",
+		Short: "Check that everything in an inventory can be reached",
 		Long: `Ask each API server and the load balancer whether they are ready, look for the consent of the
 cluster's owner, log in on each node, and print what was found there. It changes nothing.
 

@@ -32,7 +32,7 @@ func judged(dir string) (*run.Verdicts, error) {
 func reportOn(v *run.Verdicts, dir string) string {
 	stored, err := reports.Load(dir)
 	if _, missing := os.Stat(filepath.Join(dir, reports.HTMLFile)); err != nil || missing != nil {
-		return "There is no report on it; render one with: holdfast report " + dir
+		return "It has no report; render one with: holdfast report " + dir
 	}
 	now := reports.New(v.Report(), v.Results, nil)
 	if !slices.EqualFunc(stored.Results, now.Results, func(a, b judge.Result) bool {
@@ -85,9 +85,9 @@ func only(v *run.Verdicts, ids []string) error {
 		switch {
 		case slices.Contains(settled, id):
 		case slices.Contains(known, id):
-			return usageError("this run does not settle %s; of what it settles, %s come nearest", id, strings.Join(nearest.Names(settled, id, 3), ", "))
+			return usageError("this run does not settle %s; of those that it settles, %s are the most similar", id, strings.Join(nearest.Names(settled, id, 3), ", "))
 		default:
-			return usageError("there is no requirement %s; near ones are %s", id, strings.Join(nearest.Names(append(known, settled...), id, 3), ", "))
+			return usageError("requirement %s does not exist; similar ones are %s", id, strings.Join(nearest.Names(append(known, settled...), id, 3), ", "))
 		}
 	}
 	v.Results = slices.DeleteFunc(v.Results, func(r judge.Result) bool { return !slices.Contains(ids, r.Requirement) })

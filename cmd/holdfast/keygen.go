@@ -52,7 +52,7 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 		}{{made.Public, public, 0o644}, {made.Private, private, 0o600}} {
 			file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 			if errors.Is(err, fs.ErrExist) {
-				return usageError("%s exists, and a key that is lost cannot be made again: name another file with --out", f.name)
+				return usageError("%s exists, and a lost key cannot be recovered: name another file with --out", f.name)
 			}
 			if err == nil {
 				_, err = file.Write(f.data)
@@ -63,7 +63,7 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 			}
 		}
 		return output.print(cmd, made, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s signs: keep it secret\n%s is for those who verify what it signed\nkey %s\n", made.Private, made.Public, made.ID)
+			_, err := fmt.Fprintf(w, "%s is the private key: keep it secret\n%s is the public key, for those who verify signatures\nkey %s\n", made.Private, made.Public, made.ID)
 			return err
 		})
 	}

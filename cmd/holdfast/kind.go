@@ -13,7 +13,7 @@ func newKindCommand() *cobra.Command {
 		Use:   "kind",
 		Short: "Manage what clusters of the kind provider need: a Docker engine and images",
 		Long: `Manage what clusters of the kind provider need. Commands that create clusters set it up
-themselves; these set it up beforehand, show it and remove it.`,
+themselves; these set it up in advance, show it and remove it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -109,9 +109,9 @@ and volumes stay on disk and are available again after the next start.`,
 			if err != nil {
 				return err
 			}
-			words := "no Docker engine of holdfast runs"
+			words := "no Docker engine started by holdfast is running"
 			if stopped {
-				words = "the Docker engine has ended; its data stay until: holdfast kind engine remove"
+				words = "the Docker engine is stopped; its data are kept until you run: holdfast kind engine remove"
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), words)
 			return err
@@ -132,9 +132,9 @@ volumes. Nothing is left of it.`,
 			if err != nil {
 				return err
 			}
-			words := "there is nothing of a Docker engine of holdfast"
+			words := "holdfast has no Docker engine here: nothing to remove"
 			if removed {
-				words = "the Docker engine and its data are gone"
+				words = "the Docker engine and its data are removed"
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), words)
 			return err
@@ -225,7 +225,7 @@ reached, with DOCKER_HOST set. Files and processes are those of this machine.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			return usageError("a command goes behind --")
+			return usageError("put the command after --")
 		}
 		if len(args) == 0 {
 			args = []string{system.UserShell()}

@@ -14,10 +14,10 @@ import (
 func newKindPackagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "packages",
-		Short: "List the Debian packages that this machine lacks for clusters of kind",
-		Long: `Name the Debian packages that this machine lacks for clusters of the kind provider, in
-one line, which is empty where it lacks none. Where a Docker engine is found they are
-only those with which images are built.`,
+		Short: "List the missing Debian packages for clusters of kind",
+		Long: `Print, in one line, the Debian packages that clusters of the kind provider need and that are
+missing here; the line is empty if none is missing. If a Docker engine is found, they are
+only those required to build images.`,
 		Example: `  apt-get install --no-install-recommends $(holdfast kind packages)
   holdfast kind packages -o json`,
 		Args: cobra.NoArgs,

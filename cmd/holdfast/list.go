@@ -26,7 +26,7 @@ type listed struct {
 func newListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the clusters that run",
+		Short: "List the running clusters",
 		Example: `  holdfast list
   holdfast list -o json`,
 		Args: cobra.NoArgs,
@@ -84,7 +84,7 @@ func describeCluster(ctx context.Context, name string) listed {
 
 func printList(out io.Writer, all []listed) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no cluster runs; create one with `holdfast up`")
+		_, err := fmt.Fprintln(out, "no cluster is running; create one with `holdfast up`")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

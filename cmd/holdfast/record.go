@@ -47,7 +47,7 @@ it ends, and the exit code is 3.`,
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&scenario, "scenario", "", "the scenario, where the results directory has the records of several")
+	flags.StringVar(&scenario, "scenario", "", "the scenario, if the results directory has the records of several")
 	flags.StringSliceVar(&kinds, "kind", nil, "only these kinds of entries: "+strings.Join(kindNames(), ", "))
 	flags.DurationVar(&since, "since", 0, "only entries from this time on, such as 12s, on the clock of the record")
 	flags.DurationVar(&until, "until", 0, "only entries up to this time")
@@ -65,7 +65,7 @@ it ends, and the exit code is 3.`,
 			filter.Kinds = append(filter.Kinds, record.Kind(k))
 		}
 		if flags.Changed("until") && until < since || since < 0 {
-			return usageError("--since %s --until %s: no time is between them", since, until)
+			return usageError("--since %s --until %s: want --since of 0 or more, and --until not before it", since, until)
 		}
 		filter.Since, filter.Until = record.Nanos(since), record.Nanos(until)
 		dir, err := findRecord(args[0], scenario)
@@ -104,7 +104,7 @@ func findRecord(dir, scenario string) (string, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return "", usageError("there is no record in %s; name the results directory of a run, or the directory of a %s", dir, record.FileName)
+		return "", usageError("no record in %s; name the results directory of a run, or the directory of a %s", dir, record.FileName)
 	case scenario == "" && len(names) == 1:
 		return record.Dir(dir, names[0]), nil
 	case scenario == "":

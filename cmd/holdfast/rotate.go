@@ -62,8 +62,8 @@ with the new key; every node trusts the new ones alone. Tokens that the old key 
 are refused from then on.
 
 The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is updated after
-each node: it trusts both CAs meanwhile, and in the end the new one alone. Copies of it
-that were made before must be made again before the last stage is through.
+each node: it trusts both CAs in the meantime, and only the new one in the end. Replace earlier
+copies of it before the last stage is done.
 
 If it fails or is interrupted, the error names the step: run the same command again to
 finish, or with --undo to return to the old CAs, stage by stage. A cluster can replace its
@@ -79,9 +79,9 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		done := "cluster %s trusts the new CAs alone; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
+		done := "cluster %s trusts only the new CAs; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
 		if undo {
-			done = "cluster %s trusts the old CAs alone; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
+			done = "cluster %s trusts only the old CAs; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
 		}
 		return change(cmd, open, output, keeper.ChangeRequest{Rotate: keeper.RotateCA, Undo: undo}, done)
 	}

@@ -67,7 +67,7 @@ With --inventory the run takes over a cluster that holdfast did not create, with
 of its owner (see holdfast inventory and holdfast consent). The profile observe breaks nothing.
 
 With --resume a run that was interrupted or killed continues in its results directory, as it
-was planned: scenarios that left a whole record keep it, the others are run.
+was planned: scenarios with a complete record are kept, the others run.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
@@ -85,10 +85,10 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.StringVar(&profile, "profile", "core", "which scenarios: "+strings.Join(scenarios.Profiles, ", "))
 	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name, instead of a profile; * and ? are wild")
 	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wild")
-	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, with what is settled until then (default none)")
+	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, and report what is settled by then (default none)")
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile; - is standard input")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
-	flags.IntVar(&intensity, "intensity", 0, "how many times as much traffic as scenarios have by default (default 1, 3 for the profile full)")
+	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1, 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	f.addTakeOver(cmd, &attach)
@@ -202,7 +202,7 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	}
 	switch asked := cmd.Flags().Changed("parallel"); {
 	case w.attach != "" && asked && w.parallel != 1:
-		return nil, nil, usageError("--parallel %d: there is one cluster that is taken over", w.parallel)
+		return nil, nil, usageError("--parallel %d: the run takes over one cluster", w.parallel)
 	case w.attach != "":
 		w.parallel = 1
 	case !asked:
@@ -316,13 +316,13 @@ func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	starved := run.Starved(v.Results)
 	switch {
 	case errors.Is(interrupted, context.DeadlineExceeded):
-		return "the time of --timeout is over: faults were healed and clusters deleted; what was settled until then is in the report"
+		return "--timeout has expired: faults were healed and clusters deleted; what was settled by then is in the report"
 	case interrupted != nil:
-		return "interrupted: faults were healed and clusters deleted; what was settled until then is in the report"
+		return "interrupted: faults were healed and clusters deleted; what was settled by then is in the report"
 	case p.Problem != "":
 		return "the run ended early: " + p.Problem
 	case len(starved) > 0:
-		return fmt.Sprintf("the machine was overloaded during %s, so that what took too long there counts for nothing: run that again, with nothing beside it", strings.Join(starved, ", "))
+		return fmt.Sprintf("the machine was overloaded during %s, so timeouts there prove nothing: run them again, with nothing else on the machine", strings.Join(starved, ", "))
 	}
 	return ""
 }

@@ -106,7 +106,7 @@ func (b *board) Begins(part, scenario string) {
 	}
 	b.begun++
 	one.number, one.since = b.begun, time.Now()
-	b.line(part, "[%d/%d] %s begins, expected to take %s; %s", one.number, b.total, scenario, b.pace.of(one.left[0].expected).Round(time.Second), b.outlook())
+	b.line(part, "[%d/%d] %s starts, expected to take %s; %s", one.number, b.total, scenario, b.pace.of(one.left[0].expected).Round(time.Second), b.outlook())
 }
 
 // Settled implements run.Board.
@@ -149,7 +149,7 @@ func (b *board) Ended(part string) {
 func (b *board) outlook() string {
 	ends := b.ends(time.Now())
 	if b.done == b.total {
-		return "nothing is left"
+		return "nothing left"
 	}
 	return fmt.Sprintf("%d left, until about %s (in %s)", b.total-b.done, time.Now().Add(ends).Format("15:04:05"), ends.Round(time.Second))
 }
@@ -209,12 +209,12 @@ func (b *board) status(now time.Time) string {
 		switch {
 		case !one.started || one.ended:
 		case one.since.IsZero():
-			words = append(words, one.name+" makes ready")
+			words = append(words, one.name+" is getting ready")
 		default:
 			words = append(words, fmt.Sprintf("%s %s/%s", one.left[0].name, now.Sub(one.since).Round(time.Second), b.pace.of(one.left[0].expected).Round(time.Second)))
 		}
 	}
-	return strings.Join(append(words, "ends in "+cmp.Or(b.ends(now), time.Second).Round(time.Second).String()), ", ")
+	return strings.Join(append(words, "done in "+cmp.Or(b.ends(now), time.Second).Round(time.Second).String()), ", ")
 }
 
 // noteworthy reports whether a result is on the scenario's own requirements, or is one on an

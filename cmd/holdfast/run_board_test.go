@@ -59,7 +59,7 @@ func TestBoard(t *testing.T) {
 	ends(52 * time.Second) // cluster-2 does not exist yet
 	b.Says("cluster-2", "starting")
 	b.Begins("cluster-1", "a")
-	last("cluster-1  [1/4] a begins, expected to take 22s; 4 left, until about ", "(in 44s)")
+	last("cluster-1  [1/4] a starts, expected to take 22s; 4 left, until about ", "(in 44s)")
 	b.Begins("cluster-2", "c")
 	last("cluster-2  [2/4] c begins")
 	b.part("cluster-1").since = time.Now().Add(-12 * time.Second)
@@ -70,7 +70,7 @@ func TestBoard(t *testing.T) {
 	}
 	b.Settled("cluster-1", run.Settled{Scenario: "a", Results: pass})
 	last("[1/4] a: 2 pass; 3 left")
-	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 makes ready, c 40s/19s") {
+	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 is getting ready, c 40s/19s") {
 		t.Error(got)
 	}
 	// The worker of cluster-2 dies in c, and another one continues with d.
@@ -83,7 +83,7 @@ func TestBoard(t *testing.T) {
 	// The worker of cluster-1 dies without starting b.
 	b.Ended("cluster-1")
 	ends(0)
-	if got := b.outlook(); got != "nothing is left" {
+	if got := b.outlook(); got != "nothing left" {
 		t.Error(got)
 	}
 }

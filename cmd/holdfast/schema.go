@@ -70,7 +70,7 @@ func schemaOf(name string) ([]byte, error) {
 	}
 	text, err := schemas.ReadFile("schemas/" + strings.ReplaceAll(name, " ", "-") + ".json")
 	if err != nil {
-		return nil, usageError("no schema is called %q%s: want one of %s", name, nearest.Meant(schemaNames(), name), strings.Join(schemaNames(), ", "))
+		return nil, usageError("unknown schema %q%s: want one of %s", name, nearest.Meant(schemaNames(), name), strings.Join(schemaNames(), ", "))
 	}
 	return text, nil
 }

@@ -49,8 +49,8 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wild (default all)")
 	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wild (default all)")
 	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
-	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many clusters at a time; each takes about 1.6 GiB")
-	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default none is kept)")
+	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many clusters at a time; each needs about 1.6 GiB")
+	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default: they are not kept)")
 	flags.StringVar(&resume, "resume", "", "directory of an earlier selftest, of the same version of holdfast: what it settled is not run again")
 	output := addOutputFlag[[]selftest.Row](cmd, "table", "json", "md")
 

@@ -77,7 +77,7 @@ the revision go back: their watches end with 410 Gone, and they list again.
 
 The snapshot is verified before anything is touched, and refused if it is of another
 cluster: if the UID of this one's namespace kube-system is not in it. --foreign restores
-it all the same. From then on the restore is not interrupted; if it fails, run the same
+it anyway. From then on the restore is not interrupted; if it fails, run the same
 command again.
 
 Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),

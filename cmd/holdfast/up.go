@@ -32,7 +32,7 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags.StringVar(&f.etcd, "etcd", "", "etcd version; default the one built in, "+release.EmbeddedEtcd)
 	flags.StringVar(&f.balancer, "lb", "", "load balancer: "+clusters.BalancerKinds())
 	flags.StringVar(&f.data, "data", "", "where the nodes keep their data: memory or disk (default memory)")
-	flags.StringVar(&f.disk, "disk", "", "what etcd's data pass through: fuse, for faults of the disk, or none")
+	flags.StringVar(&f.disk, "disk", "", "file system below etcd's data: fuse, for disk faults, or none")
 }
 
 // addTakeOver adds the flags for taking over a cluster that holdfast did not create.
@@ -208,7 +208,7 @@ func (f *clusterFlags) prepared(ctx context.Context, provider clusters.Provider,
 func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, name string) (*clusters.Cluster, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok {
-		return nil, usageError("--attach: the provider %s makes its clusters itself; say --provider kind", f.provider)
+		return nil, usageError("--attach: the provider %s cannot take over a cluster by name; use --provider kind", f.provider)
 	}
 	for _, flag := range []string{f.fileFlag, "name", "nodes", "kubernetes", "etcd", "lb", "data", "disk"} {
 		if cmd.Flags().Changed(flag) {

@@ -21,12 +21,12 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
 		Long: `Verify a bundle that holdfast certify made: that no byte of it was changed since it was
-signed, that it has each experiment that its rows take, once and from one run, and that the
+signed, that it has each experiment that its rows need, once and from one run, and that the
 records of these experiments give the verdicts that it states, by the rules of this holdfast.
 A bundle that was made by other rules is refused.
 
-A signature says that the bundle is whole; whose it is says the key, which its owner makes
-known: name it with --key. With --identity the bundle must be signed in the name of that
+A signature proves that the bundle is intact; the key identifies the signer, who publishes
+it: name it with --key. With --identity the bundle must be signed in the name of that
 identity too (see holdfast certify sign), by services whose keys the file of --trusted-root has.
 
 --sign states the outcome in an in-toto statement of its own (a simple verification result)

@@ -85,7 +85,7 @@ func TestVerdicts(t *testing.T) {
 	if why := cases["off-and-isolated"].Skipped.Message; !strings.Contains(why, "inconclusive: ") || !strings.Contains(why, "proof") {
 		t.Errorf("off-and-isolated was skipped with %q", why)
 	}
-	if why := cases["needs-five"].Skipped.Message; !strings.Contains(why, "not applicable: the scenario takes 5 control-plane nodes") {
+	if why := cases["needs-five"].Skipped.Message; !strings.Contains(why, "not applicable: the scenario needs 5 control-plane nodes") {
 		t.Errorf("needs-five was skipped with %q", why)
 	}
 	if left, _ := filepath.Glob(filepath.Join(out, ".*.lock")); len(left) > 0 {

@@ -18,7 +18,7 @@ import (
 func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, results string, progress func(string)) (*takenOver, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok { // describe has checked this
-		return nil, fmt.Errorf("the provider %s takes over no clusters", provider.Name())
+		return nil, fmt.Errorf("the provider %s cannot take over clusters", provider.Name())
 	}
 	// The taken-over cluster's credentials do not belong in a results directory.
 	dir, err := os.MkdirTemp("", "holdfast-attached-")
@@ -31,7 +31,7 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	}
 	taken := &takenOver{made, dir, cleanUpLimit}
 	if s := observe.SteadyState(ctx, made, healthyLimit); !s.OK {
-		err := fmt.Errorf("cluster %s is not healthy, and nothing is broken in a cluster that is not: %s", spec.Metadata.Name, strings.Join(s.Problems, "; "))
+		err := fmt.Errorf("cluster %s is not healthy, and faults are only injected into healthy clusters: %s", spec.Metadata.Name, strings.Join(s.Problems, "; "))
 		return nil, errors.Join(err, taken.Close(ctx))
 	}
 	return taken, nil

@@ -104,7 +104,7 @@ func TestTakeOverFails(t *testing.T) {
 	if _, err := os.Stat(l.dir); l.dir == "" || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what was kept of it in %q is still there: %v", l.dir, err)
 	}
-	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "takes over no clusters") {
+	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "cannot take over clusters") {
 		t.Error(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and nothing is broken") || l.closed != 1 {
+	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and faults are only injected") || l.closed != 1 {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}
 }

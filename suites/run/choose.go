@@ -52,7 +52,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 	}
 	for _, s := range selected {
 		if f := names[s.Metadata.Name]; f != "" {
-			return nil, fmt.Errorf("%s holds a scenario %s, which there is already; names must differ", f, s.Metadata.Name)
+			return nil, fmt.Errorf("%s holds a scenario %s, which exists already; names must differ", f, s.Metadata.Name)
 		}
 	}
 	return append(chosen, selected...), nil

@@ -83,7 +83,7 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 	for _, s := range all {
 		c, err := Cluster(run, s.Spec.Cluster)
 		if err != nil {
-			return nil, fmt.Errorf("scenario %s asks for a cluster that there cannot be: %w", s.Metadata.Name, err)
+			return nil, fmt.Errorf("scenario %s asks for a cluster that cannot exist: %w", s.Metadata.Name, err)
 		}
 		settings, err := clusters.Settings(c)
 		if err != nil {

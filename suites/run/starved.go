@@ -45,7 +45,7 @@ func PutAside(results, scenario, to string) error {
 		err = os.Rename(record.Dir(results, scenario), aside)
 	}
 	if err != nil {
-		return fmt.Errorf("failed to put aside what is repeated: %w", err)
+		return fmt.Errorf("failed to set aside what is repeated: %w", err)
 	}
 	return nil
 }

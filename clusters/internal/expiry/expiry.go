@@ -43,7 +43,7 @@ func (t *Timers[K]) Start(lock sync.Locker, key K, left time.Duration, end func(
 		case err == nil:
 			delete(t.active, key)
 		default:
-			fmt.Fprintf(os.Stderr, "holdfast: failed to end a fault whose time is over: %v; trying again\n", err)
+			fmt.Fprintf(os.Stderr, "holdfast: failed to heal an expired fault: %v; trying again\n", err)
 			timer.Reset(Pause)
 		}
 	})

@@ -159,7 +159,7 @@ func (all Members) AddLearner(ctx context.Context, url string) error {
 			return nil
 		}
 		if down := all.Silent(ctx); len(down) > 0 {
-			return await.Fatal(fmt.Errorf("etcd takes no further member while the one on %s is down; start it, or remove its node: %w", strings.Join(down, ", "), err))
+			return await.Fatal(fmt.Errorf("etcd accepts no further member while the one on %s is down; start it, or remove its node: %w", strings.Join(down, ", "), err))
 		}
 		return fmt.Errorf("adding an etcd member: %w", err)
 	})
@@ -249,10 +249,10 @@ func (all Members) QuorumWithout(ctx context.Context, gone string) error {
 		left--
 	}
 	if need := len(all)/2 + 1; now < need {
-		return fmt.Errorf("%d of %d etcd members answer, and it takes %d to change anything: start the others first", now, len(all), need)
+		return fmt.Errorf("%d of %d etcd members answer, and a change needs %d: start the others first", now, len(all), need)
 	}
 	if need := (len(all)-1)/2 + 1; left < need {
-		return fmt.Errorf("%d of the %d etcd members that would be left answer, and it takes a quorum of %d: start what is down (%s) first",
+		return fmt.Errorf("%d of the %d etcd members that would be left answer, and the quorum is %d: start what is down (%s) first",
 			left, len(all)-1, need, strings.Join(all.missing(answers), ", "))
 	}
 	return nil

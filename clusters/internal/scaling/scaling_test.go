@@ -29,7 +29,7 @@ func TestUndo(t *testing.T) {
 	step("first", nil)
 	step("second", errors.New("stuck"))
 	step("third", nil)
-	if err := back.All(ctx); err == nil || err.Error() != "not all of it could be taken back: stuck" {
+	if err := back.All(ctx); err == nil || err.Error() != "not all of it could be undone: stuck" {
 		t.Error(err)
 	}
 	if !slices.Equal(done, []string{"third", "second", "first"}) {

@@ -55,7 +55,7 @@ func Remove(ctx context.Context, cluster, node string, takeOut func(context.Cont
 		return fmt.Errorf("removing node %s from cluster %s: %w", node, cluster, errors.Join(err, back.All(ctx)))
 	}
 	if err := framework.DoStep(framework.Uninterrupted(ctx), node, record.StepDiscard, discard); err != nil {
-		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", node, cluster, err)
+		return fmt.Errorf("node %s is removed from cluster %s, but parts of it remain: %w", node, cluster, err)
 	}
 	return nil
 }

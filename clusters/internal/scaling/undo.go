@@ -28,7 +28,7 @@ func (u Undo) All(ctx context.Context) error {
 		}
 	}
 	if err := errors.Join(left...); err != nil {
-		return fmt.Errorf("not all of it could be taken back: %w", err)
+		return fmt.Errorf("not all of it could be undone: %w", err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func APIServers(version string, nodes map[string]string) error {
 		case apart > 1:
 			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])+1)
 		case apart < -1:
-			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: take all control-plane nodes back to v1.%d first", node, nodes[node], Minor(nodes[node])-1)
+			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: downgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])-1)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func TestAPIServers(t *testing.T) {
 		{"v1.37.1", map[string]string{"a": "v1.36.3", "b": "v1.37.1"}, ""},
 		{"v1.36.3", map[string]string{"a": "v1.37.1", "b": "v1.36.3"}, ""},
 		{"v1.37.1", map[string]string{"a": "v1.36.3", "b": "v1.35.8"}, "that of b is v1.35.8: upgrade all control-plane nodes to v1.36 first"},
-		{"v1.35.8", map[string]string{"a": "v1.36.3", "b": "v1.37.1"}, "that of b is v1.37.1: take all control-plane nodes back to v1.36 first"},
+		{"v1.35.8", map[string]string{"a": "v1.36.3", "b": "v1.37.1"}, "that of b is v1.37.1: downgrade all control-plane nodes to v1.36 first"},
 	} {
 		err := APIServers(test.to, test.nodes)
 		if (err == nil) != (test.says == "") || err != nil && !strings.HasSuffix(err.Error(), test.says) {

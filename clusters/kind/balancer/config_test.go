@@ -73,7 +73,7 @@ func TestConfigureBad(t *testing.T) {
 		{"two clusters", lds, "resources: [{}, {}]", "there are 2 clusters"},
 		{"port too high", lds, strings.Replace(cds, "6443", "66443", 1), "endpoint: socket_address"},
 		{"no duration", lds, strings.Replace(cds, "interval: 2s", "interval: soon", 1), `"soon" is not a duration`},
-		{"interval missing", lds, strings.Replace(cds, "    interval: 2s\n", "", 1), "makes no sense"},
+		{"interval missing", lds, strings.Replace(cds, "    interval: 2s\n", "", 1), "is invalid"},
 		{"path without a slash", lds, strings.Replace(cds, "/healthz", "healthz", 1), "begins with a slash"},
 		{"the same API server twice", lds, strings.Replace(cds, "control-plane2", "control-plane", 1), "names of their own"},
 	} {

@@ -40,13 +40,13 @@ func runEnter(args []string) error {
 	// Checked after it was opened: an open descriptor cannot become another process's.
 	engine := procfs.Process{Proc: "/proc", PID: cfg.PID, Stat: procfs.Stat{StartTicks: cfg.StartTicks}}
 	if engine.Over() {
-		return errors.New("the Docker engine that holdfast started has ended; start it again: holdfast kind engine")
+		return errors.New("the Docker engine that holdfast started has stopped; start it again: holdfast kind engine")
 	}
 	if err != nil {
-		return fmt.Errorf("opening the network of the Docker engine: %w (it takes root)", err)
+		return fmt.Errorf("opening the network of the Docker engine: %w (requires root)", err)
 	}
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("entering the network of the Docker engine: %w (it takes root)", err)
+		return fmt.Errorf("entering the network of the Docker engine: %w (requires root)", err)
 	}
 	if err := syscall.Exec(cfg.Path, cfg.Args, os.Environ()); err != nil {
 		return fmt.Errorf("running %s in the network of the Docker engine: %w", cfg.Path, err)

@@ -40,7 +40,7 @@ func Find(ctx context.Context) (Engine, error) {
 	if named != "" {
 		e, err := ask(ctx, Engine{Host: named, Source: SourceEnvironment, docker: docker})
 		if err != nil {
-			return Engine{}, fmt.Errorf("asking the Docker engine that DOCKER_HOST names, %s: %w; see to it that it runs, or unset DOCKER_HOST", named, err)
+			return Engine{}, fmt.Errorf("asking the Docker engine that DOCKER_HOST names, %s: %w; make sure that it is running, or unset DOCKER_HOST", named, err)
 		}
 		return e, nil
 	}
@@ -52,7 +52,7 @@ func Find(ctx context.Context) (Engine, error) {
 		return p.engine(ctx, *s, docker)
 	}
 	if os.Getenv("DOCKER_HOST") != "" {
-		return Engine{}, fmt.Errorf("%w: DOCKER_HOST names the one that holdfast started, which has ended; start it again: holdfast kind engine", ErrNone)
+		return Engine{}, fmt.Errorf("%w: DOCKER_HOST names the one that holdfast started, which has stopped; start it again: holdfast kind engine", ErrNone)
 	}
 	e, err := ask(ctx, Engine{Host: contextHost(ctx, docker), Source: SourceContext, docker: docker})
 	if ctx.Err() != nil {
@@ -149,7 +149,7 @@ func (i info) secured(name string) bool {
 // hint returns advice for an error of a Docker client.
 func hint(words string) string {
 	if strings.Contains(words, "permission denied") {
-		return " (this user may not use it: be root, or a member of the group docker)"
+		return " (this user has no access to it: run as root, or as a member of the group docker)"
 	}
 	return ""
 }

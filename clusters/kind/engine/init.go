@@ -126,9 +126,9 @@ func serve(args []string, events *json.Encoder) error {
 		case err != nil:
 			return fmt.Errorf("waiting for processes: %w", err)
 		case ws.Signaled():
-			return fmt.Errorf("dockerd was ended by a signal: %s", ws.Signal())
+			return fmt.Errorf("dockerd was killed by a signal: %s", ws.Signal())
 		case ws.ExitStatus() != 0:
-			return fmt.Errorf("dockerd ended with exit status %d", ws.ExitStatus())
+			return fmt.Errorf("dockerd exited with status %d", ws.ExitStatus())
 		default:
 			return nil
 		}

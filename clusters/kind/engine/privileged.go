@@ -59,7 +59,7 @@ func CheckPrivileged(ctx context.Context, e Engine) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.New("the container ended without doing its work")
+		err = errors.New("the container exited without doing its work")
 	}
 	return e.refuses(ctx, err)
 }
@@ -107,12 +107,12 @@ func (e Engine) refuses(ctx context.Context, err error) error {
 var complaints = []struct{ said, means string }{
 	{"unable to apply caps", "a capability is missing in the engine's bounding set (often CAP_SYS_RESOURCE, in a container or a virtual machine of a service)"},
 	{"no space left on device", "the disk with the engine's data is full: free some; `docker system prune` removes what is not used"},
-	{"devices.allow", "the engine may not set the control groups' rules for devices"},
+	{"devices.allow", "the engine is not allowed to set the control groups' device rules"},
 	{"Devices cgroup isn't mounted", "no control groups are mounted (Debian package cgroupfs-mount)"},
-	{"cgroup", "the engine may not use this machine's control groups as kind needs it"},
+	{"cgroup", "the engine is not allowed to use this machine's control groups the way kind needs"},
 	{"user namespaces", "the engine was started with userns-remap, and keeps privileged containers from the host's namespace"},
-	{"permission denied", "this user may not use the engine, or a security module keeps it from starting containers"},
-	{"operation not permitted", "the engine itself lacks rights on this machine, as in a container that is not privileged"},
+	{"permission denied", "this user is not allowed to use the engine, or a security module keeps it from starting containers"},
+	{"operation not permitted", "the engine itself lacks privileges on this machine, as in an unprivileged container"},
 	{"exec format error", "the engine is on a machine of another architecture"},
 }
 

@@ -56,11 +56,11 @@ func TestPrivilegedAdvice(t *testing.T) {
 	for said, means := range map[string]string{
 		"OCI runtime create failed: runc create failed: unable to start container process: unable to apply caps: operation not permitted": "CAP_SYS_RESOURCE",
 		"write /var/lib/docker/tmp/x: no space left on device":                                                                            "disk",
-		"failed to write \"c 1:3 rwm\": write /sys/fs/cgroup/devices/docker/x/devices.allow: operation not permitted":                     "rules for devices",
+		"failed to write \"c 1:3 rwm\": write /sys/fs/cgroup/devices/docker/x/devices.allow: operation not permitted":                     "device rules",
 		"OCI runtime create failed: unable to apply cgroup configuration: mkdir /sys/fs/cgroup/cpuset/docker: read-only file system":      "control groups",
 		"docker: Error response from daemon: privileged mode is incompatible with user namespaces":                                        "userns-remap",
 		"permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock":                            "this user",
-		"error mounting \"proc\" to rootfs: mount proc:/proc: operation not permitted":                                                    "lacks rights",
+		"error mounting \"proc\" to rootfs: mount proc:/proc: operation not permitted":                                                    "lacks privileges",
 		"exec /holdfast-probe: exec format error":                                                                                         "architecture",
 		"something new": "holdfast kind engine start",
 	} {

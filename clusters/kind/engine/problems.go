@@ -62,7 +62,7 @@ func Problems() []Problem { return thisMachine().problems() }
 func (m machine) problems() []Problem {
 	var all []Problem
 	if m.uid != 0 {
-		all = append(all, Problem{What: "root's rights", Blocks: true,
+		all = append(all, Problem{What: "root privileges", Blocks: true,
 			Advice: "run holdfast as root, or start an engine that this user may use: an ordinary user cannot start one with holdfast"})
 	}
 	for _, p := range programs {

@@ -33,8 +33,8 @@ func TestProblems(t *testing.T) {
 		{"a bare machine", []string{"docker", "dockerd", "containerd", "containerd-shim-runc-v2", "runc", "iptables", "debootstrap"}, 0, groups, some,
 			"docker, dockerd, containerd, containerd-shim-runc-v2, runc, iptables", "apt-get install --no-install-recommends docker.io containerd runc iptables debootstrap"},
 		{"no debootstrap", []string{"debootstrap"}, 0, groups, some, "", "install --no-install-recommends debootstrap"},
-		{"an ordinary user", nil, 1000, groups, some, "root's rights", "run holdfast as root"},
-		{"an ordinary user, and few instances", nil, 1000, groups, some, "root's rights", "sysctl -w some.limit=1024"},
+		{"an ordinary user", nil, 1000, groups, some, "root privileges", "run holdfast as root"},
+		{"an ordinary user, and few instances", nil, 1000, groups, some, "root privileges", "sysctl -w some.limit=1024"},
 		{"no user namespaces", nil, 0, groups, none, "user namespaces", "sysctl -w user.max_user_namespaces"},
 		{"no control groups", []string{"dockerd"}, 0, noGroups, some, "dockerd, control groups", "apt-get install cgroupfs-mount"},
 	} {

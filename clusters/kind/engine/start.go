@@ -170,7 +170,7 @@ func (s *starting) start(ctx context.Context) (Engine, error) {
 	}
 	// From here on the engine does not need this process any more.
 	if _, err := s.lifeline.Write([]byte{stay}); err != nil {
-		return Engine{}, fmt.Errorf("its first process has ended: %w\n%s", err, s.place.logTail())
+		return Engine{}, fmt.Errorf("its first process has exited: %w\n%s", err, s.place.logTail())
 	}
 	_, _ = s.lifeline.Close(), s.events.Close()
 	return e, nil
@@ -274,7 +274,7 @@ func (s *starting) follow(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	<-s.ended
-	return fmt.Errorf("its first process ended (%s):\n%s", s.endWords, s.place.logTail())
+	return fmt.Errorf("its first process exited (%s):\n%s", s.endWords, s.place.logTail())
 }
 
 // await waits until dockerd answers.
@@ -304,7 +304,7 @@ func (s *starting) await(ctx context.Context, written state) (Engine, error) {
 	})
 	switch {
 	case over:
-		return Engine{}, fmt.Errorf("dockerd ended (%s); the end of its log, %s:\n%s", s.endWords, s.place.file(logFile), s.place.logTail())
+		return Engine{}, fmt.Errorf("dockerd exited (%s); the end of its log, %s:\n%s", s.endWords, s.place.file(logFile), s.place.logTail())
 	case errors.Is(err, context.Canceled):
 		return Engine{}, err
 	case err != nil && last != nil:

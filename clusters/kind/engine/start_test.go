@@ -266,7 +266,7 @@ func TestEngineCrashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the engine ends", first(e).Over)
-	if _, err := Find(t.Context()); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "has ended") {
+	if _, err := Find(t.Context()); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "has stopped") {
 		t.Errorf("%v", err)
 	}
 	st, err := Inspect(Config{})

@@ -109,13 +109,13 @@ func (s *state) end(ctx context.Context, grace time.Duration) error {
 	if err == nil && until(wait, 10*time.Millisecond, first.Over) != nil {
 		if err = first.Signal(syscall.SIGKILL); err == nil {
 			// Also when ctx has ended: a partly stopped engine is worse.
-			wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endLimit, fmt.Errorf("it has not ended after %s", endLimit))
+			wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endLimit, fmt.Errorf("it has not exited after %s", endLimit))
 			defer cancel()
 			err = until(wait, 10*time.Millisecond, first.Over)
 		}
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("ending the Docker engine that holdfast started (process %d): %w", s.PID, err)
+		return fmt.Errorf("stopping the Docker engine that holdfast started (process %d): %w", s.PID, err)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func Remove(ctx context.Context, c Config) (removed bool, err error) {
 // removeData removes the engine's data directory, and its parent if that is empty then.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing the data of the Docker engine: %w; a disk that is mounted there has to be unmounted first", err)
+		return fmt.Errorf("removing the data of the Docker engine: %w; unmount any disk that is mounted there first", err)
 	}
 	_ = os.Remove(filepath.Dir(dir))
 	return nil

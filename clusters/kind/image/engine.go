@@ -50,7 +50,7 @@ func (e engine) explain(err error) error {
 	case says("Cannot connect to the Docker daemon"), says("error during connect"), says("permission denied while trying to connect"):
 		return fmt.Errorf("no Docker engine answers at %s: %w\n\tStart one (`holdfast kind engine` does, without a Docker installation of the machine), or name another with DOCKER_HOST; `holdfast doctor` says more", e.where(), err)
 	case says("no space left on device"):
-		return fmt.Errorf("the disk of the Docker engine is full: %w\n\tMaking images takes about %s in its data directory (docker info -f '{{.DockerRootDir}}'): free some, with docker image prune for example, or give it another directory", err, size(engineSpace))
+		return fmt.Errorf("the disk of the Docker engine is full: %w\n\tBuilding images needs about %s in its data directory (docker info -f '{{.DockerRootDir}}'): free some, with docker image prune for example, or give it another directory", err, size(engineSpace))
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	f.put("unknown", "")
-	if err := e.To(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "take the parts of Kubernetes v1.99.3 out of holdfast/kind-node:v1.99.3") || !strings.Contains(err.Error(), "not found") {
+	if err := e.To(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "extract the parts of Kubernetes v1.99.3 from holdfast/kind-node:v1.99.3") || !strings.Contains(err.Error(), "not found") {
 		t.Error(err)
 	}
 	gone()

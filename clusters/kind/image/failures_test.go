@@ -29,7 +29,7 @@ func TestFailures(t *testing.T) {
 				}
 				return 100 << 30, nil
 			}
-		}, []string{"1.0 GiB are free in", "takes about 3.0 GiB"}},
+		}, []string{"1.0 GiB free in", "needs about 3.0 GiB"}},
 		{"the disk of the cache will be full", func(f *fake) {
 			f.free = func(dir string) (uint64, error) {
 				if dir == f.dir {
@@ -37,8 +37,8 @@ func TestFailures(t *testing.T) {
 				}
 				return 100 << 30, nil
 			}
-		}, []string{"200 MiB are free in", "XDG_CACHE_HOME"}},
-		{"not root", func(f *fake) { f.root = false }, []string{"takes root"}},
+		}, []string{"200 MiB free in", "XDG_CACHE_HOME"}},
+		{"not root", func(f *fake) { f.root = false }, []string{"requires root"}},
 		{"no Debian", func(f *fake) { f.put("nodebian", "") }, []string{"debootstrap", "Failed getting release file", "Debian mirror " + DefaultDebianMirror}},
 		{"containerd does not start", func(f *fake) { f.put("broken", "") }, []string{"containerd did not start", "containerd is broken"}},
 		{"no source of kind", func(f *fake) {

@@ -124,7 +124,7 @@ type builder struct {
 func newBuilder(c Config) (*builder, error) {
 	c.Source = cmp.Or(c.Source, SourceAuto)
 	if !slices.Contains(Sources(), c.Source) {
-		return nil, fmt.Errorf("no source of images is called %q: want one of %v", c.Source, Sources())
+		return nil, fmt.Errorf("unknown source of images %q: want one of %v", c.Source, Sources())
 	}
 	if len(c.Kubernetes) == 0 {
 		c.Kubernetes = []string{release.DefaultKubernetes}
@@ -215,7 +215,7 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	l := flock.New(filepath.Join(b.dir, "lock"))
 	ok, err := l.TryLock()
 	if err == nil && !ok {
-		b.say("another process is making images, waiting for that one")
+		b.say("another process is building images; waiting for it")
 		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
 	}
 	if err != nil {

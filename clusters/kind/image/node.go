@@ -73,7 +73,7 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 		if has, err := b.engine.has(ctx, name); err != nil {
 			return Image{}, err
 		} else if has {
-			return Image{Kubernetes: version, Name: name, Source: sourceBuild, Why: "it was built before, and nothing that it is made of has changed"}, nil
+			return Image{Kubernetes: version, Name: name, Source: sourceBuild, Why: "it was built before, and its inputs have not changed"}, nil
 		}
 	}
 	why, err := b.published(ctx, published)

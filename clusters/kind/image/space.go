@@ -31,7 +31,7 @@ func (b *builder) needSpace(dir string, need uint64, advice string) error {
 		return nil
 	}
 	if free, err := b.free(dir); err == nil && free < need {
-		return fmt.Errorf("%s are free in %s, and making images takes about %s there: %s", size(free), dir, size(need), advice)
+		return fmt.Errorf("only %s free in %s, and building images needs about %s there: %s", size(free), dir, size(need), advice)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (c Config) Validate() error {
 	switch c.Algorithm {
 	case "", RoundRobin, LeastConnections, Affinity:
 	default:
-		return fmt.Errorf("no algorithm of the balancer is called %q: want %s, %s or %s", c.Algorithm, RoundRobin, LeastConnections, Affinity)
+		return fmt.Errorf("the balancer has no algorithm %q: want %s, %s or %s", c.Algorithm, RoundRobin, LeastConnections, Affinity)
 	}
 	seen := map[string]bool{}
 	for _, b := range c.Backends {
@@ -119,7 +119,7 @@ func (c Config) Validate() error {
 	}
 	h := c.HealthCheck
 	if !h.Disabled && (h.Interval <= 0 || h.Timeout <= 0 || h.Timeout > h.Interval || h.Fall < 1 || h.Rise < 1) {
-		return fmt.Errorf("the balancer's health check makes no sense: interval %v, timeout %v (want more than 0, at most the interval), fall %d, rise %d (want 1 or more)",
+		return fmt.Errorf("the balancer's health check is invalid: interval %v, timeout %v (want more than 0, at most the interval), fall %d, rise %d (want 1 or more)",
 			h.Interval, h.Timeout, h.Fall, h.Rise)
 	}
 	return nil

@@ -40,7 +40,7 @@ func parseStat(in io.Reader, now time.Time) ([]framework.Backend, error) {
 		return nil, fmt.Errorf("HAProxy's state is not a table: %w", err)
 	}
 	if len(rows) == 0 {
-		return nil, errors.New("HAProxy reported nothing of its state")
+		return nil, errors.New("HAProxy reported an empty state")
 	}
 	column := map[string]int{}
 	for i, name := range rows[0] {

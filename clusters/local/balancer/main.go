@@ -53,7 +53,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "balancer: now serving for %d backends\n", len(config.Backends))
 	}
 	if err := b.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, "balancer: failed to end well:", err)
+		fmt.Fprintln(os.Stderr, "balancer: failed to stop cleanly:", err)
 		return 1
 	}
 	return 0

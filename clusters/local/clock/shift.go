@@ -63,7 +63,7 @@ func (s Shift) check() error {
 		return fmt.Errorf("a clock cannot drift by %g seconds a second: at most by %g", s.Drift, maxDrift)
 	}
 	if s.Drift != 0 && s.Base.IsZero() {
-		return errors.New("a clock that drifts needs a time at which it began to")
+		return errors.New("a clock that drifts needs a start time")
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (d *Disk) find(pattern string) (*node, error) {
 		}
 		return n, nil
 	}
-	return nil, fmt.Errorf("no file on the disk fits %q", pattern)
+	return nil, fmt.Errorf("no file on the disk matches %q", pattern)
 }
 
 // alone runs f on an open node while no request is being carried out.
@@ -109,7 +109,7 @@ func (n *node) invert(f *flip, bytes int) error {
 		f.off = n.size / 2
 	}
 	if f.off+int64(bytes) > n.size {
-		return fmt.Errorf("it has %d bytes: there are no %d at offset %d", n.size, bytes, f.off)
+		return fmt.Errorf("it has %d bytes: too few to flip %d at offset %d", n.size, bytes, f.off)
 	}
 	for _, other := range n.flips {
 		if f.off < other.off+int64(len(other.was)) && other.off < f.off+int64(bytes) {

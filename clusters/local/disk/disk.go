@@ -131,7 +131,7 @@ func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, e
 		return "", fmt.Errorf("a disk cannot be made to return %s: want EIO or EROFS", f.Error)
 	}
 	if f.Delay < f.Jitter || f.Jitter < 0 || f.Share < 0 || f.Share > 1 || f.Free < 0 {
-		return "", fmt.Errorf("this is not a fault of a disk: %+v", f)
+		return "", fmt.Errorf("this is not a disk fault: %+v", f)
 	}
 	if ttl <= 0 {
 		return "", errNoTTL
@@ -181,7 +181,7 @@ func (d *Disk) finish(handle string, f *fault) error {
 		return nil
 	}
 	if err := f.end(); err != nil {
-		return fmt.Errorf("failed to end fault %s of the disk on %s: %w", handle, d.cfg.Mount, err)
+		return fmt.Errorf("failed to heal fault %s of the disk on %s: %w", handle, d.cfg.Mount, err)
 	}
 	f.over = true
 	d.timers.Stop(handle)

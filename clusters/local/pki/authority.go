@@ -42,7 +42,7 @@ func LoadAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("failed to load a CA: a key of type %T signs nothing", pair.PrivateKey)
+		return nil, fmt.Errorf("failed to load a CA: a key of type %T cannot sign", pair.PrivateKey)
 	}
 	if !pair.Leaf.IsCA {
 		return nil, fmt.Errorf("failed to load a CA: %s is not a CA's certificate", pair.Leaf.Subject)

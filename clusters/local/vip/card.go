@@ -27,7 +27,7 @@ func NewCard(device string, addr netip.Addr) (*Card, error) {
 		return nil, fmt.Errorf("finding device %s for the address that moves: %w", device, err)
 	}
 	if !addr.Is4() {
-		return nil, fmt.Errorf("the address that moves is %s: want one of IPv4, which ARP is for", addr)
+		return nil, fmt.Errorf("the address that moves is %s: want an IPv4 address, which ARP requires", addr)
 	}
 	// ARP frames are sent, none is received.
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

@@ -110,7 +110,7 @@ func Main(args []string) error {
 func run(ctx context.Context, c Config, p place) error {
 	rank := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == c.Name })
 	if rank < 0 {
-		return fmt.Errorf("the address that moves: no node is called %q", c.Name)
+		return fmt.Errorf("the address that moves: unknown node %q", c.Name)
 	}
 	// A killed process may have left it.
 	if err := p.Drop(); err != nil {
