@@ -91,7 +91,7 @@ func TestUpgradeRefusal(t *testing.T) {
 	if err := l.refusal(a, "v1.37.1", "v1.36.3", c.nodes, nil); err == nil || !strings.Contains(err.Error(), "has not registered it") {
 		t.Error(err)
 	}
-	if err := l.refusal(b, "v1.37.1", "v1.36.3", c.nodes, nil); err == nil || !strings.Contains(err.Error(), "does not know a,") {
+	if err := l.refusal(b, "v1.37.1", "v1.36.3", c.nodes, nil); err == nil || !strings.Contains(err.Error(), "has no node a,") {
 		t.Error(err)
 	}
 }

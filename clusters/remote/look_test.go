@@ -320,7 +320,7 @@ func TestOwnProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	for _, tc := range []struct{ text, want string }{
 		{"components:\n- {name: kube-apiserver, command: apiserver, unit: a.service}\n", ""},
-		{"components: []\n", "names no kube-apiserver"},
+		{"components: []\n", "has no kube-apiserver"},
 		{"components:\n- {name: kube-apiserver}\n", "components[0] needs a name and a command"},
 		{"components:\n- {name: kube-apiserver, command: a, manifest: m}\n", "has a manifest and no parent"},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m, unit: u}\n", "has both a manifest and a unit"},

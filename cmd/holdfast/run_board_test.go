@@ -61,11 +61,11 @@ func TestBoard(t *testing.T) {
 	b.Begins("cluster-1", "a")
 	last("cluster-1  [1/4] a starts, expected to take 22s; 4 left, until about ", "(in 44s)")
 	b.Begins("cluster-2", "c")
-	last("cluster-2  [2/4] c begins")
+	last("cluster-2  [2/4] c starts")
 	b.part("cluster-1").since = time.Now().Add(-12 * time.Second)
 	b.part("cluster-2").since = time.Now().Add(-40 * time.Second) // longer than expected
 	ends(32 * time.Second)
-	if got, want := b.status(time.Now()), "0 of 4 done, a 12s/22s, c 40s/22s, ends in 32s"; got != want {
+	if got, want := b.status(time.Now()), "0 of 4 done, a 12s/22s, c 40s/22s, done in 32s"; got != want {
 		t.Errorf("status %q, want %q", got, want)
 	}
 	b.Settled("cluster-1", run.Settled{Scenario: "a", Results: pass})
@@ -75,7 +75,7 @@ func TestBoard(t *testing.T) {
 	}
 	// The worker of cluster-2 dies in c, and another one continues with d.
 	b.Begins("cluster-2", "d")
-	last("[3/4] d begins", "2 left")
+	last("[3/4] d starts", "2 left")
 	b.Settled("cluster-2", run.Settled{Scenario: "d"})
 	b.Ended("cluster-2")
 	// a took 12 s of the expected 22 s, d none.
