@@ -91,6 +91,7 @@ addEventListener("load", async () => {
   const rgb = draw => { const p = document.createElement("canvas").getContext("2d"); draw(p); return p.getImageData(0, 0, 1, 1).data.slice(0, 3).join(","); };
   const of = name => rgb(p => { p.fillStyle = colour(name); p.fillRect(0, 0, 1, 1); });
   seen.painted = String(pixel(.7, fault) === of("fault") && pixel(.1, fault) === of("rail"));
+  seen.violated = String(pixel(22 / 80, 22) === of("fail-bg") && pixel(30 / 80, 22) !== of("fail-bg"));
   // A frame that comes late draws everything again, without the cursor.
   for (let i = 0; i < 5 && tip.hidden; i++) { mouse("mousemove", .5, overs[0], fault); await soon(); }
   seen.hover = String(tip.hidden) + " " + tip.textContent.split("\n")[0] + " at " + box.querySelector(".now").textContent;
@@ -159,6 +160,7 @@ func TestReportInBrowser(t *testing.T) {
 			"withoutPass":  len(strings.Fields(seen["withoutPass"])) < all && !strings.Contains(seen["withoutPass"], "HA-EP-003"),
 			"withPass":     seen["withPass"] == seen["start"],
 			"painted":      seen["painted"] == "true",
+			"violated":     seen["violated"] == "true",
 			"hover":        regexp.MustCompile(`^false kill kube-apiserver on node-2 at (39|40)\.\d\ds$`).MatchString(seen["hover"]),
 			"nowhere":      seen["nowhere"] == "true",
 			"synchronised": regexp.MustCompile(`^true 21\.\d\ds [34]\d(\.\d)?ms$`).MatchString(seen["synchronised"]),
@@ -189,7 +191,8 @@ func TestReportInBrowser(t *testing.T) {
 		return
 	}
 	one := filepath.Join(dir, "one.html")
-	const only = "<style>main > :not(.legend, #scenario-api-server-killed) { display: none; }</style>"
+	const only = "<style>main > :not(.legend, #scenario-api-server-killed) { display: none; }</style>" +
+		"<script>for (const t of timelines) t.draw();</script>"
 	if err := os.WriteFile(one, append(text, only...), 0o644); err != nil {
 		t.Fatal(err)
 	}

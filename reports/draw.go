@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"html/template"
 
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -35,13 +36,14 @@ func resolution(end record.Nanos) record.Nanos { return end / 1900 }
 // MarshalJSON writes the timeline as report.js reads it.
 func (t *timeline) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		End    record.Nanos `json:"end"`
-		Ticks  []tick       `json:"ticks,omitempty"`
-		Phases []bar        `json:"phases,omitempty"`
-		Marks  []mark       `json:"marks,omitempty"`
-		Groups []laneGroup  `json:"groups,omitempty"`
-		Charts []chart      `json:"charts,omitempty"`
-	}{t.end, t.ticks, t.phases, t.marks, t.groups, t.charts})
+		End      record.Nanos   `json:"end"`
+		Ticks    []tick         `json:"ticks,omitempty"`
+		Phases   []bar          `json:"phases,omitempty"`
+		Violated []judge.Period `json:"violated,omitempty"`
+		Marks    []mark         `json:"marks,omitempty"`
+		Groups   []laneGroup    `json:"groups,omitempty"`
+		Charts   []chart        `json:"charts,omitempty"`
+	}{t.end, t.ticks, t.phases, t.violated, t.marks, t.groups, t.charts})
 }
 
 // MarshalJSON writes the group as report.js reads it.

@@ -26,7 +26,7 @@ func withExhibit(e *judge.Exhibit) []judge.Result {
 	results := fixtureResults()
 	for i := range results {
 		if results[i].Scenario == "api-server-killed" && (results[i].Requirement == "HA-CL-003" || results[i].Requirement == "HA-INV-001") {
-			results[i].Verdict, results[i].Exhibit = judge.Fail, e
+			results[i].Verdict, results[i].Exhibit, results[i].Violated = judge.Fail, e, &judge.Period{From: sec(20.7), To: sec(24)}
 		}
 	}
 	return results

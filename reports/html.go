@@ -141,7 +141,7 @@ func viewScenario(in input, name string) scenarioView {
 		v.Faults = append(v.Faults, viewFault(in))
 	}
 	v.Exhibits = viewExhibits(run, v.Results)
-	v.Timeline = timelineOf(run)
+	v.Timeline = timelineOf(run, v.Results)
 	return v
 }
 
@@ -229,6 +229,7 @@ func legend(in input) []legendEntry {
 	}
 	return append(entries, legendEntry{"gone", "absent, expired, no answer"}, legendEntry{"partial", "Endpoints and EndpointSlice disagree"},
 		legendEntry{"up", "available"}, legendEntry{"down", "failed probes, no leader"},
+		legendEntry{"violated", "a guarantee was violated"},
 		legendEntry{"injected", "fault in effect"}, legendEntry{"healed", "fault healed"})
 }
 

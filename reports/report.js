@@ -26,7 +26,7 @@ for (const form of document.querySelectorAll("form.filter")) {
 // What bars look like: fill, text, edge. Names are those of colours in the style sheet.
 const paints = {
   "phase": ["rail", "soft"], "phase odd": ["line", "soft"], "node other": ["soft", "#fff"], "fault": ["fault", "#fff"], "fault unproven": ["hatch", "ink", "fault"],
-  "gone": ["hatch", "fail"], "partial": ["dots", "ink"], "bad": ["down", "#fff"], "down": ["down"], "up": ["up"],
+  "gone": ["hatch", "fail"], "partial": ["dots", "ink"], "bad": ["down", "#fff"], "violated": ["fail-bg"], "down": ["down"], "up": ["up"],
   "span": ["up", "ink", "heal"], "span open": ["dots", "ink", "inc"], "span culprit": ["fail-bg", "fail", "fail"], "span open culprit": ["fail-bg", "fail", "fail"],
 };
 for (let i = 0; i < 7; i++) paints["node n" + i] = ["n" + i, "#fff"];
@@ -177,11 +177,17 @@ class Timeline {
     draw(ctx, bbox, t => u.valToPos(t / 1e9, "x", true), uPlot.pxRatio);
     ctx.restore();
   }
-  // bands shades every other phase.
+  // bands shades every other phase, and when a guarantee was violated.
   bands(u) {
-    this.clipped(u, (ctx, bbox, x) => {
+    this.clipped(u, (ctx, bbox, x, ratio) => {
       ctx.fillStyle = colour("band");
       (this.data.phases ?? []).forEach(([from, to], i) => { if (i % 2) ctx.fillRect(x(from), bbox.top, x(to) - x(from), bbox.height); });
+      ctx.strokeStyle = colour("fail"); ctx.lineWidth = ratio;
+      for (const {from, to} of this.data.violated ?? []) {
+        const width = Math.max(3 * ratio, x(to) - x(from));
+        ctx.fillStyle = paint(ctx, "fail-bg"); ctx.fillRect(x(from), bbox.top, width, bbox.height);
+        ctx.beginPath(); for (const at of [x(from), x(from) + width]) { ctx.moveTo(at, bbox.top); ctx.lineTo(at, bbox.top + bbox.height); } ctx.stroke();
+      }
     });
   }
   rail(u, top, height) {

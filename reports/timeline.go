@@ -2,8 +2,10 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -12,9 +14,11 @@ type timeline struct {
 	end    record.Nanos
 	ticks  []tick // of an axis that is not to scale
 	phases []bar
-	marks  []mark
-	groups []laneGroup
-	charts []chart
+	// violated are the times in which failed guarantees were violated, shaded through all lanes.
+	violated []judge.Period
+	marks    []mark
+	groups   []laneGroup
+	charts   []chart
 }
 
 type laneGroup struct {
@@ -52,11 +56,16 @@ type tick struct {
 
 // timelineOf derives the timeline. It merges two things closer than resolution, so that a long
 // record does not make a large page.
-func timelineOf(run *record.Run) *timeline {
+func timelineOf(run *record.Run, results []judge.Result) *timeline {
 	t := &timeline{end: max(endOf(run), record.Nanos(time.Second))}
 	step := resolution(t.end)
 	t.phases = phaseBars(run, t.end)
 	t.marks = faultMarks(run)
+	for _, r := range results {
+		if r.Violated != nil && !slices.Contains(t.violated, *r.Violated) {
+			t.violated = append(t.violated, *r.Violated)
+		}
+	}
 	t.add("Faults", faultLanes(run, t.end))
 	t.add("Components that were hit", componentLanes(run, t.end, step))
 	t.add("etcd leader", etcdLanes(run, t.end, step))

@@ -14,6 +14,7 @@ type (
 	Bound   = verdict.Bound
 	Exhibit = verdict.Exhibit
 	Span    = verdict.Span
+	Period  = verdict.Period
 	Doc     = verdict.Doc
 )
 

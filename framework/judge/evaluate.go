@@ -346,6 +346,30 @@ func (c *evaluator) result(check record.Check, bound *Bound, f judges.Finding) R
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
 		Verdict: f.Verdict, Bound: bound, Measured: f.Measured, MeasuredDuration: f.Value,
-		Sentence: f.Sentence, Evidence: f.Evidence, Exhibit: f.Exhibit,
+		Sentence: f.Sentence, Evidence: f.Evidence, Violated: violated(f, c.run.EndAt), Exhibit: f.Exhibit,
 	}
+}
+
+// violated returns when a failed guarantee was violated: the time that was measured, or that of
+// what the rest of the history cannot explain; nil if it is the whole run or not known.
+func violated(f judges.Finding, end record.Nanos) (p *Period) {
+	if f.Verdict != Fail {
+		return nil
+	}
+	if f.Timed && (f.From > 0 || f.To < end) {
+		return &Period{From: f.From, To: f.To}
+	}
+	if f.Exhibit == nil {
+		return nil
+	}
+	for _, s := range f.Exhibit.Spans {
+		switch to := max(s.From, s.To); {
+		case !s.Culprit:
+		case p == nil:
+			p = &Period{From: s.From, To: to}
+		default:
+			p.From, p.To = min(p.From, s.From), max(p.To, to)
+		}
+	}
+	return p
 }

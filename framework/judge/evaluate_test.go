@@ -3,6 +3,7 @@ package judge
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -358,6 +359,26 @@ func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	}
 	if f = c.downgrade(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "what was measured all the same: late" {
 		t.Errorf("%s: %q", f.Verdict, f.Evidence)
+	}
+}
+
+func TestViolated(t *testing.T) {
+	spans := []Span{{From: 1, To: 2}, {From: 5, To: 7, Culprit: true}, {From: 6, Culprit: true}, {From: 3, To: 9}}
+	for name, c := range map[string]struct {
+		found judges.Finding
+		want  *Period
+	}{
+		"measured":                {judges.Failed("late").Rests(10, 40), &Period{From: 10, To: 40}},
+		"measured to the end":     {judges.Failed("late").Rests(10, 100), &Period{From: 10, To: 100}},
+		"shown":                   {judges.Finding{Verdict: Fail, Exhibit: &Exhibit{Spans: spans}}, &Period{From: 5, To: 7}},
+		"measured over the run":   {judges.Failed("late").Rests(0, 100), nil},
+		"shown, and none is odd":  {judges.Finding{Verdict: Fail, Exhibit: &Exhibit{Spans: spans[:1]}}, nil},
+		"failed without a time":   {judges.Failed("wrong"), nil},
+		"measured, but it passed": {judges.Passed("in time").Rests(10, 40), nil},
+	} {
+		if got := violated(c.found, 100); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }
 

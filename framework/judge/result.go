@@ -18,6 +18,8 @@ type Result struct {
 	Sentence string `json:"sentence"`
 	// Evidence are the lines of the record or facts that show it, few and short.
 	Evidence []string `json:"evidence,omitempty"`
+	// Violated is when a failed guarantee was violated, if the judge can say.
+	Violated *Period `json:"violated,omitempty"`
 	// Exhibit is what a report draws for it, if there is anything to draw.
 	Exhibit *Exhibit `json:"exhibit,omitempty"`
 }

@@ -46,6 +46,12 @@ type Span struct {
 	Culprit bool `json:"culprit,omitempty"`
 }
 
+// Period is a part of a record's time.
+type Period struct {
+	From record.Nanos `json:"from"`
+	To   record.Nanos `json:"to"`
+}
+
 // Doc describes a judge.
 type Doc struct {
 	// Name is the judge's name in scenario files.
