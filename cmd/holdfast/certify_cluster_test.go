@@ -16,6 +16,7 @@ import (
 // TestClusterCertify certifies a row, kills certify halfway and resumes it, and verifies the
 // bundle as a reviewer does.
 func TestClusterCertify(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -29,6 +29,7 @@ import (
 // undone or the same command completes it; the cluster has one etcd member per node, and no
 // acknowledged write is lost.
 func TestClusterChangesKilled(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	const older = "v1.36.3"
 	if _, err := release.Lookup(release.Kubernetes, older, release.Options{}); err != nil {

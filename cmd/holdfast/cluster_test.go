@@ -121,6 +121,7 @@ func (c commandLine) contains(text string, words ...string) {
 }
 
 func TestClusterCommands(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	out, errOut := c.do(exitPass, "down")
 	c.contains(out+errOut, "no cluster is running: nothing to delete")
@@ -232,6 +233,7 @@ func TestClusterCommands(t *testing.T) {
 // TestClusterRunKilled kills a run with SIGKILL at random moments. Nothing of the run is left,
 // and its record can be judged.
 func TestClusterRunKilled(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	moments := 3
 	for range moments {

@@ -117,6 +117,7 @@ func (c commandLine) awaitWhole(what string) {
 // that injected it with SIGKILL. Each fault heals automatically when its time is over, with
 // proof, and the cluster recovers.
 func TestClusterFaultsOutliveHarness(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	c.upForFaults()
 	for _, f := range fault.All() {
@@ -179,6 +180,7 @@ type resources struct {
 // TestClusterManyFaults injects random faults in a row, as in their examples, and heals each. The
 // cluster recovers, and its server uses no more resources than before.
 func TestClusterManyFaults(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	n := 10
 	if v := os.Getenv(manyFaults); v != "" {

@@ -154,6 +154,7 @@ func (f *foreign) left() string {
 // its owner: none, read-only, and faults. Nothing is left in the cluster, not even by a run that
 // was killed.
 func TestClusterRemote(t *testing.T) {
+	t.Parallel()
 	f := newForeign(t)
 	out := func(name string) string { return filepath.Join(f.dir, name) }
 	run := func(name string, args ...string) []string {

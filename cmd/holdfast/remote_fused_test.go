@@ -140,6 +140,7 @@ func etcdConfig(t testing.TB, flags map[string]string) string {
 // and scheduler as one process, which holdfast detects as k3s. Requirements that do not need one
 // component alone pass, and report what else was hit; the others are not applicable.
 func TestClusterFused(t *testing.T) {
+	t.Parallel()
 	f := newForeign(t)
 	f.fuse()
 	text, _ := f.try(f.inside("inventory", "check", f.inventory)...)

@@ -97,6 +97,7 @@ func (f *foreign) endSSH() (killed int) {
 // agent, or the agent's keeper. The nodes heal long before the fault's time is over, and nothing
 // is left on them.
 func TestClusterKilled(t *testing.T) {
+	t.Parallel()
 	f := newForeign(t)
 	trials := 2
 	if text := os.Getenv(killTrials); text != "" {

@@ -91,6 +91,7 @@ func TestClustersSideBySide(t *testing.T) {
 // TestClusterRunInterrupted interrupts runs as a user or a closing terminal does: the fault is
 // healed, the report says that the run was interrupted, and nothing is left.
 func TestClusterRunInterrupted(t *testing.T) {
+	t.Parallel()
 	passHangups()
 	c := newCommandLine(t)
 	dir := t.TempDir()
@@ -142,6 +143,7 @@ func TestClusterRunInterrupted(t *testing.T) {
 // TestClusterThatCannotBeMade checks that a cluster that cannot be created costs the verdicts on
 // its scenarios within seconds, and that the report says why.
 func TestClusterThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	file := filepath.Join(t.TempDir(), "refused.yaml")
 	text := strings.NewReplacer("NAME", "refused", "CLUSTER", `{extraArgs: {kube-apiserver: {no-such-flag: x}}}`).Replace(tinyScenario)

@@ -16,6 +16,7 @@ import (
 // quorum: objects from before the snapshot are back, later ones are gone, and the revision only
 // increases.
 func TestClusterSnapshot(t *testing.T) {
+	t.Parallel()
 	c := newCommandLine(t)
 	c.up("--nodes", "3", "--name", "back", "--wait")
 	file := filepath.Join(t.TempDir(), "before.db")
