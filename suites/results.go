@@ -122,7 +122,7 @@ func (s *suite) takeSlot(ctx context.Context) (*flock.Flock, error) {
 			}
 		}
 		if !waiting {
-			ginkgo.By(fmt.Sprintf("waiting, since the machine can bear %d clusters at a time", s.plan.Parallel))
+			ginkgo.By(fmt.Sprintf("waiting, since the machine can run %d clusters at a time", s.plan.Parallel))
 			waiting = true
 		}
 		select {

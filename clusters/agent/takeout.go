@@ -40,7 +40,7 @@ func (s *store) active() []string {
 			}
 		}
 		for name, spoilt := range st.Spoilt {
-			add("certificates of "+string(name)+" are spoilt", spoilt.Until)
+			add("certificates of "+string(name)+" are defective", spoilt.Until)
 		}
 		if st.Wiped != nil {
 			add("the data of "+string(framework.Etcd)+" are wiped", st.Wiped.Until)

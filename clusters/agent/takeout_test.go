@@ -26,7 +26,7 @@ func TestActive(t *testing.T) {
 		st.Impaired["x"] = &impairedState{Until: at}
 	})
 	want := []string{
-		"certificates of kube-apiserver are spoilt until 03:04:05", "etcd is frozen until 03:04:05",
+		"certificates of kube-apiserver are defective until 03:04:05", "etcd is frozen until 03:04:05",
 		"kube-scheduler is held down until 03:04:05", "links are impaired until 03:04:05", "the data of etcd are wiped until 03:04:05",
 	}
 	if all := s.active(); !slices.Equal(all, want) {

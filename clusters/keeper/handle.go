@@ -244,7 +244,7 @@ func (h *Handle) PID() (int, error) {
 	}
 	pid, err := strconv.Atoi(string(b))
 	if err != nil || !running(h.dir) {
-		return 0, fmt.Errorf("finding the keeper of cluster %s: its lock file says %q", h.Name, b)
+		return 0, fmt.Errorf("finding the keeper of cluster %s: its lock file contains %q", h.Name, b)
 	}
 	return pid, nil
 }

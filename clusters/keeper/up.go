@@ -203,7 +203,7 @@ func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		var e upEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return false, fmt.Errorf("its keeper said %q", lines.Text())
+			return false, fmt.Errorf("its keeper printed %q", lines.Text())
 		}
 		switch {
 		case e.Error != "" && running:

@@ -116,7 +116,7 @@ func (n *node) awaitAgent(ctx context.Context) error {
 	ctx, cancel = context.WithTimeout(ctx, lastWordsLimit)
 	defer cancel()
 	if words, _ := n.docker(ctx, "exec", n.name, "sh", "-c", agent.LastWords); words != "" {
-		err = fmt.Errorf("%w; it said: %s", err, words)
+		err = fmt.Errorf("%w; its output: %s", err, words)
 	}
 	return err
 }

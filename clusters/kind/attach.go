@@ -60,7 +60,7 @@ func describe(ctx context.Context, cli docker.CLI, name string) (*clusters.Clust
 		case controlPlaneRole:
 			n, err := describeNode(ctx, cli, c.Name)
 			if err != nil {
-				return nil, fmt.Errorf("looking at %s of cluster %s: %w", c.Name, name, err)
+				return nil, fmt.Errorf("failed to inspect %s of cluster %s: %w", c.Name, name, err)
 			}
 			spec.Spec.Nodes = append(spec.Spec.Nodes, n)
 		}
@@ -86,7 +86,7 @@ func machines(ctx context.Context, cli docker.CLI, cluster string) ([]docker.Con
 	slices.SortFunc(names, kindOrder)
 	all, err := cli.Inspect(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("looking at cluster %s: %w", cluster, err)
+		return nil, fmt.Errorf("failed to inspect cluster %s: %w", cluster, err)
 	}
 	return all, nil
 }

@@ -225,7 +225,7 @@ func kindFailed(err error) error {
 		return err
 	}
 	lines := strings.Split(said, "\n")
-	return fmt.Errorf("%w; it said:\n  %s", err, strings.Join(lines[max(0, len(lines)-20):], "\n  "))
+	return fmt.Errorf("%w; its output:\n  %s", err, strings.Join(lines[max(0, len(lines)-20):], "\n  "))
 }
 
 // explain adds advice for failures that the cluster did not cause.

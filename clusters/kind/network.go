@@ -50,7 +50,7 @@ func makeNetwork(ctx context.Context, cli docker.CLI, cluster string) (network, 
 			return network{}, fmt.Errorf("making the network of cluster %s: %w", cluster, err)
 		}
 	}
-	return network{}, fmt.Errorf("making the network of cluster %s: every subnet of 10.88.0.0/16 is taken; remove networks with `docker network prune`", cluster)
+	return network{}, fmt.Errorf("making the network of cluster %s: every subnet of 10.88.0.0/16 is in use; remove networks with `docker network prune`", cluster)
 }
 
 // networkLabel marks the networks of clusters.

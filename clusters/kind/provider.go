@@ -217,7 +217,7 @@ func (Provider) Remove(ctx context.Context, name string) (bool, error) {
 	if _, noted := os.Stat(lockOf(name)); noted != nil {
 		return false, nil // no process of this user created it
 	}
-	return false, fmt.Errorf("looking for what is left of cluster %s: %w; its containers come back with their engine: start that, and take the cluster down again", name, err)
+	return false, fmt.Errorf("looking for what is left of cluster %s: %w; its containers restart with their Docker engine: start the engine, then run `holdfast down` again", name, err)
 }
 
 // remove finds clusters of this provider by their networks.

@@ -72,14 +72,14 @@ func (e existing) create() []string {
 func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing, error) {
 	out, err := cli.Run(ctx, "network", "inspect", name)
 	if err != nil {
-		return existing{}, fmt.Errorf("looking at the network %s: %w", name, err)
+		return existing{}, fmt.Errorf("failed to inspect network %s: %w", name, err)
 	}
 	var all []existing
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		return existing{}, fmt.Errorf("looking at the network %s: reading docker's answer: %w", name, err)
+		return existing{}, fmt.Errorf("failed to inspect network %s: reading docker's answer: %w", name, err)
 	}
 	if len(all) != 1 {
-		return existing{}, fmt.Errorf("looking at the network %s: docker has %d of that name", name, len(all))
+		return existing{}, fmt.Errorf("failed to inspect network %s: docker has %d of that name", name, len(all))
 	}
 	return all[0], nil
 }

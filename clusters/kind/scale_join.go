@@ -178,7 +178,7 @@ func (n *node) awaitSystem(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, lastWordsLimit)
 		defer cancel()
 		logs, _ := n.docker(ctx, "logs", "--tail", "20", n.name)
-		return fmt.Errorf("the system of %s did not come up: %w; it said:\n  %s", n.name, err, strings.ReplaceAll(logs, "\n", "\n  "))
+		return fmt.Errorf("containerd on %s did not start: %w; its output:\n  %s", n.name, err, strings.ReplaceAll(logs, "\n", "\n  "))
 	}
 	return nil
 }

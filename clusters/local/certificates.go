@@ -40,7 +40,7 @@ func servingCertificates(c framework.Component) []string {
 func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
 	names := servingCertificates(c)
 	if len(names) == 0 {
-		return fmt.Errorf("certificates of %s cannot be spoilt: only those of %s and %s", c, framework.APIServer, framework.Etcd)
+		return fmt.Errorf("certificates of %s cannot be replaced by defective ones: only those of %s and %s", c, framework.APIServer, framework.Etcd)
 	}
 	if ttl <= 0 {
 		return fmt.Errorf("defective certificates need a time to live above zero, not %s", ttl)
@@ -48,7 +48,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	if n.spoilt.own[c] != nil {
-		return agenthttp.NothingDone(fmt.Sprintf("the certificates of %s on %s are spoilt already", c, n.Name()))
+		return agenthttp.NothingDone(fmt.Sprintf("the certificates of %s on %s are defective already", c, n.Name()))
 	}
 	good, bad := map[string][]byte{}, map[string][]byte{}
 	for _, name := range names {
@@ -63,7 +63,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 		good[path] = own
 	}
 	if err := replaceAll(bad); err != nil {
-		return errors.Join(fmt.Errorf("spoiling the certificates of %s on %s: %w", c, n.Name(), err), replaceAll(good))
+		return errors.Join(fmt.Errorf("replacing the certificates of %s on %s by defective ones: %w", c, n.Name(), err), replaceAll(good))
 	}
 	if n.spoilt.own == nil {
 		n.spoilt.own = map[framework.Component]map[string][]byte{}

@@ -279,7 +279,7 @@ func (l *limits) move(t *cgroup.Tree, wanted []framework.Component) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the processes of %s cannot be put into control groups as fast as they start", l.m.name)
+	return fmt.Errorf("the processes of %s start faster than holdfast can move them to control groups", l.m.name)
 }
 
 // place lists the processes that should be in a group, are in it, and are not.

@@ -219,7 +219,7 @@ func (n *node) servesOwn(ctx context.Context, c framework.Component) (proof stri
 		conn, err := (&tls.Dialer{Config: config}).DialContext(limited, "tcp", e.Address)
 		cancel()
 		if err != nil {
-			return "", fmt.Errorf("looking at the certificate of port %s: %w", e.Name, err)
+			return "", fmt.Errorf("failed to read the certificate of port %s: %w", e.Name, err)
 		}
 		served := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
 		_ = conn.Close()

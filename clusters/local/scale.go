@@ -23,7 +23,7 @@ var (
 	_ framework.NodeReplacer = (*Cluster)(nil)
 )
 
-var errEnded = errors.New("it has ended")
+var errEnded = errors.New("it was deleted")
 
 // AddNode implements framework.Scaler.
 func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {

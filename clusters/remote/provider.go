@@ -344,7 +344,7 @@ func (n *node) putAgent(ctx context.Context) error {
 	defer cancel()
 	if err := await.Until(waiting, 100*time.Millisecond, n.Ping); err != nil {
 		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
-		return fmt.Errorf("failed to start the agent on %s: %w; it said: %s", n.Name(), err, strings.TrimSpace(said))
+		return fmt.Errorf("failed to start the agent on %s: %w; its output: %s", n.Name(), err, strings.TrimSpace(said))
 	}
 	return n.healed(ctx)
 }

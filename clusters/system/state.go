@@ -26,7 +26,7 @@ func MakeStateRoot() error {
 	}
 	st, err := os.Lstat(root)
 	if err != nil {
-		return fmt.Errorf("looking at the directory for the state of clusters: %w", err)
+		return fmt.Errorf("failed to inspect the directory for the state of clusters: %w", err)
 	}
 	owner, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || !st.IsDir() || int(owner.Uid) != os.Geteuid() || st.Mode().Perm()&0o077 != 0 {

@@ -45,11 +45,11 @@ holdfast verify, offline.
 --rows must (the default) is about all MUST rows of the catalogue, --rows conformance about
 the rows that %s requires. With IDs a certificate is about these
 alone, and says that it is a partial one. --rows observed breaks nothing, and so needs no
-access to nodes: it states what can be seen of a managed control plane, and gets no mark.
+access to nodes: it states what can be seen of a managed control plane, and receives no mark.
 
-A row is certified if it passed in all experiments, and if each node was their victim. One
-that does not apply because of the cluster's design is counted apart; one that cannot be
-tested here is not certified.
+A row is certified if it passed in all experiments, and if the faults hit each node in turn.
+One that does not apply because of the cluster's design is counted separately; one that
+cannot be tested here is not certified.
 
 A certification that was interrupted or killed continues with --resume. The bundle has the
 component logs, but no audit logs, and no keys, tokens or passwords.

@@ -24,8 +24,8 @@ func newCertifyPRCommand() *cobra.Command {
 		Short: "Make the folder that a product submits for the conformance profile",
 		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
 results.json, junit.xml, report.html and the other reports on it. The bundle is verified first,
-with --key or --identity as by holdfast verify. One in which a required row did not pass is
-refused, and so is an incomplete product file.
+with --key or --identity as by holdfast verify. The command refuses a bundle in which a
+required row did not pass, and an incomplete product file.
 
 The product file has the metadata of a checklist; conformance/%s.yaml is one that
 is empty.`, certify.Profile, certify.Profile),

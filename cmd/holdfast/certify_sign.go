@@ -28,9 +28,9 @@ func newCertifySignCommand() *cobra.Command {
 		Use:   "sign BUNDLE",
 		Short: "Sign a bundle in the name of an identity, with Sigstore",
 		Long: `Sign a bundle in the name of an identity, such as a CI workflow, besides the key that it is
-signed with already. A certificate authority of Sigstore certifies for minutes a key that is
-thrown away, and a transparency log or a timestamp authority states when that was. The
-signature is a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast verify --identity
+signed with already. A Sigstore CA issues a certificate, valid for minutes, for a throwaway
+key, and a transparency log or a timestamp service states when it was used. The signature is
+a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast verify --identity
 verifies it, offline.
 
 --signing-config names the services, as a file of Sigstore's own format. The identity is that

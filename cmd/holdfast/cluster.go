@@ -40,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what runs in a cluster and how it is, or list several",
+		Short: "Show what runs in a cluster and whether it is healthy, or list several clusters",
 		Long: `Show what runs in a cluster and whether it is healthy; several clusters are listed.
 
 With --watch the status is printed again whenever it changes, until Ctrl-C or until the

@@ -20,8 +20,8 @@ func newFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch PRODUCT [VERSION] [PRODUCT [VERSION]]...",
 		Short: "Download or build the binaries of a control plane into the cache",
-		Long: `Download or build the binaries of a control plane into the cache. Other commands fetch
-what they need themselves; this one does it in advance.
+		Long: `Download or build the binaries of a control plane into the cache. Other commands download
+or build what they need; this one does it in advance.
 
 PRODUCT is one of
   kubernetes       kube-apiserver, kube-controller-manager, kube-scheduler, kubectl

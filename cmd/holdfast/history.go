@@ -15,14 +15,14 @@ func newHistoryCommand() *cobra.Command {
 		Use:   "history DIR...",
 		Short: "Show the verdicts and measured times of several runs side by side",
 		Long: `Show what several runs found on each requirement, such as a nightly job's: verdicts, and
-measured times against their bounds. --html writes a page with a small picture for each
+measured times against their bounds. --html writes a page with a small chart for each
 requirement, those whose verdict changed first.`,
 		Example: `  holdfast history results/*
   holdfast history results/* --html history.html
   holdfast history results/* -o json`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	cmd.Flags().StringVar(&html, "html", "", "`file` for a page with pictures, which opens offline")
+	cmd.Flags().StringVar(&html, "html", "", "`file` for a page with charts, which opens offline")
 	output := addOutputFlag[*reports.History](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		results := map[string]*reports.Results{}

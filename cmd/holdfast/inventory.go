@@ -146,7 +146,7 @@ Levels:
   read-only    requests to the API; objects in namespaces of holdfast's own. Always included
   process      an agent on each node; kill, stop and freeze components
   network      cut and impair the network between the nodes
-  quorum-loss  break more nodes at a time than the cluster is meant to bear
+  quorum-loss  break more nodes at a time than the cluster should tolerate
   data         change data of etcd members, certificates, and leases`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
   holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,

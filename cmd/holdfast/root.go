@@ -126,9 +126,9 @@ func markRunning(cmd *cobra.Command, running *bool) {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "Put a highly available Kubernetes control plane under faults",
-		Long: `holdfast puts a highly available Kubernetes control plane under faults and
-says, with evidence, whether it keeps its promises.
+		Short: "Inject faults into a highly available Kubernetes control plane",
+		Long: `holdfast injects faults into a highly available Kubernetes control plane and
+reports, with evidence, whether it keeps its promises.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
 3 inconclusive, or holdfast itself could not do its work.`,

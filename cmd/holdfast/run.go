@@ -44,7 +44,7 @@ func newRunCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Put a cluster under faults and give a verdict on each requirement",
+		Short: "Inject faults into a cluster and give a verdict on each requirement",
 		Long: `Make clusters, run scenarios on them, and write a report with a verdict on each
 requirement that they settle. The run deletes its clusters and stops everything that it
 started, however it ends.

@@ -26,13 +26,13 @@ func newSelftestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "selftest",
 		Short: "Prove that each check finds its violation and passes a healthy cluster",
-		Long: `Plant a violation of each guarantee into a real cluster and show that its judge
+		Long: `Plant a violation of each guarantee in a real cluster and show that its judge
 finds it, that exactly the planted requirements fail, and that the healthy twin passes:
 the same scenario with nothing planted. A check that has
 never failed is not a check.
 
 Several clusters run side by side. What is inconclusive there, or a violation that is not
-caught, runs again by itself: a busy machine proves neither. In full it takes about two
+caught, runs again alone: a busy machine proves neither. In full it takes about two
 hours on two cores; --resume continues an earlier selftest.
 
 Exit codes: 0 each violation was caught and no healthy twin accused, 1 one was

@@ -66,8 +66,8 @@ func newSnapshotRestoreCommand() *cobra.Command {
 	foreign := false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Take a running cluster back to a snapshot of etcd",
-		Long: fmt.Sprintf(`Take a running cluster back to a snapshot of etcd: every member is stopped and starts as
+		Short: "Restore a running cluster to a snapshot of etcd",
+		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 one of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
 etcd has permanently lost its quorum, as long as one member can list the members.

@@ -80,7 +80,7 @@ one at a time, until the cluster has N of them.
 A new node's etcd member joins as a learner and is promoted when it has caught up; the
 load balancer gets the API server when that is ready. A node is removed in the reverse
 order: load balancer, components, etcd member, machine. If adding a node fails or is
-interrupted, it is undone. Changes that would cost etcd its quorum are refused.
+interrupted, it is undone. The command refuses changes that would cost etcd its quorum.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast scale 5

@@ -20,10 +20,10 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
-		Long: `Verify a bundle that holdfast certify made: that no byte of it was changed since it was
-signed, that it has each experiment that its rows need, once and from one run, and that the
-records of these experiments give the verdicts that it states, by the rules of this holdfast.
-A bundle that was made by other rules is refused.
+		Long: `Verify that no byte of a bundle from holdfast certify was changed since it was signed, that
+it has each experiment that its rows need, once and from one run, and that the records of
+these experiments give the verdicts that it states, under the rules of this holdfast. The
+command refuses a bundle that was made under other rules.
 
 A signature proves that the bundle is intact; the key identifies the signer, who publishes
 it: name it with --key. With --identity the bundle must be signed in the name of that
@@ -32,7 +32,7 @@ identity too (see holdfast certify sign), by services whose keys the file of --t
 --sign states the outcome in an in-toto statement of its own (a simple verification result)
 beside the bundle, in BUNDLE.svr.dsse.json.
 
-Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made by other rules. That a
+Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made under other rules. That a
 bundle holds does not mean that the cluster is certified: it may state that a row failed.`,
 		Example: `  holdfast verify bundle.tar --key vendor.key.pub
   holdfast verify bundle.tar --identity ci@example.com --issuer https://accounts.example.com --trusted-root trusted_root.json

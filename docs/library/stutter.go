@@ -144,7 +144,7 @@ func (s *stuttering) is(suspended bool) func(context.Context) (bool, string) {
 		now, err := s.machine.Process(ctx, s.target.Component)
 		switch {
 		case err != nil:
-			return false, fmt.Sprintf("%s cannot be asked for: %v", s.target, err)
+			return false, fmt.Sprintf("failed to read the state of %s: %v", s.target, err)
 		case now.PID == 0:
 			return false, fmt.Sprintf("%s does not run", s.target)
 		}

@@ -136,7 +136,7 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 				err = m.Kill(ctx, framework.Etcd, hold)
 			}
 		}
-		return "its process has ended", err
+		return "its process exited", err
 	})
 	if err == nil {
 		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {

@@ -100,7 +100,7 @@ func onTraffic(do func(context.Context, *workload.Traffic, string) error) func(c
 	}
 }
 
-var errNoTraffic = errors.New("it takes the traffic, which is off")
+var errNoTraffic = errors.New("it needs the traffic, which is off")
 
 // act performs an action. A failure is not an error of the run: the record then has no such
 // operations, and the judges say so.

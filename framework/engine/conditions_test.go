@@ -18,19 +18,19 @@ func TestApplicationConverged(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	missing("there is no application")
+	missing("no application exists")
 	lacks = map[string]string{"backend": "its controller has not looked at generation 2", "frontend": ""}
-	missing("backend has not been as it is wanted yet: its controller has not looked at generation 2")
+	missing("backend has not reached its desired state yet: its controller has not looked at generation 2")
 	// A part that was right once may have been scaled again since.
 	lacks = map[string]string{"backend": "its Service lists 2 ready pods", "frontend": "it has 1 pods"}
-	missing("backend has not been as it is wanted yet: its Service lists 2 ready pods")
+	missing("backend has not reached its desired state yet: its Service lists 2 ready pods")
 	lacks["backend"] = ""
 	if err := look(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// Another wait starts again.
 	look = convergence(application)
-	missing("frontend has not been")
+	missing("frontend has not reached")
 }
 
 func TestEndpointsComplete(t *testing.T) {

@@ -16,14 +16,14 @@ func convergence(application func() map[string]string) func(context.Context) err
 	return func(context.Context) error {
 		lacks := application()
 		if len(lacks) == 0 {
-			return errors.New("there is no application: the traffic has none, or it is not seen")
+			return errors.New("no application exists: the traffic does not have the profile application, or it was not seen yet")
 		}
 		for name, lack := range lacks {
 			seen[name] = seen[name] || lack == ""
 		}
 		for _, name := range slices.Sorted(maps.Keys(lacks)) {
 			if !seen[name] {
-				return fmt.Errorf("%s has not been as it is wanted yet: %s", name, lacks[name])
+				return fmt.Errorf("%s has not reached its desired state yet: %s", name, lacks[name])
 			}
 		}
 		return nil

@@ -240,7 +240,7 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 	r.enter(&entry, proof)
 	if lasted := called.Sub(i.inj.Proof().Called); err == nil && lasted >= i.ttl {
 		entry.Proven = false
-		entry.Proof = fmt.Sprintf("its time to live of %s had ended before it was healed after %s", i.ttl, lasted)
+		entry.Proof = fmt.Sprintf("its time to live of %s had expired before it was healed after %s", i.ttl, lasted)
 	}
 	if l, ok := r.cluster.(framework.Lapser); ok && err == nil {
 		if why := l.Lapsed(ctx, i.inj.Proof().Called); why != "" {

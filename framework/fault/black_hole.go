@@ -6,12 +6,12 @@ import (
 )
 
 // establishedParam narrows an impairment to the connections that exist when it starts.
-var establishedParam = boolParam("established", "true: only TCP connections that exist when it starts, so that new ones get through; false: new ones too", false)
+var establishedParam = boolParam("established", "true: only TCP connections that exist when it starts, so that new ones work; false: new connections as well", false)
 
 // BlackHole lets connections of a target fall silent.
 var BlackHole = onLinks(&Fault{
 	Name:    "black-hole",
-	Summary: "lets connections between a target and its peers fall silent: neither data nor an end comes through, as when a firewall forgets them",
+	Summary: "lets connections between a target and its peers fall silent: no data, FIN or RST arrives, as when a firewall forgets them",
 	Params:  []Param{establishedParam},
 	Example: "apiserver/2 peer=balancer",
 	Effects: does(record.EffectNetwork, record.EffectPartitioned),

@@ -108,7 +108,7 @@ func (x *clockShift) inject(ctx context.Context) (Injection, error) {
 		why, err := m.before(ctx)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%s of %s: looking at its clock before the fault: %w", x.fault, x.target.String(), err)
+			return nil, fmt.Errorf("%s of %s: failed to read its clock before the fault: %w", x.fault, x.target.String(), err)
 		case why != "":
 			silent = append(silent, why)
 		default:
@@ -255,7 +255,7 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 func (m *movedClock) right(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
 	if err != nil || ended(p) {
-		return false, fmt.Sprintf("%s does not run, or cannot be asked for: %v", m.component, err)
+		return false, fmt.Sprintf("%s does not run, or its state could not be read: %v", m.component, err)
 	}
 	r, err := m.shifter.ReadClock(ctx, m.component)
 	now := time.Now()
@@ -267,7 +267,7 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	case len(r.Shifts) == 0 && !r.Untouched:
 		return false, fmt.Sprintf("the code of %s for reading clocks is not the kernel's", m.component)
 	case stopped(p):
-		return true, fmt.Sprintf("the memory of %s says that this shift is gone; its dates cannot be asked for while another fault freezes it", m.component)
+		return true, fmt.Sprintf("the memory of %s says that this shift is gone; its dates cannot be read while another fault freezes it", m.component)
 	}
 	// Other faults may have started or ended.
 	if was := m.otherwise(now); (was-r.Offset).Abs() > dateSlack || m.without.any && !m.without.none() {
@@ -282,7 +282,7 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	case !m.without.none():
 		return false, fmt.Sprintf("the dates of %s are still %s", m.component, m.without)
 	case apart.Abs() >= visibleShift && m.with.none():
-		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved no more", m.component)
+		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is no longer shifted", m.component)
 	case len(r.Shifts) > 0:
 		return true, fmt.Sprintf("the dates of %s agree with the %d shifts that are left", m.component, len(r.Shifts))
 	}

@@ -9,7 +9,7 @@ import (
 // Corrupt damages packets of a target.
 var Corrupt = onLinks(&Fault{
 	Name:    "corrupt",
-	Summary: "flips one bit of a share of the packets between a target and its peers, which checksums show, so that the receiver drops them",
+	Summary: "flips one bit of a share of the packets between a target and its peers, which checksums detect, so the receiver drops them",
 	Params:  []Param{hitParam(0.01)},
 	Example: "etcd/follower share=5%",
 }, func(r Request) framework.Impairment {

@@ -25,8 +25,8 @@ const cpuShown = 300 * time.Millisecond
 // CPUPressure makes processor time scarce on a node, or on all nodes of a zone.
 var CPUPressure = onMachines(&Fault{
 	Name: "cpu-pressure",
-	Summary: "makes processor time scarce for a component, for a node, or for all nodes of a zone, by a quota of its control group, which no other feels; or, without control groups, " +
-		"by a load process of busy loops at normal priority on the machine, which others that share its processors feel too, as all nodes of the local provider do",
+	Summary: "makes processor time scarce for a component, for a node, or for all nodes of a zone, by a quota of its control group, which does not affect other processes; or, without control groups, " +
+		"by a load process of busy loops at normal priority on the machine, which affects others that share its processors too, as all nodes of the local provider do",
 	Params: []Param{
 		intParam("quota", fmt.Sprintf("by=cgroup: the processor time that the target gets, all its processes together, in percent of one processor over %s, and proven only if that is less than the machine can give it", quotaPeriod), quotaUnset, 1, quotaHigh),
 		intParam("workers", "by=load: the number of busy loops on each node", framework.EveryProcessor, 1, workersHigh).unless("as many as the node has processors"),

@@ -71,7 +71,7 @@ func (p process) killedTwice(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		now, err := p.reporter.Process(ctx, p.target.Component)
 		if err != nil {
-			return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
+			return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
 		}
 		if same(now, old) && !ended(now) {
 			return false, fmt.Sprintf("%s still runs as %s", p.target.String(), id(old))
@@ -80,7 +80,7 @@ func (p process) killedTwice(old framework.Process) look {
 		if ended(now) {
 			deaths++
 		}
-		return deaths >= 2 && now.LastExit == killedExit, fmt.Sprintf("%s, %s at first, has ended %d times%s", p.target.String(), id(old), deaths, lastExit(now))
+		return deaths >= 2 && now.LastExit == killedExit, fmt.Sprintf("%s, %s at first, exited %d times%s", p.target.String(), id(old), deaths, lastExit(now))
 	}
 }
 

@@ -45,7 +45,7 @@ func TestCrashLoopProofs(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if held, seen := proc.killedTwice(old)(t.Context()); held || !strings.Contains(seen, "ended 1 times") {
+		if held, seen := proc.killedTwice(old)(t.Context()); held || !strings.Contains(seen, "exited 1 times") {
 			t.Errorf("one kill: %v, %s", held, seen)
 		}
 		if err := n.Kill(t.Context(), framework.Scheduler, 0); err != nil {

@@ -176,7 +176,7 @@ func (p process) memberRuns(ctx context.Context) (bool, string) {
 	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
+		return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
 	case now.Held, stopped(now):
 		return true, p.target.String() + " is kept from running by another fault"
 	}
@@ -191,9 +191,9 @@ func (d badDisk) memberNow(ctx context.Context) string {
 	now, err := d.reporter.Process(ctx, d.target.Component)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s cannot be asked for: %v", d.target.String(), err)
+		return fmt.Sprintf("failed to read the state of %s: %v", d.target.String(), err)
 	case ended(now):
-		return fmt.Sprintf("%s has ended%s", d.target.String(), lastExit(now))
+		return fmt.Sprintf("%s exited%s", d.target.String(), lastExit(now))
 	}
 	return fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
 }

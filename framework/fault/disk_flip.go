@@ -25,7 +25,7 @@ type flipped struct {
 // DiskFlip damages a file of an etcd member.
 var DiskFlip = &Fault{
 	Name:    "disk-flip",
-	Summary: "inverts bytes of a file of an etcd member behind its back. Healing inverts them again, except those that were written since; what the member made of damage that it has read stays",
+	Summary: "inverts bytes of a file of an etcd member behind its back. Healing inverts them again, except those that were written since; what the member wrote because of damage that it read stays",
 	Targets: []string{"etcd"},
 	Params: []Param{
 		{Name: "file", Doc: "the first file whose name matches", Default: boltFile + ", the database",
@@ -33,7 +33,7 @@ var DiskFlip = &Fault{
 			Parse:   func(v string) (any, bool) { return cmp.Or(v, boltFile), localPattern(cmp.Or(v, boltFile)) }},
 		sizeParam("offset", "of the first byte", -1, 0, 1<<40).unless("half of the file"),
 		sizeParam("bytes", "how many", 1, 1, 1<<20),
-		boolParam("restore", "false: the damage stays after healing, and the member may never be well again", true),
+		boolParam("restore", "false: the damage stays after healing, and the member may never recover", true),
 	},
 	Needs:   append([]string{"DiskDamager"}, diskNeeds...),
 	Example: "etcd/follower file=member/wal/*.wal offset=4096 bytes=16",
@@ -102,7 +102,7 @@ func (d flipped) inverted(ctx context.Context, done framework.DiskFlipped) (n in
 	defer cancel()
 	files, err := d.damager.ListDisk(ctx)
 	if err == nil && !slices.Contains(files, done.File) {
-		return 0, fmt.Sprintf("%s is there no more", done.File)
+		return 0, fmt.Sprintf("%s no longer exists", done.File)
 	}
 	now, err := d.damager.ReadDisk(ctx, done.File, done.Offset, len(done.Was))
 	if err != nil {

@@ -111,7 +111,7 @@ func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
 	now, err := d.reporter.Process(ctx, d.target.Component)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("%s cannot be asked for: %v", d.target.String(), err)
+		return false, fmt.Sprintf("failed to read the state of %s: %v", d.target.String(), err)
 	case !ended(now):
 		return false, fmt.Sprintf("%s still runs as %s", d.target.String(), id(now))
 	}

@@ -92,9 +92,9 @@ func (e end) gone(old framework.Process) look {
 		now, err := e.reporter.Process(ctx, e.target.Component)
 		switch {
 		case err != nil:
-			return false, fmt.Sprintf("%s cannot be asked for: %v", e.target.String(), err)
+			return false, fmt.Sprintf("failed to read the state of %s: %v", e.target.String(), err)
 		case e.orderly && !same(now, old) && now.LastExit == killedExit:
-			return false, fmt.Sprintf("%s, %s, did not end in order, and was killed", e.target.String(), id(old))
+			return false, fmt.Sprintf("%s, %s, did not stop gracefully, and was killed", e.target.String(), id(old))
 		case ended(now):
 			return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
 		case same(now, old):
@@ -118,7 +118,7 @@ func (e end) replaced(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		now, err := e.reporter.Process(ctx, e.target.Component)
 		if err != nil {
-			return false, fmt.Sprintf("its next process cannot be asked for: %v", err)
+			return false, fmt.Sprintf("failed to read the state of its next process: %v", err)
 		}
 		if ended(now) || same(now, old) {
 			return false, "the process watcher has not restarted it"

@@ -85,7 +85,7 @@ func ExampleFind() {
 	}
 	// Output:
 	// takes the power of a node for a moment <nil>
-	// ends a component without notice (SIGKILL) <nil>
+	// kills a component without notice (SIGKILL) <nil>
 }
 
 // A fault whose proof and healing are seen, and one that the cluster cannot have.

@@ -42,9 +42,9 @@ func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time
 		now, err := p.reporter.Process(ctx, t.Component)
 		switch {
 		case err != nil:
-			return false, fmt.Sprintf("%s cannot be asked for: %v", t.String(), err)
+			return false, fmt.Sprintf("failed to read the state of %s: %v", t.String(), err)
 		case !same(now, old):
-			return false, fmt.Sprintf("%s, %s, ended instead of freezing", t.String(), id(old))
+			return false, fmt.Sprintf("%s, %s, exited instead of freezing", t.String(), id(old))
 		}
 		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), id(now), now.State)
 	}

@@ -7,7 +7,7 @@ import (
 // Kill kills a component without notice (SIGKILL).
 var Kill = &Fault{
 	Name:    "kill",
-	Summary: "ends a component without notice (SIGKILL)",
+	Summary: "kills a component without notice (SIGKILL)",
 	Targets: processTargets,
 	Params:  []Param{restartParam},
 	Needs:   []string{"Killer", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},

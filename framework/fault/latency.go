@@ -9,7 +9,7 @@ import (
 // Latency delays packets of a target.
 var Latency = onLinks(&Fault{
 	Name:    "latency",
-	Summary: "delays each packet between a target and its peers; with direction=both a round trip takes twice as much longer",
+	Summary: "delays each packet between a target and its peers; with direction=both, the delay is added twice to each round trip",
 	Params: []Param{
 		durationParam("delay", "what is added to each packet, one way", 20*time.Millisecond, 100*time.Microsecond, time.Minute),
 		durationParam("jitter", "by how much the delay varies; a packet is never delayed by less than zero", 0, 0, time.Minute),

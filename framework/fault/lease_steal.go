@@ -18,7 +18,7 @@ const stranger = "holdfast-stranger"
 // LeaseSteal takes over the lease of an elected component.
 var LeaseSteal = onLease(&Fault{
 	Name:    "lease-steal",
-	Summary: "takes the lease of an elected component over with an identity that no instance has, so that no instance is active; healing gives it up",
+	Summary: "takes over the lease of an elected component with an identity that no instance has, so that no instance is active; healing releases the lease",
 	Params:  []Param{boolParam("renew", "true: the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease expires", true)},
 	Needs:   []string{"an entrance; EtcdAccess to give the lease up immediately where no API server answers", promiserNeed},
 	Example: " renew=true",

@@ -181,9 +181,9 @@ func (l *limited) kept(ctx context.Context, want framework.Limit) (bool, string)
 		return false, seen + ", which does not show yet"
 	}
 	if err := l.presser.Relieve(ctx, l.handle); err != nil {
-		return false, fmt.Sprintf("%s; but the probe that showed it cannot be ended: %v", seen, err)
+		return false, fmt.Sprintf("%s; but the probe that showed it cannot be stopped: %v", seen, err)
 	}
-	return true, seen + ", a probe of the harness included that wanted more and has ended"
+	return true, seen + ", a probe of the harness included that wanted more and has exited"
 }
 
 func (l *limited) whose() string {
@@ -203,7 +203,7 @@ func (l *limited) words(r framework.LimitReading) string {
 		return fmt.Sprintf("%g%% of a processor, throttled in %d of %d periods, for %s",
 			r.CPU, r.Throttled-l.began.Throttled, r.Periods-l.began.Periods, (r.ThrottledFor - l.began.ThrottledFor).Round(time.Millisecond))
 	}
-	return fmt.Sprintf("%s of memory, hit %d times, of which %s are in use, %d processes ended by the kernel",
+	return fmt.Sprintf("%s of memory, hit %d times, of which %s are in use, %d processes killed by the kernel",
 		quantity(r.Memory), r.MemoryHits-l.began.MemoryHits, quantity(r.MemoryUsed), r.OOMKills-l.began.OOMKills)
 }
 

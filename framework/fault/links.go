@@ -25,7 +25,7 @@ var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "that of 
 	Parse:   func(v string) (any, bool) { return parsePorts(v) }}
 
 // flapParam makes the impairment flap.
-var flapParam = Param{Name: "flap", Doc: "ON/OFF, such as 1s/500ms: active for ON, inactive for OFF, and so on until healed, the provider keeping time", Default: "always active",
+var flapParam = Param{Name: "flap", Doc: "ON/OFF, such as 1s/500ms: active for ON, inactive for OFF, and so on until healed; the provider keeps the schedule", Default: "always active",
 	Allowed: fmt.Sprintf("two durations from %s to %s, such as 1s/500ms", brief(flapShortest), brief(flapLongest)),
 	Parse:   func(v string) (any, bool) { return parseFlap(v) }}
 
@@ -77,7 +77,7 @@ func network(f *Fault, impair func(Request) (*impairment, error)) *Fault {
 func onLinks(f *Fault, asked func(Request) framework.Impairment, shows shows) *Fault {
 	f.Targets = linkTargets
 	f.Params = slices.Concat(f.Params, linkParams)
-	f.Needs = []string{"NetworkFaulter", "PowerSwitch or ProcessReporter (nodes)", "LinkReporter (workers)", "LinkProber (links that carry nothing by themselves)"}
+	f.Needs = []string{"NetworkFaulter", "PowerSwitch or ProcessReporter (nodes)", "LinkReporter (workers)", "LinkProber (links without traffic of their own)"}
 	if f.Effects == nil {
 		f.Effects = does(record.EffectNetwork)
 	}

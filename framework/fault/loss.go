@@ -4,7 +4,7 @@ import "github.com/holdfast-ha/holdfast/framework"
 
 // hitParam is the share of the packets that an impairment hits.
 func hitParam(unset float64) Param {
-	return shareParam("share", "of the packets; the proof takes ten packets that are hit, for which the fault sends packets along links that carry few", unset)
+	return shareParam("share", "of the packets; the proof requires ten affected packets, so the fault sends packets on links that carry few", unset)
 }
 
 // Loss loses packets of a target.

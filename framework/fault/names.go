@@ -17,7 +17,7 @@ import (
 // onNames completes a fault that misleads hosts. disturb returns what DNS should do, and whether
 // a lookup shows it.
 func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(framework.Lookup) bool)) *Fault {
-	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the name server is): every host"}
+	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the DNS server runs): every host"}
 	f.Params = append(f.Params, textParam("names", "comma-separated names").unless("every name"))
 	f.Needs = []string{"NameServiceFaulter"}
 	f.Effects = does(record.EffectNames)
@@ -71,7 +71,7 @@ func (r Request) misleading() (*misleading, error) {
 	}
 	known := m.faulter.Names()
 	if len(known) == 0 {
-		return nil, r.missing("NameServiceFaulter", "cluster "+r.Cluster.Name()+", whose machines have no name server", "")
+		return nil, r.missing("NameServiceFaulter", "cluster "+r.Cluster.Name()+", whose machines have no DNS server", "")
 	}
 	if text := r.Values["names"]; text != "" {
 		m.disturb.Names = strings.Split(text, ",")

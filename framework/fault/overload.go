@@ -36,7 +36,7 @@ const (
 // Overload sends an API server more requests than it can handle.
 var Overload = &Fault{
 	Name:    "overload",
-	Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server over and over, from many clients at once",
+	Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server repeatedly, from many clients at the same time",
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
@@ -178,7 +178,7 @@ func (o *crowd) findLevel(ctx context.Context) (string, error) {
 	for _, l := range levels.Items {
 		if string(l.UID) == uid && uid != "" {
 			if l.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt {
-				return "", fmt.Errorf("it is %s, which is exempt: the user would take the place of everybody", l.Name)
+				return "", fmt.Errorf("it is %s, which is exempt: the user's requests would displace those of all other users", l.Name)
 			}
 			return l.Name, nil
 		}

@@ -18,7 +18,7 @@ const silence = 500 * time.Millisecond
 // same time.
 var Pause = &Fault{
 	Name:    "pause",
-	Summary: "suspends everything on a node, or on all nodes of a zone or of the control plane at once, as when a hypervisor stops a virtual machine for a live migration or a snapshot: connections stay open and get no answers. Afterwards everything continues where it was, and takes its time to notice",
+	Summary: "suspends everything on a node, or on all nodes of a zone or of the control plane at the same time, as when a hypervisor stops a virtual machine for a live migration or a snapshot: connections stay open, and nothing answers on them. Afterwards everything continues where it was, and notices the gap late",
 	Targets: []string{"node", "zone", "nodes"},
 	Needs:   []string{"Pauser"},
 	Example: "node/leader",

@@ -14,7 +14,7 @@ import (
 // same time.
 var PowerOff = &Fault{
 	Name:    "power-off",
-	Summary: "pulls the plug of a node, or of all nodes of a zone or of the control plane at once: everything on it ends, and its peers get neither FIN nor RST",
+	Summary: "cuts the power of a node, or of all nodes of a zone or of the control plane at the same time: every process on it is killed, and its peers receive neither FIN nor RST",
 	Targets: []string{"node", "zone", "nodes"},
 	Params:  []Param{unsyncedParam},
 	Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},

@@ -103,7 +103,7 @@ func (b *burden) load(ctx context.Context) (now framework.Load, absent string) {
 	now, err := b.presser.Load(ctx, b.handle)
 	switch {
 	case err != nil:
-		return now, fmt.Sprintf("load process %s on %s cannot be asked for: %v", b.handle, b.name, err)
+		return now, fmt.Sprintf("failed to read the state of load process %s on %s: %v", b.handle, b.name, err)
 	case now.PID == 0:
 		return now, fmt.Sprintf("there is no load process %s on %s", b.handle, b.name)
 	}
@@ -115,7 +115,7 @@ func (b *burden) relieved(ctx context.Context) (bool, string) {
 	now, err := b.presser.Load(ctx, b.handle)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("load process %s on %s cannot be asked for: %v", b.handle, b.name, err)
+		return false, fmt.Sprintf("failed to read the state of load process %s on %s: %v", b.handle, b.name, err)
 	case now.PID != 0:
 		return false, fmt.Sprintf("load process %s on %s still runs as process %d (started at tick %d)", b.handle, b.name, now.PID, now.StartTicks)
 	}

@@ -78,7 +78,7 @@ func (p process) runs(ctx context.Context) (bool, string) {
 	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
+		return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
 	case ended(now):
 		return false, p.target.String() + " does not run"
 	case stopped(now):
@@ -103,7 +103,7 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 	}
 	reporter, ok := n.(framework.ProcessReporter)
 	if !ok || len(n.Components()) == 0 {
-		return nil, errors.New("there is nothing to ask it for")
+		return nil, errors.New("it has no component whose process it reports")
 	}
 	first := n.Components()[0]
 	return func(ctx context.Context) (bool, string) {
@@ -124,7 +124,7 @@ func (p process) outlives(d time.Duration) look {
 		now, err := p.reporter.Process(ctx, p.target.Component)
 		switch {
 		case err != nil:
-			return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
+			return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
 		case ended(now):
 			return false, p.target.String() + " does not run"
 		case !same(now, first):
@@ -161,6 +161,6 @@ func (p process) orHeld(l look) look {
 		if err != nil || !ended(now) || !now.Held {
 			return false, seen
 		}
-		return true, p.target.String() + " has ended and is held down by another fault"
+		return true, p.target.String() + " exited and is held down by another fault"
 	})
 }

@@ -24,7 +24,7 @@ const (
 // Reboot cuts the power of a node, or of all nodes of a zone at the same time, and restores it.
 var Reboot = &Fault{
 	Name:    "reboot",
-	Summary: "takes power from a node, or from all nodes of a zone at once, and gives it back after a while",
+	Summary: "cuts the power of a node, or of all nodes of a zone at the same time, and restores it after a while",
 	Targets: []string{"node", "zone", "nodes"},
 	Params:  []Param{durationParam("off", "how long power is off, shorter than the time to live", offUnset, offLow, offHigh)},
 	Needs:   []string{"PowerSwitch", "ProcessReporter"},
@@ -96,7 +96,7 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 			now, err := o.reporter.Process(ctx, c)
 			switch {
 			case err != nil:
-				return false, fmt.Sprintf("%s on node %s cannot be asked for: %v", c, name, err)
+				return false, fmt.Sprintf("failed to read the state of %s on node %s: %v", c, name, err)
 			case ended(now):
 				continue // it may wait for another one
 			case same(now, before[c]):
@@ -117,7 +117,7 @@ func (o *outage) complete(before map[framework.Component]framework.Process) look
 		for _, c := range slices.Sorted(maps.Keys(before)) {
 			now, err := o.reporter.Process(ctx, c)
 			if err != nil {
-				return false, fmt.Sprintf("%s on node %s cannot be asked for: %v", c, o.node.Name(), err)
+				return false, fmt.Sprintf("failed to read the state of %s on node %s: %v", c, o.node.Name(), err)
 			}
 			if ended(now) {
 				return false, fmt.Sprintf("%s on node %s does not run yet", c, o.node.Name())

@@ -226,7 +226,7 @@ func (c resolver) down(ctx context.Context, n framework.Node, component framewor
 	if reporter, ok := n.(framework.ProcessReporter); ok && component != "" {
 		p, err := reporter.Process(ctx, component)
 		if err != nil {
-			return fmt.Sprintf("%s on %s cannot be asked for: %v", component, n.Name(), err)
+			return fmt.Sprintf("failed to read the state of %s on %s: %v", component, n.Name(), err)
 		}
 		if ended(p) {
 			return fmt.Sprintf("%s on %s does not run", component, n.Name())

@@ -16,9 +16,9 @@ const restartedLimit = 30 * time.Second
 // Restart stops a component and has it started again immediately.
 var Restart = &Fault{
 	Name:    "restart",
-	Summary: "ends a component and has its process watcher start it again immediately, without the back-off of one that fails",
+	Summary: "stops or kills a component and has its process watcher restart it immediately, without the back-off of one that fails",
 	Targets: processTargets,
-	Params:  []Param{choiceParam("signal", "TERM: it ends gracefully; KILL: without notice", "TERM", "KILL")},
+	Params:  []Param{choiceParam("signal", "TERM: it stops gracefully; KILL: without notice", "TERM", "KILL")},
 	Needs:   []string{"Stopper (for signal=TERM)", "Killer (for signal=KILL)", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},
 	Example: "apiserver/2 signal=TERM",
 	Effects: does(record.EffectRestarted),

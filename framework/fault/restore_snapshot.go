@@ -231,7 +231,7 @@ func (r *rewind) restart(ctx context.Context) error {
 func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) error {
 	reporter, ok := n.(framework.ProcessReporter)
 	if !ok {
-		return fmt.Errorf("%s has no word on its processes", n.Name())
+		return fmt.Errorf("%s does not report its processes", n.Name())
 	}
 	p := process{cluster: r.cluster, target: t, reporter: reporter}
 	p.power, _ = n.(framework.PowerSwitch)

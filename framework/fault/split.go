@@ -12,7 +12,7 @@ import (
 // Split splits the nodes into groups that cannot reach each other.
 var Split = network(&Fault{
 	Name:    "split",
-	Summary: "parts the control-plane nodes into groups and drops every packet between two groups; the balancer, the workers and the harness reach all nodes unless they are put on a side",
+	Summary: "splits the control-plane nodes into groups and drops every packet between two groups; the balancer, the workers and the harness reach all nodes unless they are assigned to a group",
 	Targets: []string{"node"},
 	Params: []Param{
 		partiesParam("shape", "sizes of the groups, such as 1-2, 2-1 or 2-2-1, which add up to the number of nodes; the target is in the first group, and the others follow in the order of joining. "+
@@ -58,7 +58,7 @@ var Split = network(&Fault{
 func splitGroups(r Request) ([][]string, error) {
 	nodes := nodeNames(r.Cluster.Nodes())
 	if len(nodes) < 2 {
-		return nil, fmt.Errorf("cluster %s has one control-plane node, which cannot be parted", r.Cluster.Name())
+		return nil, fmt.Errorf("cluster %s has one control-plane node, which cannot be split", r.Cluster.Name())
 	}
 	if r.Values["groups"] != "" {
 		if r.Values["shape"] != "" {

@@ -8,7 +8,7 @@ import (
 // as from the kubelet, which does not prove a graceful exit.
 var Stop = &Fault{
 	Name:    "stop",
-	Summary: "ends a component gracefully (SIGTERM); one that still runs 30 s later gets SIGKILL, as from the kubelet, which does not prove a graceful end",
+	Summary: "stops a component gracefully (SIGTERM); if it still runs 30 s later it is killed (SIGKILL), as the kubelet does, and a graceful stop is not proven",
 	Targets: processTargets,
 	Params:  []Param{restartParam},
 	Needs:   []string{"Stopper", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},

@@ -210,7 +210,7 @@ func (w *hangingWebhook) gone(ctx context.Context) (bool, string) {
 			return false, fmt.Sprintf("creating a ConfigMap, as a dry run, through entrance %s: %v", e.Name, err)
 		}
 		if w.server.asked.Load() != asked {
-			return false, fmt.Sprintf("the webhook is still asked, by %s or another API server", e.Name)
+			return false, fmt.Sprintf("%s or another API server still calls the webhook", e.Name)
 		}
 		through = append(through, e.Name)
 	}

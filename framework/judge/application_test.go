@@ -155,7 +155,7 @@ func TestApplicationConverges(t *testing.T) {
 			a.scaled(12, record.OpPatch, "store", 3, 2, 29)
 			return a.sorted().change(func(r *record.Run) { r.Harness[30].V.Late = 4e9 })
 		}},
-		{name: "up to a node", want: Inconclusive, says: "store was not as it is wanted for 46s, but the control plane had something to do for 1s of that",
+		{name: "up to a node", want: Inconclusive, says: "store was not in its desired state for 46s, but the control plane had something to do for 1s of that",
 			story: func() *story { return unready(13).sorted() }},
 		{name: "up to a node too late", want: Fail, says: "store was not for 46s", story: func() *story { return unready(41).sorted() }},
 		{name: "up to a node, which is ready at last", want: Pass, took: "1.5s", says: "(store), besides up to 43s in which only nodes had something to do", story: func() *story {
@@ -234,14 +234,14 @@ func TestApplicationConverges(t *testing.T) {
 			a.pod(33, "batch", 1, gone)
 			return a.sorted()
 		}},
-		{name: "short of the end", want: Inconclusive, says: "store was not yet as it is wanted when it was last looked at, 11s", story: func() *story {
+		{name: "short of the end", want: Inconclusive, says: "store was not yet in its desired state when it was last checked, 11s", story: func() *story {
 			a := petstore()
 			a.scaled(12, record.OpPatch, "store", 3, 2, 19)
 			a.change(38, record.OpPatch, "store", 5)
 			a.cut(50)
 			return a.sorted()
 		}},
-		{name: "the next fault's time does not count", want: Inconclusive, says: "not yet as it is wanted when it was last looked at, 2s", story: func() *story {
+		{name: "the next fault's time does not count", want: Inconclusive, says: "not yet in its desired state when it was last checked, 2s", story: func() *story {
 			a := petstore()
 			a.scaled(12, record.OpPatch, "store", 3, 2, 19)
 			a.change(40.6, record.OpPatch, "store", 5)
@@ -306,14 +306,14 @@ func TestApplicationFollows(t *testing.T) {
 	check := record.Check{Requirement: "HA-WL-003", Judge: "application-follows", Bound: "10s + M"}
 	rule(t, check, []ruling{
 		{name: "comes up and follows", want: Pass, took: "2s", says: "an application of 3 Deployments came up and followed 5 changes, each within 12s", story: func() *story { return quietly().sorted() }},
-		{name: "does not come up", want: Fail, took: "56s", says: "catalog was not as it is wanted for 56s (1.000s to 57.000s)", story: func() *story { return empty().sorted() }},
+		{name: "does not come up", want: Fail, took: "56s", says: "catalog was not in its desired state for 56s (1.000s to 57.000s)", story: func() *story { return empty().sorted() }},
 		{name: "does not come up, and nothing else was done", want: Fail, says: "an application must come up", story: func() *story { return broken(empty().sorted()) }},
-		{name: "comes up late", want: Fail, took: "14s", says: "store was not as it is wanted for 14s", story: func() *story {
+		{name: "comes up late", want: Fail, took: "14s", says: "store was not in its desired state for 14s", story: func() *story {
 			a := &application{story: newStory()}
 			a.scaled(1, record.OpCreate, "store", 0, 1, 14)
 			return a.sorted()
 		}},
-		{name: "a change is not followed", want: Fail, says: "store was not as it is wanted for 27s", story: func() *story {
+		{name: "a change is not followed", want: Fail, says: "store was not in its desired state for 27s", story: func() *story {
 			a := quietly()
 			a.change(30, record.OpPatch, "store", 4)
 			return a.sorted()

@@ -52,7 +52,7 @@ func TestSupervised(t *testing.T) {
 		}},
 		{name: "stopped late", want: Fail, says: "kube-scheduler ran on node-1 and on node-2, both from 18.000s to 19.490s", story: func() *story { return cutOffUntil(20) }},
 		{name: "stopped after its lock was free", want: Fail,
-			says:  "ran on node-1 while its lock was held by nobody, as read from 16.000s to 16.010s",
+			says:  "ran on node-1 while its lock was held by no node, as read from 16.000s to 16.010s",
 			story: func() *story { return cutOffUntil(17) }},
 		{name: "stopped late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return cutOffUntil(20).change(func(r *record.Run) { r.Harness[12].V.Late = 3 * time.Second })

@@ -20,7 +20,7 @@ func TestWorkGoesOn(t *testing.T) {
 			a.change(20, record.OpCreate, "batch", 2)
 			return a.sorted()
 		}},
-		{name: "up to the nodes", want: Inconclusive, says: "batch was not as it is wanted for 48s, but the control plane had something to do for 21s of that", story: func() *story {
+		{name: "up to the nodes", want: Inconclusive, says: "batch was not in its desired state for 48s, but the control plane had something to do for 21s of that", story: func() *story {
 			a := petstore()
 			a.change(20, record.OpCreate, "batch", 2)
 			a.object(31, record.Object{Kind: record.ObjectDeployment, Name: "batch", Part: "batch", Deployment: &record.DeploymentState{

@@ -38,7 +38,7 @@ func lookAtCertificates(ctx context.Context, c framework.Cluster, w *record.Writ
 	for _, n := range c.Nodes() {
 		lister, ok := n.(framework.EndpointLister)
 		if !ok {
-			return fmt.Errorf("looking at certificates: node %s does not report where its components serve", n.Name())
+			return fmt.Errorf("failed to read certificates: node %s does not report where its components serve", n.Name())
 		}
 		for _, component := range n.Components() {
 			endpoints, err := lister.ServingEndpoints(component)

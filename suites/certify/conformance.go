@@ -176,7 +176,7 @@ func (c *Checklist) Check() []string {
 			switch {
 			case item.Level != "MUST":
 			case item.Status == "":
-				problems = append(problems, fmt.Sprintf("%s is required, and the bundle is not about it", item.ID))
+				problems = append(problems, fmt.Sprintf("%s is required, and the bundle does not cover it", item.ID))
 			case item.Status == NotApplicable:
 				problems = append(problems, fmt.Sprintf("%s is required, and does not apply to this cluster: %s", item.ID, item.Notes))
 			case item.Status != Implemented:
@@ -197,7 +197,7 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	c := Fill(product, v.Outcome, name)
 	problems := c.Check()
 	if v.Outcome.Class == "observed" {
-		problems = []string{"the bundle is an observation, which gets no mark: take one of certify --rows conformance"}
+		problems = []string{"the bundle is an observation, which receives no mark: take one of certify --rows conformance"}
 	}
 	if !v.Holds() {
 		problems = append([]string{"the bundle does not hold: " + v.Problems[0]}, problems...)

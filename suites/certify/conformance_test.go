@@ -25,7 +25,7 @@ func TestChecklist(t *testing.T) {
 		change func(*Product, *Outcome)
 		want   string
 	}{
-		"a row missing":  {func(_ *Product, o *Outcome) { o.Rows = o.Rows[1:] }, "HA-CL-003 is required, and the bundle is not about it"},
+		"a row missing":  {func(_ *Product, o *Outcome) { o.Rows = o.Rows[1:] }, "HA-CL-003 is required, and the bundle does not cover it"},
 		"a row failed":   {func(_ *Product, o *Outcome) { o.Rows[0].Verdict = judge.Fail }, "HA-CL-003 is required"},
 		"a row excused":  {func(_ *Product, o *Outcome) { o.Rows[0].Verdict, o.Rows[0].Justified = judge.NotApplicable, true }, "does not apply to this cluster"},
 		"no vendor":      {func(p *Product, _ *Outcome) { p.VendorName = "" }, "metadata.vendorName is empty"},

@@ -56,13 +56,13 @@ func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string
 	v.Identity = identity
 }
 
-// ErrOtherRules is in the error of a Verify for a bundle made by rules other than those of this
+// ErrOtherRules is in the error of a Verify for a bundle made under rules other than those of this
 // holdfast.
-var ErrOtherRules = errors.New("made by other rules")
+var ErrOtherRules = errors.New("made under other rules")
 
 // Verify verifies the bundle in a file against the rules of this holdfast. An expected key may be
 // nil. Progress receives the name of each experiment. An error means that the bundle cannot be
-// evaluated: it is damaged, its signature does not hold, or it was made by other rules.
+// evaluated: it is damaged, its signature does not hold, or it was made under other rules.
 func Verify(file string, expected *bundle.Key, progress func(string)) (*Verification, error) {
 	dir, err := os.MkdirTemp("", "holdfast-verify-")
 	if err != nil {

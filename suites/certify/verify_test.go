@@ -232,8 +232,8 @@ func TestVerifyObservation(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &Product{}, v)
-	if !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), "gets no mark") {
-		t.Errorf("%v, want that an observation gets no mark", err)
+	if !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), "receives no mark") {
+		t.Errorf("%v, want that an observation receives no mark", err)
 	}
 	for name, test := range map[string]struct {
 		change func(p *run.Plan)

@@ -101,7 +101,7 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 		}
 		like, err := json.Marshal(c.Spec)
 		if err != nil {
-			return nil, fmt.Errorf("scenario %s: telling clusters apart: %w", s.Metadata.Name, err)
+			return nil, fmt.Errorf("scenario %s: failed to encode its cluster: %w", s.Metadata.Name, err)
 		}
 		i, ok := byCluster[string(like)]
 		if !ok || s.Spec.Cluster.Own {

@@ -132,7 +132,7 @@ func balancingPlants() []Plant {
 func loopBalancer(ctx context.Context, c framework.Cluster) error {
 	l, ok := c.(framework.CrashLooper)
 	if !ok {
-		return errors.New("the balancer cannot be made to end again and again")
+		return errors.New("the balancer cannot be put in a crash loop")
 	}
 	return crashLoop(ctx, l, framework.LoadBalancer, 11*time.Second)
 }

@@ -51,7 +51,7 @@ func leasePlants() []Plant {
 		{Name: "stopped-for-good", Violation: "no standby scheduler can write its lease once the active one is stopped",
 			Cluster: proxied, Scenario: "catalogue/elected-components-stopped", From: 2, May: neverSteady, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-003", Says: "none did"}}},
-		{Name: "thawed-goes-on", Violation: "the active controller manager is told that it holds its lease, also once it was frozen and another took over",
+		{Name: "thawed-goes-on", Violation: "the active controller manager receives a lease that says it is the holder, even after it was frozen and another took over",
 			Cluster: steered, Twin: steered, Scenario: "catalogue/elected-components-frozen", From: 10, May: neverSteady, Tamper: goesOn,
 			Catches: []Catch{
 				{Requirement: "HA-LE-004", Says: "must stop acting within"},
@@ -61,9 +61,9 @@ func leasePlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/active-node-isolated", From: 1, May: neverSteady, Tamper: refused(managers),
 			Catches: []Catch{
 				{Requirement: "HA-LE-005", Says: "none did"},
-				{Requirement: "HA-WL-001", Says: "must be as it is wanted within"},
+				{Requirement: "HA-WL-001", Says: "must be in its desired state within"},
 			}},
-		{Name: "dropped-goes-on", Violation: "the active controller manager is told that it holds its lease, which was stolen",
+		{Name: "dropped-goes-on", Violation: "the active controller manager receives a lease that says it is the holder, although the lease was stolen",
 			Cluster: steered, Twin: steered, Scenario: "catalogue/leases-lost", From: 7, May: neverSteady, Tamper: goesOn,
 			Catches: []Catch{
 				{Requirement: "HA-LE-006", Says: "must stop acting within"},

@@ -50,7 +50,7 @@ func trustPlants() []Plant {
 			Cluster: growing, Twin: growing, Scenario: "catalogue/certificate-expired", From: 1, Do: expire,
 			Catches: []Catch{{Requirement: "HA-SEC-005", Says: "that of kube-apiserver/https on node-3"},
 				{Judge: "certificates-last", Says: "that of kube-apiserver/https on node-3"}}, May: []string{"steady-state"}},
-		{Name: "ca-replaced-at-once", Violation: "an API server gets a new CA in the place of the old one, without a period of trusting both",
+		{Name: "ca-replaced-at-once", Violation: "an API server receives a new CA instead of the old one, without a period of trusting both",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/certificates-rotated", From: 3, Do: replaceCA,
 			Catches: []Catch{{Requirement: "HA-SEC-004", Says: "A CA must be trusted everywhere before"},
 				{Judge: "certificates-rotated", Says: "A CA must be trusted everywhere before"}}, May: []string{"steady-state", "restarts"}},
@@ -63,7 +63,7 @@ func replaceCA(ctx context.Context, c framework.Cluster) error {
 		ReplaceCA(ctx context.Context, name string) error
 	})
 	if !ok {
-		return errors.New("the CA of the cluster cannot be replaced at once")
+		return errors.New("the CA of the cluster cannot be replaced in one step")
 	}
 	return replacer.ReplaceCA(ctx, c.Nodes()[2].Name())
 }

@@ -63,7 +63,7 @@ func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	last := nodes[len(nodes)-1]
 	l, ok := last.(framework.CrashLooper)
 	if !ok {
-		return fmt.Errorf("no component of %s can be made to end again and again", last.Name())
+		return fmt.Errorf("no component of %s can be put in a crash loop", last.Name())
 	}
 	return crashLoop(ctx, l, framework.Scheduler, 10*time.Second)
 }

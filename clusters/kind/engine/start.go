@@ -146,7 +146,7 @@ func (s *starting) start(ctx context.Context) (Engine, error) {
 	}
 	st, err := procfs.ReadStat("/proc", s.init.Process.Pid)
 	if err != nil {
-		return Engine{}, fmt.Errorf("looking at its first process: %w\n%s", err, s.place.logTail())
+		return Engine{}, fmt.Errorf("failed to inspect its first process: %w\n%s", err, s.place.logTail())
 	}
 	written := state{PID: s.init.Process.Pid, StartTicks: st.StartTicks, BootID: s.place.bootID(),
 		Started: time.Now().Truncate(time.Second), DataDir: s.data, place: s.place}
@@ -258,7 +258,7 @@ func (s *starting) follow(ctx context.Context) error {
 	for lines := bufio.NewScanner(s.events); lines.Scan(); {
 		var e initEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("its first process said %q", lines.Text())
+			return fmt.Errorf("its first process printed %q", lines.Text())
 		}
 		switch {
 		case e.Error != "":

@@ -171,7 +171,7 @@ func (m *Matter) Silence() []Interval {
 
 // Says describes such a lack.
 func (l *Lack) Says(from record.Nanos) string {
-	return fmt.Sprintf("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
+	return fmt.Sprintf("%s was not in its desired state for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
 		l.Part, text.Short(Since(from, l.To)), text.Short(l.own(from)), l.Why)
 }
 

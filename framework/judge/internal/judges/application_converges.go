@@ -69,15 +69,15 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 	}
 	switch {
 	case took > m.Bound.Limit:
-		return Failed("The application must be as it is wanted within %s of the %s and of each change: %s was not for %s (%s to %s): %s.",
+		return Failed("The application must be in its desired state within %s of the %s and of each change: %s was not for %s (%s to %s): %s.",
 			m.Bound, m.Fault.What(), worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
 	case held != nil:
 		return Inconclusive("%s", held.Says(held.From))
 	case unfinished != nil:
-		return Inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s or the change, which is less than the bound of %s: %s",
+		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s or the change, which is less than the bound of %s: %s",
 			unfinished.Part, text.Short(facts.Since(unfinished.From, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
 	}
-	words := fmt.Sprintf("%d Deployments, changed %d times during the %s, were each as it was wanted within %s, ready pods and Services alike; the longest took %s (%s)",
+	words := fmt.Sprintf("%d Deployments, changed %d times during the %s, were each in their desired state within %s, ready pods and Services alike; the longest took %s (%s)",
 		len(parts), changes, m.Fault.What(), m.Bound, text.Short(took), worst.Part)
 	return Passed("%s%s.", words, facts.Besides(nodes)).Took(took).
 		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))

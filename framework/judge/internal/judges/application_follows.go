@@ -69,7 +69,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 	case took > m.Bound.Limit && !hasPlace(m):
 		return Inconclusive("no worker node was seen to be ready, and none to have a pod, so that the application had no place to run")
 	case took > m.Bound.Limit:
-		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not as it is wanted for %s (%s to %s): %s.",
+		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not in its desired state for %s (%s to %s): %s.",
 			m.Bound, worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
 	case held != nil:
 		return Inconclusive("%s", held.Says(held.From))

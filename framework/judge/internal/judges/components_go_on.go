@@ -12,7 +12,7 @@ import (
 func componentsGoOn() Definition {
 	return Definition{verdict.Doc{
 		Name:       "components-go-on",
-		Guarantee:  "When the process watcher of a node is killed, it is started again, and no component of the node ends.",
+		Guarantee:  "When the process watcher of a node is killed, it is started again, and no component of the node exits.",
 		Source:     "High Availability Kubernetes Clusters (admin guide), who watches the watcher",
 		NeedsFault: true,
 	}, judgeComponentsGoOn}

@@ -161,7 +161,7 @@ func withoutLock(m *facts.Matter, component string, lives []life, read record.Op
 	for _, l := range lives {
 		if l.from <= read.Call && l.to >= read.Return && l.node != read.Value {
 			return Failed("A component that supervisors elect must run only where its lock is held: %s ran on %s while its lock was held by %s, as read from %s to %s.",
-				component, l.node, cmp.Or(read.Value, "nobody"), text.When(read.Call), text.When(read.Return)).Rests(read.Call-lockLife(m), read.Return).Shows(l.String(), text.Describe(read)).problem()
+				component, l.node, cmp.Or(read.Value, "no node"), text.When(read.Call), text.When(read.Return)).Rests(read.Call-lockLife(m), read.Return).Shows(l.String(), text.Describe(read)).problem()
 		}
 	}
 	return nil

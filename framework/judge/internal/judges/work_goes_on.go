@@ -72,7 +72,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 		return Failed("What is created while %s has no active instance must be reconciled within %s of the %s: %s, created by %s, was not after %s: %s.",
 			m.Fault.Injected.Component, m.Bound, m.Fault.What(), longest.Part, text.When(longest.From), text.Short(took), longest.Why).Took(took).Rests(from, longest.To)
 	case unfinished != nil:
-		return Inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s, which is less than the bound of %s: %s",
+		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s, which is less than the bound of %s: %s",
 			unfinished.Part, text.Short(facts.Since(from, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
 	}
 	return Passed("All %d Deployments that were created while %s had no active instance had their pods within %s of the %s (%s)%s, and no Deployment ever had more pods than wanted.",
@@ -129,7 +129,7 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 		if most := mostWanted(m, o.Part, start-margin, at); most >= 0 && len(pods) > most {
 			return Failed("No Deployment may get more pods than are wanted when %s was lost: %s got pod %s at %s, its %s one, and %d were wanted at most.",
 				m.Fault.Injected.Component, o.Part, o.Name, text.When(at), ordinal(len(pods)), most).counted("%d of %d pods", len(pods), most).
-				Shows(fmt.Sprintf("wanted since %s, when it last was as it is wanted: at most %d", text.When(start), most)).problem()
+				Shows(fmt.Sprintf("wanted since %s, when it last was in its desired state: at most %d", text.When(start), most)).problem()
 		}
 	}
 	return nil
