@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/certify"
 )
 
-// TestClusterCertify certifies a row, kills certify halfway and resumes it, and verifies the
-// bundle as a reviewer does.
+// TestClusterCertify certifies a row, kills certify halfway and resumes it, kills that at random
+// moments if killTrials asks for more than one, and verifies the bundle as a reviewer does.
 func TestClusterCertify(t *testing.T) {
 	t.Parallel()
 	c := newCommandLine(t)
@@ -42,6 +43,17 @@ func TestClusterCertify(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	for range killsOf(t, 1) - 1 {
+		cmd := c.command("certify", "--resume", out, "--key", in("vendor.key"))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second + rand.N(time.Minute))
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		_ = cmd.Wait()
+		all, _ := filepath.Glob(record.Dir(out, "*"))
+		t.Logf("killed; records: %q", all)
+	}
 	// Inconclusive is fine on a busy machine; a failure is not.
 	if text, code := c.try("certify", "--resume", out, "--key", in("vendor.key")); code != exitPass && code != exitInconclusive {
 		t.Fatalf("exit code %d:\n%s", code, text)

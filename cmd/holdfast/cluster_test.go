@@ -31,7 +31,7 @@ type commandLine struct {
 	run string
 }
 
-func newCommandLine(t *testing.T) commandLine {
+func newCommandLine(t testing.TB) commandLine {
 	if os.Getenv(clusterTests) == "" {
 		t.Skipf("starts clusters: set %s=1, after `holdfast fetch kubernetes default kwok default`", clusterTests)
 	}

@@ -51,7 +51,7 @@ for p in /proc/[0-9]*; do read -r name <$p/comm && case "$name" in holdfast-node
 true
 `
 
-func newForeign(t *testing.T) *foreign {
+func newForeign(t testing.TB) *foreign {
 	c := newCommandLine(t)
 	sshd := ""
 	for _, path := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd"} {

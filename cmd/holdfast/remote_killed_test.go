@@ -17,8 +17,21 @@ import (
 )
 
 // killTrials is the environment variable with the number of faults in which TestClusterKilled
-// kills processes; the default is two.
+// kills processes, and of the times that TestClusterCertify kills a certification.
 const killTrials = "HOLDFAST_TEST_KILLS"
+
+// killsOf returns the number in killTrials, or usual without one.
+func killsOf(t *testing.T, usual int) int {
+	text := os.Getenv(killTrials)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s=%s: want a number", killTrials, text)
+	}
+	return n
+}
 
 // nodeScript prints what a fault or an agent may change on a node: files, nftables, mounts,
 // devices, and processes that are stopped or belong to holdfast. It omits what changes
@@ -99,13 +112,7 @@ func (f *foreign) endSSH() (killed int) {
 func TestClusterKilled(t *testing.T) {
 	t.Parallel()
 	f := newForeign(t)
-	trials := 2
-	if text := os.Getenv(killTrials); text != "" {
-		var err error
-		if trials, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("%s=%s: want a number", killTrials, text)
-		}
-	}
+	trials := killsOf(t, 2)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

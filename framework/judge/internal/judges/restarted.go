@@ -2,6 +2,7 @@ package judges
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -28,10 +29,15 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("the fault (%s) kept the component down, so that its process watcher could not start it again", m.Fault.What())
 	}
 	effect := m.Fault.Effect()
-	end := m.Run.EndAt
+	end := m.Run.EndAt   // when the next fault began
+	again := m.Run.EndAt // when the next one began that may have hit the component
 	for _, other := range m.Faults {
-		if other != m.Fault && other.Injected != nil && other.Injected.Called > effect {
-			end = min(end, other.Injected.Called)
+		if other == m.Fault || other.Injected == nil || other.Injected.Called <= effect {
+			continue
+		}
+		end = min(end, other.Injected.Called)
+		if hit := other.Injected; hit.Component == "" || hit.Component == f.Component || slices.Contains(hit.Group, f.Component) {
+			again = min(again, other.Injected.Called)
 		}
 	}
 	silent := facts.Endless  // since when the machine does not report
@@ -40,7 +46,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
-		if p.V.Node != host || p.V.Component != f.Component || p.At > end {
+		if p.V.Node != host || p.V.Component != f.Component || p.At > again || started != nil && p.At > end {
 			continue
 		}
 		if p.V.Error != "" {
@@ -59,6 +65,10 @@ func judgeRestarted(m *facts.Matter) Finding {
 			lost = p
 		}
 		silent = facts.Endless
+	}
+	// A fault on something else may delay the start, so that it proves only what was in time.
+	if started != nil && started.At > end && text.Span(effect, started.At) > m.Bound.Limit {
+		started = nil
 	}
 	if started == nil {
 		end = min(end, max(silent, effect))
