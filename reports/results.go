@@ -41,9 +41,23 @@ type Run struct {
 	Times []ScenarioTime `json:"times,omitempty"`
 	// Problem says why the run ended early; empty for a full run.
 	Problem string `json:"problem,omitempty"`
+	// Certificate is what a certification amounts to; nil for other runs.
+	Certificate *Certificate `json:"certificate,omitempty"`
 	// NotJudged says how many requirements the run did not judge, and why; empty if none.
 	// It follows from the catalogue and is not in results.json.
 	NotJudged string `json:"-"`
+}
+
+// Certificate is the outcome of a certification. It covers its rows alone, and the experiments
+// judge others as well.
+type Certificate struct {
+	Certified bool `json:"certified"`
+	// Judgement says the outcome in a sentence.
+	Judgement string `json:"judgement"`
+	// ExitCode is that of holdfast certify.
+	ExitCode int `json:"exitCode"`
+	// Rows are the IDs of the requirements that it covers, invariants included.
+	Rows []string `json:"rows"`
 }
 
 // Versions are the versions of what took part in a run.

@@ -63,21 +63,7 @@ func newForeign(t testing.TB) *foreign {
 		t.Skip("takes root, ssh and sshd (Debian packages openssh-client and openssh-server)")
 	}
 	f := &foreign{commandLine: c, dir: t.TempDir()}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := f.write("id", string(pem.EncodeToMemory(block)))
-	authorized := f.write("id.pub", string(ssh.MarshalAuthorizedKey(own)))
-	f.write("ssh_config", "Host *\n  User root\n  IdentityFile "+key+"\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
+	authorized := f.writeSSH()
 	f.distribution = "./local.yaml"
 	// The local provider names its etcd differently.
 	f.write("local.yaml", `components:
@@ -116,6 +102,26 @@ func newForeign(t testing.TB) *foreign {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// writeSSH writes an ssh configuration with a new key, and returns the file of its public half.
+func (f *foreign) writeSSH() (authorized string) {
+	f.t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	own, err := ssh.NewPublicKey(public)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	key := f.write("id", string(pem.EncodeToMemory(block)))
+	f.write("ssh_config", "Host *\n  User root\n  IdentityFile "+key+"\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
+	return f.write("id.pub", string(ssh.MarshalAuthorizedKey(own)))
 }
 
 func (f *foreign) write(name, text string) string {

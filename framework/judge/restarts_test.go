@@ -140,7 +140,7 @@ func TestRestarted(t *testing.T) {
 		{name: "ended by another fault", want: Pass, story: func() *story {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)
 		}},
-		{name: "seen while another fault was active", want: Pass, took: "2s", story: func() *story {
+		{name: "seen while another fault was active", want: Pass, took: "2s", says: "within 10s (10s).", story: func() *story {
 			return killed().fault("next", "kill", "node-2", "etcd", 11, 40).ran(12, 9, 1).ran(13, 0, 1)
 		}},
 		{name: "late while another fault was active", want: Inconclusive, says: "1s after the kill of kube-scheduler on node-2, which is less", story: func() *story {

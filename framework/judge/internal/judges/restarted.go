@@ -101,6 +101,10 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Failed("%s on %s must stay up once it is started again: it was %s after the %s, and %s it %s.",
 			f.Component, host, text.Short(took), m.Fault.What(), text.At(lost.At), facts.Fate(lost.V)).Took(took).Rests(effect, lost.At)
 	}
-	return Passed("%s on %s was started again %s after the %s, within %s, and stayed up.", f.Component, host, text.Short(took), m.Fault.What(), m.Bound).
+	stayed := ", and stayed up"
+	if started.At > end {
+		stayed = "" // it was first seen once the next fault had begun
+	}
+	return Passed("%s on %s was started again %s after the %s, within %s%s.", f.Component, host, text.Short(took), m.Fault.What(), m.Bound, stayed).
 		Took(took)
 }
