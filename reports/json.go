@@ -19,8 +19,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// resultsFile is the name of the file that Load reads.
-const resultsFile = "results.json"
+// ResultsFile is the name of the file that Load reads.
+const ResultsFile = "results.json"
 
 // Schema is the published JSON schema of results.json, generated from the type Results by go
 // generate ./cmd/holdfast.
@@ -57,11 +57,11 @@ func ReadJSON(data []byte, v any) error {
 // Load reads the results.json of a results directory. It is strict: it refuses a file that does
 // not match the schema, and names the place.
 func Load(dir string) (*Results, error) {
-	path := filepath.Join(dir, resultsFile)
+	path := filepath.Join(dir, ResultsFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("failed to read results: %s has no %s: name a results directory as holdfast run leaves it, or derive the verdicts again from its record with: holdfast judge %s",
-			dir, resultsFile, dir)
+			dir, ResultsFile, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("failed to read results: %w", err)
@@ -105,12 +105,12 @@ func Validate(data []byte) error {
 var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(Schema)))
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the schema of %s: %w", resultsFile, err)
+		return nil, fmt.Errorf("failed to read the schema of %s: %w", ResultsFile, err)
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	if err := c.AddResource("results.schema.json", doc); err != nil {
-		return nil, fmt.Errorf("failed to read the schema of %s: %w", resultsFile, err)
+		return nil, fmt.Errorf("failed to read the schema of %s: %w", ResultsFile, err)
 	}
 	return c.Compile("results.schema.json")
 })

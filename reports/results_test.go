@@ -148,7 +148,7 @@ func TestLoadIsStrict(t *testing.T) {
 				t.Fatalf("%q is not in the golden file", test.old)
 			}
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, resultsFile), bad, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, ResultsFile), bad, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			_, err := Load(dir)

@@ -46,14 +46,8 @@ func Write(dir string, run Run, results []judge.Result, records map[string]*reco
 	return place(dir, files)
 }
 
-// Save writes only results.json into dir, which must exist.
-func Save(dir string, r *Results) error {
-	data, err := renderJSON(input{Results: r})
-	if err != nil {
-		return err
-	}
-	return place(dir, []file{{resultsFile, data}})
-}
+// JSON returns the text of ResultsFile.
+func JSON(r *Results) ([]byte, error) { return renderJSON(input{Results: r}) }
 
 func render(in input) ([]file, error) {
 	renderers := []struct {
@@ -66,7 +60,7 @@ func render(in input) ([]file, error) {
 		{"metrics.prom", renderMetrics},
 		{SonobuoyFile, renderSonobuoy},
 		// Last, so that a reader of a new results.json finds the other files beside it.
-		{resultsFile, renderJSON},
+		{ResultsFile, renderJSON},
 	}
 	var files []file
 	for _, r := range renderers {

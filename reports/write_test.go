@@ -31,7 +31,7 @@ func writeToSmallDisk(dir string) int {
 		fmt.Println("mount:", err)
 		return noNamespaces
 	}
-	old := filepath.Join(dir, resultsFile)
+	old := filepath.Join(dir, ResultsFile)
 	if err := os.WriteFile(old, []byte("old"), 0o644); err != nil {
 		fmt.Println(err)
 		return 1

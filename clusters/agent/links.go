@@ -130,8 +130,34 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 	if err != nil {
 		return "", err
 	}
+	return n.impair(ctx, asked, links, imp, ttl)
+}
+
+// CutOff cuts all links of a party. Its own agents do that: those of its peers may lose power at
+// the same time.
+func (n *Network) CutOff(ctx context.Context, name string, ttl time.Duration) error {
+	asked := map[*Client][]Path{}
+	var links []framework.Link
+	for _, peer := range n.Parties() {
+		if peer == name {
+			continue
+		}
+		own, _, err := n.ends(name, peer)
+		if err != nil {
+			return err
+		}
+		for _, c := range own.Agents {
+			asked[c] = append(asked[c], Path{Peer: peer}, Path{Peer: peer, Out: true})
+		}
+		links = append(links, framework.Link{From: name, To: peer}, framework.Link{From: peer, To: name})
+	}
+	_, err := n.impair(ctx, asked, links, framework.Impairment{Cut: true}, ttl)
+	return err
+}
+
+func (n *Network) impair(ctx context.Context, asked map[*Client][]Path, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
 	handle := strings.ToLower(rand.Text()[:12])
-	err = each(slices.Collect(maps.Keys(asked)), func(c *Client) error {
+	err := each(slices.Collect(maps.Keys(asked)), func(c *Client) error {
 		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
 		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
 	})

@@ -391,6 +391,27 @@ func TestImpairmentRefused(t *testing.T) {
 	}
 }
 
+// TestCutOff: a node is cut off both ways by its own agent, even if that of its peer is gone.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2)
+	l.nodes[node2].kill()
+	if err := l.network.CutOff(t.Context(), hostName(node1), 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if l.passes(node1) || l.passes(node2) {
+		t.Error("a link of a node that was cut off carries packets")
+	}
+	for deadline := time.Now().Add(20 * time.Second); !l.passes(node1) || !l.passes(node2); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it stays cut off")
+		}
+	}
+	if err := l.network.CutOff(t.Context(), "none", time.Second); err == nil {
+		t.Error("a host that does not exist was cut off")
+	}
+}
+
 // TestUnfit: what one end does not support the other one does. If neither does, it is reported
 // in advance, as permanent.
 func TestUnfit(t *testing.T) {

@@ -68,15 +68,7 @@ const unplugFor = 4 * time.Second
 
 // unplug cuts the node off for a moment.
 func (n *node) unplug(ctx context.Context) error {
-	party := n.party()
-	var links []framework.Link
-	for _, other := range n.cluster.Parties() {
-		if other != party {
-			links = append(links, framework.Link{From: party, To: other}, framework.Link{From: other, To: party})
-		}
-	}
-	_, err := n.cluster.Impair(ctx, links, framework.Impairment{Cut: true}, unplugFor)
-	if err != nil {
+	if err := n.cluster.CutOff(ctx, n.party(), unplugFor); err != nil {
 		return fmt.Errorf("cutting %s off before it loses power: %w", n.name, err)
 	}
 	return nil

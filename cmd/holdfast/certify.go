@@ -120,11 +120,14 @@ for another reason.`, certify.Turns, certify.Profile),
 		if err != nil {
 			return err
 		}
-		tool, err := certify.ThisTool(holdfastVersion(), scenarios.Digest())
+		tool, err := certify.ThisTool(holdfastVersion())
 		if err != nil {
 			return err
 		}
 		outcome := certify.Judge(v)
+		if err := v.Write(dir); err != nil { // its reports, with the outcome
+			return err
+		}
 		file, err := certify.Bundle(dir, v, outcome, tool, signer)
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/certify"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -24,6 +25,9 @@ func judged(dir string) (*run.Verdicts, error) {
 	v, err := run.Judge(dir)
 	if errors.Is(err, run.ErrNoResults) {
 		return nil, exitWith(exitUsage, err)
+	}
+	if err == nil && len(v.Plan.Rows) > 0 {
+		certify.Judge(v) // for its reports
 	}
 	return v, err
 }

@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err, run.Problem, run.End)
 	}
 	m := run.Meta
-	if m.Seed != seedOf(7, "test") || m.Scenario != "test" || m.Provider != "fake" || m.Settings["E"] != time.Second || len(m.Nodes) != 3 || len(m.Checks) != 1 {
+	if m.Seed != SeedOf(7, "test") || m.Scenario != "test" || m.Provider != "fake" || m.Settings["E"] != time.Second || len(m.Nodes) != 3 || len(m.Checks) != 1 {
 		t.Errorf("meta: %+v", m)
 	}
 
@@ -407,8 +407,8 @@ func TestRunRefuses(t *testing.T) {
 
 // Each experiment has a seed of its own, the same in every run of that seed.
 func TestSeed(t *testing.T) {
-	first, again := seedOf(1, "a"), seedOf(1, "a")
-	if first != again || seedOf(1, "a") == seedOf(1, "b") || seedOf(1, "a") == seedOf(2, "a") {
+	first, again := SeedOf(1, "a"), SeedOf(1, "a")
+	if first != again || SeedOf(1, "a") == SeedOf(1, "b") || SeedOf(1, "a") == SeedOf(2, "a") {
 		t.Error("seeds repeat or do not")
 	}
 }

@@ -384,7 +384,7 @@ func nodeEntry(n framework.Node) record.Node {
 
 // startFailover starts a client that runs until the end of the timeline.
 func (r *run) startFailover() error {
-	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, seedOf(r.options.Seed, r.experiment.Name))
+	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, SeedOf(r.options.Seed, r.experiment.Name))
 	if err != nil {
 		return fmt.Errorf("starting the failover client: %w", err)
 	}

@@ -67,9 +67,9 @@ func (r *run) before(ctx context.Context, step int) error {
 	return r.options.Before(ctx, step, r.w)
 }
 
-// seedOf derives the seed of one experiment from that of the run, so that an experiment repeats
+// SeedOf derives the seed of one experiment from that of the run, so that an experiment repeats
 // its choices regardless of which others run.
-func seedOf(run uint64, experiment string) uint64 {
+func SeedOf(run uint64, experiment string) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", run, experiment))
 	return binary.LittleEndian.Uint64(sum[:])
 }
@@ -106,7 +106,7 @@ func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) erro
 
 func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 	m := record.Meta{
-		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: seedOf(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
+		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: SeedOf(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
 		Settings: c.Settings().Symbols(), RemoteEtcd: c.Settings().RemoteEtcd, GoawayChance: c.Settings().GoawayChance, Assumed: c.Settings().Assumed, Checks: e.Checks, Versions: map[string]map[string]string{},
 	}
 	for component, e := range c.Settings().Elections {
@@ -272,7 +272,7 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg := r.experiment.Traffic.config()
-	cfg.Seed, cfg.Cluster = seedOf(r.options.Seed, r.experiment.Name), r.cluster
+	cfg.Seed, cfg.Cluster = SeedOf(r.options.Seed, r.experiment.Name), r.cluster
 	traffic, err := workload.Start(ctx, cfg, r.w)
 	var broken *workload.ApplicationError
 	switch {

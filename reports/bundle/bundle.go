@@ -28,6 +28,8 @@ const (
 	// envelopes is the folder of the envelopes and of KeyFile; all other files are subjects of
 	// the statements.
 	envelopes = "attestations/"
+	// envelopeSuffix is that of an envelope's file.
+	envelopeSuffix = ".dsse.json"
 	// KeyFile is the name of the public part of the key that signed.
 	KeyFile = envelopes + "key.pem"
 )
@@ -49,10 +51,11 @@ type Bundle struct {
 	// Key is the signing key, as the bundle itself names it. The reader must know whose key it
 	// is.
 	Key *Key
-	// Files is the number of files.
+	// Files is the number of files, and Names are the names of those that are signed.
 	Files int
-
-	predicates map[string]json.RawMessage // by type
+	Names []string
+	// Predicates are those of the statements, by name; their bodies are json.RawMessage.
+	Predicates []Predicate
 }
 
 // Write makes a bundle of all files below a directory: a statement for each predicate, with all
@@ -70,7 +73,7 @@ func Write(file, dir string, key *Key, predicates ...Predicate) (err error) {
 	}
 	signed := map[string][]byte{KeyFile: key.PEM}
 	for _, p := range predicates {
-		if signed[envelopes+p.Name+".dsse.json"], err = Sign(key, digests, p); err != nil {
+		if signed[envelopes+p.Name+envelopeSuffix], err = Sign(key, digests, p); err != nil {
 			return fmt.Errorf("failed to sign a bundle: %w", err)
 		}
 	}
@@ -120,7 +123,7 @@ func Read(in io.Reader, dir string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{Dir: dir, Files: len(digests), predicates: map[string]json.RawMessage{}}
+	b := &Bundle{Dir: dir, Files: len(digests)}
 	text, err := os.ReadFile(filepath.Join(dir, KeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("the bundle has no %s", KeyFile)
@@ -133,6 +136,7 @@ func Read(in io.Reader, dir string) (*Bundle, error) {
 	}
 	subjects := maps.Clone(digests)
 	maps.DeleteFunc(subjects, func(name, _ string) bool { return strings.HasPrefix(name, envelopes) })
+	b.Names = slices.Sorted(maps.Keys(subjects))
 	for _, name := range slices.Sorted(maps.Keys(digests)) {
 		if name == KeyFile || !strings.HasPrefix(name, envelopes) {
 			continue
@@ -148,12 +152,13 @@ func Read(in io.Reader, dir string) (*Bundle, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if _, twice := b.predicates[statement.PredicateType]; twice {
+		if _, twice := b.Predicate(statement.PredicateType); twice {
 			return nil, fmt.Errorf("%s: there is another statement of type %s", name, statement.PredicateType)
 		}
-		b.predicates[statement.PredicateType] = body
+		name = strings.TrimSuffix(strings.TrimPrefix(name, envelopes), envelopeSuffix)
+		b.Predicates = append(b.Predicates, Predicate{Name: name, Type: statement.PredicateType, Body: json.RawMessage(body)})
 	}
-	if len(b.predicates) == 0 {
+	if len(b.Predicates) == 0 {
 		return nil, errors.New("the bundle is not signed: it has no attestation")
 	}
 	return b, nil
@@ -161,8 +166,11 @@ func Read(in io.Reader, dir string) (*Bundle, error) {
 
 // Predicate returns the body of the statement of a type; ok is false if there is none.
 func (b *Bundle) Predicate(predicateType string) (body []byte, ok bool) {
-	body, ok = b.predicates[predicateType]
-	return body, ok
+	i := slices.IndexFunc(b.Predicates, func(p Predicate) bool { return p.Type == predicateType })
+	if i < 0 {
+		return nil, false
+	}
+	return b.Predicates[i].Body.(json.RawMessage), true
 }
 
 // Sign returns the envelope of a statement that says p of files with these SHA-256 digests.

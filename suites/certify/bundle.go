@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
+	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -35,8 +36,8 @@ const (
 // BundleFile is the name of the bundle in the results directory of a certification.
 const BundleFile = "bundle.tar"
 
-// Statement is what the maker of a bundle states: the predicate of type VerdictsType. All of
-// it is derived again when the bundle is verified.
+// Statement is what the maker of a bundle states: the predicate of type VerdictsType. All of it
+// is derived again when the bundle is verified, except for the digest of the program.
 type Statement struct {
 	// Tool made the bundle, by rules of this version.
 	Tool Tool `json:"tool"`
@@ -58,8 +59,10 @@ type Tool struct {
 	Version string `json:"version"`
 	// Digest is the SHA-256 digest of the program itself.
 	Digest string `json:"digest"`
-	// Catalogue is the digest of its catalogue, Record the version of its record's format.
+	// Catalogue is the digest of its catalogue, Judges that of its judges, and Record the version
+	// of its record's format: its rules.
 	Catalogue string `json:"catalogue"`
+	Judges    string `json:"judges"`
 	Record    int    `json:"record"`
 }
 
@@ -82,14 +85,24 @@ func verdictsOf(results []judge.Result) []Verdict {
 }
 
 // ThisTool returns the running holdfast, of a version.
-func ThisTool(version, catalogue string) (Tool, error) {
+func ThisTool(version string) (Tool, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return Tool{}, err
 	}
-	sum, err := bundle.Digest(self)
-	return Tool{Version: version, Digest: sum, Catalogue: catalogue, Record: record.Version}, err
+	t := theseRules()
+	t.Version = version
+	t.Digest, err = bundle.Digest(self)
+	return t, err
 }
+
+// theseRules returns a tool with the rules of this holdfast, and nothing else.
+func theseRules() Tool {
+	return Tool{Catalogue: scenarios.Digest(), Judges: judge.Digest(), Record: record.Version}
+}
+
+// rules returns the tool with its rules alone.
+func (t Tool) rules() Tool { return Tool{Catalogue: t.Catalogue, Judges: t.Judges, Record: t.Record} }
 
 // testResult is in-toto's own summary of tests.
 type testResult struct {
@@ -137,8 +150,7 @@ func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (s
 	statement := Statement{Tool: t, Run: report.ID, Provider: report.Provider, Started: report.Started, Ended: report.Ended, Versions: report.Versions,
 		Nodes: report.Nodes, Outcome: o, Verdicts: verdictsOf(v.Results)}
 	file := filepath.Join(dir, BundleFile)
-	return file, bundle.Write(file, from, key, bundle.Predicate{Name: "verdicts", Type: VerdictsType, Body: statement},
-		bundle.Predicate{Name: "test-result", Type: TestResultType, Body: summaryOf(o, t)})
+	return file, bundle.Write(file, from, key, predicates(&statement)...)
 }
 
 // gather puts the contents of a bundle into a directory: the plan, each record, the results and
@@ -301,6 +313,14 @@ func Sign(ctx context.Context, file, signingConfig, token string) error {
 		return fmt.Errorf("%s has no statement of type %s: holdfast certify makes bundles that do", file, TestResultType)
 	}
 	return keyless.Sign(ctx, file, bundle.Predicate{Name: "test-result", Type: TestResultType, Body: json.RawMessage(body)}, signingConfig, token)
+}
+
+// predicates are those of a bundle's statements, in order, with the statement of the maker.
+func predicates(s *Statement) []bundle.Predicate {
+	return []bundle.Predicate{
+		{Name: "test-result", Type: TestResultType, Body: summaryOf(s.Outcome, s.Tool)},
+		{Name: "verdicts", Type: VerdictsType, Body: s},
+	}
 }
 
 // statementOf reads the statement of a bundle.

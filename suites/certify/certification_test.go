@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -50,7 +51,8 @@ func newCertificationOf(t testing.TB, profile string, entries int, ids ...string
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		t.Fatal(err)
 	}
-	c := &certification{dir: t.TempDir(), plan: p, tool: Tool{Version: "v1", Catalogue: scenarios.Digest(), Record: record.Version}, entries: entries}
+	c := &certification{dir: t.TempDir(), plan: p, tool: theseRules(), entries: entries}
+	c.tool.Version = "v1"
 	for _, s := range p.Scenarios {
 		c.record(t, s, s.Metadata.Name, func(*record.Meta) {})
 	}
@@ -67,11 +69,13 @@ func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation 
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
+	settings, err := clusters.Settings(c.plan.Part(s).Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
 	meta := record.Meta{Run: c.plan.Run, Scenario: s.Metadata.Name, Harness: c.plan.Harness, Provider: c.plan.Provider, Checks: s.Experiment().Checks,
-		Settings: map[string]time.Duration{"L": 15 * time.Second, "R": 10 * time.Second, "P": 2 * time.Second, "E": time.Second, "M": 2 * time.Second,
-			"T": 15 * time.Second, "I": 10 * time.Second, "H": 3 * time.Second, "G": 40 * time.Second, "N": 5 * time.Second, "A": time.Minute},
-		Versions: map[string]map[string]string{},
-		Nodes:    []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
+		Seed: engine.SeedOf(c.plan.Seed, s.Metadata.Name), Settings: settings.Symbols(), Versions: map[string]map[string]string{},
+		Nodes: []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
 	for _, n := range meta.Nodes {
 		meta.Versions[n.Name] = map[string]string{"kube-apiserver": c.plan.Part(s).Cluster.Spec.KubernetesVersion}
 	}

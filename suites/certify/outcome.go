@@ -31,9 +31,12 @@ type Row struct {
 	// Experiments is in how many experiments it passed, Victims which nodes their faults hit.
 	Experiments int      `json:"experiments"`
 	Victims     []string `json:"victims"`
-	Bound       string   `json:"bound,omitempty"`
-	Measured    string   `json:"measured,omitempty"`
-	Sentence    string   `json:"sentence"`
+	// LeftOut are scenarios that settle the row too and could not be run here, each with the reason
+	// that the maker of the certificate gives.
+	LeftOut  []string `json:"leftOut,omitempty"`
+	Bound    string   `json:"bound,omitempty"`
+	Measured string   `json:"measured,omitempty"`
+	Sentence string   `json:"sentence"`
 }
 
 // holds reports whether a certificate may have the row.
@@ -72,7 +75,17 @@ type experiment struct {
 	hit      []string // nodes
 }
 
-// Judge derives the outcome of a certification from the verdicts on its plan.
+// certificate is the outcome as reports show it.
+func (o *Outcome) certificate() *reports.Certificate {
+	c := &reports.Certificate{Certified: o.Certified, Judgement: o.Judgement, ExitCode: o.ExitCode()}
+	for _, r := range o.Rows {
+		c.Rows = append(c.Rows, r.ID)
+	}
+	return c
+}
+
+// Judge derives the outcome of a certification from the verdicts on its plan, and adds it to them
+// for their reports.
 func Judge(v *run.Verdicts) *Outcome {
 	byScenario := map[string][]judge.Result{}
 	for _, r := range v.Results {
@@ -82,7 +95,9 @@ func Judge(v *run.Verdicts) *Outcome {
 	for _, s := range v.Plan.Scenarios {
 		all = append(all, experiment{s, byScenario[s.Metadata.Name], hit(v.Record(s.Metadata.Name))})
 	}
-	return outcome(v.Plan, all)
+	o := outcome(v.Plan, all)
+	v.Certificate = o.certificate()
+	return o
 }
 
 // hit returns the control-plane nodes that a record proves to have been hit by its faults.
@@ -109,18 +124,24 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 	for _, n := range p.Cluster.Nodes() {
 		nodes = append(nodes, n.Name)
 	}
-	counts := map[judge.Verdict]int{}
+	counts, left := map[judge.Verdict]int{}, map[string]bool{}
 	for _, id := range withInvariants(p.Rows, all) {
 		r := rowOf(id, all, nodes, max(Turns, len(nodes)))
 		o.Certified = o.Certified && r.holds()
 		counts[r.Verdict]++
 		o.Rows = append(o.Rows, r)
+		for _, one := range r.LeftOut {
+			left[one] = true
+		}
 	}
 	var parts []string
 	for _, verdict := range []judge.Verdict{judge.Fail, judge.Inconclusive, judge.NotApplicable, judge.Pass} {
 		if counts[verdict] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[verdict], verdict))
 		}
+	}
+	if len(left) > 0 {
+		parts = append(parts, fmt.Sprintf("scenarios that could not be run: %d", len(left)))
 	}
 	what := map[string]string{"must": "all MUST rows of the catalogue", "conformance": "the rows that " + Profile + " requires", "observed": "the rows that take no fault",
 		"partial": "some rows, fewer than " + Profile + " requires"}[o.Class]
@@ -170,6 +191,9 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 		case judge.NotApplicable:
 			away++
 			byDesign = byDesign && e.scenario.ByDesign
+			if left := base + ": " + cmp.Or(e.scenario.Missing, merged.Sentence); !e.scenario.ByDesign && !invariant(id) && !slices.Contains(row.LeftOut, left) {
+				row.LeftOut = append(row.LeftOut, left)
+			}
 			continue
 		case judge.Pass:
 			row.Experiments++
@@ -258,6 +282,20 @@ func (o *Outcome) Print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
+	var left []string
+	rows := map[string][]string{} // by scenario left out
+	for _, r := range o.Rows {
+		for _, one := range r.LeftOut {
+			if rows[one] == nil {
+				left = append(left, one)
+			}
+			rows[one] = append(rows[one], r.ID)
+		}
+	}
+	for _, one := range left {
+		name, why, _ := strings.Cut(one, ": ")
+		fmt.Fprintf(w, "not run: %s, which settles %s too: %s\n", name, strings.Join(rows[one], ", "), why)
+	}
 	for _, r := range o.Rows {
 		if !r.holds() {
 			fmt.Fprintf(w, "%s: %s\n", r.ID, r.Sentence)

@@ -9,12 +9,15 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -77,15 +80,16 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 	if err != nil {
 		return nil, err
 	}
-	if s.Tool.Catalogue != scenarios.Digest() || s.Tool.Record != record.Version {
-		return nil, fmt.Errorf("%w: the bundle was made by holdfast %s with catalogue %.12s and records of version %d, and this holdfast has catalogue %.12s and reads version %d; verify it with the holdfast that made it",
-			ErrOtherRules, s.Tool.Version, s.Tool.Catalogue, s.Tool.Record, scenarios.Digest(), record.Version)
+	if theirs, ours := s.Tool.rules(), theseRules(); theirs != ours {
+		return nil, fmt.Errorf("%w: the bundle was made by holdfast %s with catalogue %.12s, judges %.12s and records of version %d, and this holdfast has catalogue %.12s, judges %.12s and records of version %d; verify it with the holdfast that made it",
+			ErrOtherRules, s.Tool.Version, theirs.Catalogue, theirs.Judges, theirs.Record, ours.Catalogue, ours.Judges, ours.Record)
 	}
 	p, err := run.Load(dir)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("the bundle's plan cannot be read: " + strings.ReplaceAll(err.Error(), dir, filepath.Base(file)))
 	}
-	v := &verifier{dir: dir, plan: p, progress: progress, v: &Verification{Statement: s, Key: b.Key.ID, Files: b.Files, Problems: []string{}}}
+	v := &verifier{dir: dir, bundle: b, plan: p, progress: progress, derived: p.Verdicts(),
+		v: &Verification{Statement: s, Key: b.Key.ID, Files: b.Files, Problems: []string{}}}
 	if expected != nil {
 		v.v.Trusted = expected.ID == b.Key.ID
 		if !v.v.Trusted {
@@ -94,6 +98,7 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 	}
 	v.stated()
 	v.planned()
+	v.files()
 	v.records()
 	v.compare()
 	return v.v, nil
@@ -101,10 +106,11 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 
 type verifier struct {
 	dir      string
+	bundle   *bundle.Bundle
 	plan     *run.Plan
 	progress func(string)
 	v        *Verification
-	results  []judge.Result
+	derived  *run.Verdicts
 }
 
 func (v *verifier) problem(format string, args ...any) {
@@ -122,6 +128,22 @@ func (v *verifier) stated() {
 	} {
 		if f.stated != f.planned {
 			v.problem("%s is stated as %s, and the plan has %s", f.what, f.stated, f.planned)
+		}
+	}
+	if end := run.SeedMark(p.Seed); !strings.HasSuffix(p.Run, end) {
+		v.problem("the plan has seed %d, and its run %s had another one: its name would end with %s", p.Seed, p.Run, end)
+	}
+}
+
+// files checks that the bundle has no file that the plan does not explain.
+func (v *verifier) files() {
+	known := map[string]bool{run.PlanFile: true, reports.ResultsFile: true}
+	for _, s := range v.plan.Scenarios {
+		known[filepath.ToSlash(filepath.Join(record.Dir("", s.Metadata.Name), record.FileName))] = true
+	}
+	for _, name := range v.bundle.Names {
+		if !known[name] && !strings.HasPrefix(name, "logs/") {
+			v.problem("%s is in the bundle, and nothing in the plan explains it", name)
 		}
 	}
 }
@@ -218,11 +240,11 @@ func (v *verifier) records() {
 			v.progress(name)
 		}
 		results, seen := v.plan.JudgeScenario(v.dir, s)
-		v.results = append(v.results, results...)
+		v.derived.Add(s, results, seen)
 		all = append(all, experiment{s, results, hit(seen)})
 		if seen == nil {
 			if s.NotFor(len(v.plan.Part(s).Cluster.Spec.Nodes)) == "" {
-				v.problem("%s has no record: %s", name, sentenceOf(results))
+				v.problem("%s has no record of its own: %s", name, sentenceOf(results))
 			}
 			continue
 		}
@@ -236,6 +258,9 @@ func (v *verifier) records() {
 		if seen.Meta.Harness != v.plan.Harness || seen.Meta.Provider != v.plan.Provider {
 			v.problem("the record of %s was made by holdfast %s on provider %s, and the run by holdfast %s on provider %s",
 				name, seen.Meta.Harness, seen.Meta.Provider, v.plan.Harness, v.plan.Provider)
+		}
+		if seed := engine.SeedOf(v.plan.Seed, name); seen.Meta.Seed != seed {
+			v.problem("the record of %s has seed %d, and the run's seed makes it %d", name, seen.Meta.Seed, seed)
 		}
 		v.cluster(s, seen.Meta)
 		if from, to := seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt)); from.Before(v.plan.Started) || to.After(v.plan.Ended) {
@@ -254,6 +279,8 @@ func (v *verifier) records() {
 			members[part] = seen.Meta
 		} else if !sameCluster(first, seen.Meta) {
 			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
+		} else if !sameSettings(first, seen.Meta) {
+			v.problem("the records of %s and %s, both of %s, have different settings, which their bounds follow", first.Scenario, name, part)
 		}
 		spans[part] = append(spans[part], span{name, seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt))})
 	}
@@ -287,6 +314,33 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	if !slices.Equal(want, got) {
 		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 	}
+	if planned.Spec.Inventory != nil {
+		return // its settings are read from what runs
+	}
+	settings, err := clusters.Settings(planned)
+	if err != nil {
+		v.problem("the plan's cluster of %s: %v", s.Metadata.Name, err)
+		return
+	}
+	symbols := settings.Symbols()
+	for _, name := range slices.Sorted(maps.Keys(symbols)) {
+		// The local provider's balancer is the one in the plan; others bring their own.
+		if got := seen.Settings[name]; got != symbols[name] && (name != "H" || v.plan.Provider == "local") {
+			v.problem("the record of %s has %s = %s, and the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
+		}
+	}
+	for _, n := range planned.Nodes() {
+		got := seen.Versions[n.Name][string(framework.Etcd)]
+		if want := run.EtcdVersion(planned); v.plan.Provider == "local" && got != "" && got != want {
+			v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s", s.Metadata.Name, got, n.Name, want)
+		}
+	}
+}
+
+// sameSettings reports whether two records have the same bounds' inputs.
+func sameSettings(a, b record.Meta) bool {
+	return reflect.DeepEqual(a.Settings, b.Settings) && reflect.DeepEqual(a.Elections, b.Elections) && slices.Equal(a.Assumed, b.Assumed) &&
+		a.RemoteEtcd == b.RemoteEtcd && a.GoawayChance == b.GoawayChance
 }
 
 func sentenceOf(results []judge.Result) string {
@@ -349,7 +403,7 @@ func (v *verifier) compare() {
 		stated[number(o)] = o
 	}
 	clear(seen)
-	for _, got := range verdictsOf(v.results) {
+	for _, got := range verdictsOf(v.derived.Results) {
 		n := number(got)
 		said, ok := stated[n]
 		delete(stated, n)
@@ -365,19 +419,59 @@ func (v *verifier) compare() {
 	for _, n := range slices.Sorted(maps.Keys(stated)) {
 		v.problem("the statement has a verdict on %s in %s that no record gives", stated[n].Requirement, stated[n].Scenario)
 	}
-	one, err := json.Marshal(v.v.Statement.Outcome)
-	other, err2 := json.Marshal(v.v.Outcome)
-	if err != nil || err2 != nil || !bytes.Equal(one, other) {
-		v.problem("the stated outcome is %q, and the records give %q", v.v.Statement.Outcome.Judgement, v.v.Outcome.Judgement)
+	s, o := v.v.Statement, v.v.Outcome
+	for i, r := range o.Rows {
+		if i >= len(s.Outcome.Rows) || !reflect.DeepEqual(s.Outcome.Rows[i], r) {
+			v.problem("the stated outcome differs from what the records give: they give %s: %s", r.ID, dash(r.Sentence))
+			break
+		}
 	}
-	results, err := reports.Load(v.dir)
-	if err != nil {
+	if got, want := *s.Outcome, *o; len(got.Rows) != len(want.Rows) || got.Class != want.Class || got.Certified != want.Certified || got.Judgement != want.Judgement {
+		v.problem("the stated outcome is %q, and the records give %q", got.Judgement, want.Judgement)
+	}
+	v.derived.Certificate = o.certificate()
+	report := v.derived.Report()
+	if got, want := text(s.Versions), text(report.Versions); got != want {
+		v.problem("the versions are stated as %s, and the records give %s", got, want)
+	}
+	if got, want := text(s.Nodes), text(report.Nodes); got != want {
+		v.problem("the nodes are stated as %s, and the records give %s", got, want)
+	}
+	derived := *s
+	derived.Outcome = o
+	for i, p := range predicates(&derived) {
+		stated := v.bundle.Predicates
+		if i >= len(stated) || len(stated) != 2 || stated[i].Name != p.Name || stated[i].Type != p.Type {
+			v.problem("a bundle has the attestations test-result and verdicts, and this one has others")
+			break
+		}
+		if p.Type == TestResultType && text(stated[i].Body) != text(p.Body) {
+			v.problem("the attestation %s states %s, and the records give %s", p.Name, text(stated[i].Body), text(p.Body))
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(v.dir, reports.ResultsFile))
+	want, err2 := v.derived.JSON()
+	if err = errors.Join(err, err2); err != nil {
 		v.problem("the bundle's results: %v", err)
-	} else if !slices.EqualFunc(results.Results, reports.New(results.Run, v.results, nil).Results, func(a, b judge.Result) bool {
-		return a.Requirement == b.Requirement && a.Scenario == b.Scenario && a.Judge == b.Judge && a.Verdict == b.Verdict && a.Sentence == b.Sentence
-	}) {
-		v.problem("the bundle's results.json has other verdicts than its records give")
+	} else if !bytes.Equal(got, want) {
+		v.problem("the bundle's %s has other verdicts or facts than its records give", reports.ResultsFile)
 	}
+}
+
+// text is a value as JSON, with the keys of objects in order.
+func text(value any) string {
+	b, err := json.Marshal(value)
+	var plain any
+	if err == nil {
+		err = json.Unmarshal(b, &plain)
+	}
+	if err == nil {
+		b, err = json.Marshal(plain)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 // shown is the maximum number of problems that Print lists.

@@ -37,7 +37,7 @@ func forged(t *testing.T, file string, change func(dir string, s *Statement)) (a
 	}
 	change(dir, s)
 	key, again = testKey(t), filepath.Join(t.TempDir(), "bundle.tar")
-	if err := bundle.Write(again, dir, key, bundle.Predicate{Name: "verdicts", Type: VerdictsType, Body: s}); err != nil {
+	if err := bundle.Write(again, dir, key, predicates(s)...); err != nil {
 		t.Fatal(err)
 	}
 	return again, key
@@ -172,6 +172,40 @@ func TestVerifyForged(t *testing.T) {
 			}
 			os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"inconclusive"`), []byte(`"pass"`)), 0o644)
 		}, "results.json has other verdicts"},
+		"another machine in the results": {func(dir string, _ *Statement) {
+			path := filepath.Join(dir, "results.json")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			os.WriteFile(path, bytes.Replace(text, []byte(`"cores": `), []byte(`"cores": 9`), 1), 0o644)
+		}, "results.json has other verdicts or facts"},
+		"a longer bound": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Settings["M"] = time.Minute })
+		}, "has M = 1m0s, and the plan's cluster has 2s"},
+		"another etcd": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v9.9.9" })
+		}, "has etcd v9.9.9 on node-2"},
+		"other elections": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) {
+				m.Elections = map[string]map[string]time.Duration{"kube-scheduler": {"L": time.Hour}}
+			})
+		}, "have different settings"},
+		"a record of another seed": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Seed = 8 })
+		}, "has seed 8, and the run's seed makes it"},
+		"another seed": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Seed = 42 })
+		}, "the plan has seed 42, and its run "},
+		"another etcd stated": {func(_ string, s *Statement) { s.Versions.Etcd = "v9.9.9" }, "the versions are stated as"},
+		"more nodes stated":   {func(_ string, s *Statement) { s.Nodes = append(s.Nodes, s.Nodes[0]) }, "the nodes are stated as"},
+		"another row stated":  {func(_ string, s *Statement) { s.Outcome.Rows[0].Measured = "1ns" }, "the stated outcome differs from what the records give: they give HA-"},
+		"a file too many": {func(dir string, _ *Statement) {
+			os.WriteFile(filepath.Join(dir, "README.txt"), []byte("x"), 0o644)
+		}, "README.txt is in the bundle, and nothing in the plan explains it"},
+		"a hidden record": {func(dir string, _ *Statement) {
+			os.CopyFS(record.Dir(dir, "hidden"), os.DirFS(record.Dir(dir, first.Metadata.Name)))
+		}, "record/hidden/record.jsonl.zst is in the bundle"},
 	} {
 		again, key := forged(t, file, test.change)
 		v, err := Verify(again, key, nil)
@@ -186,11 +220,74 @@ func TestVerifyForged(t *testing.T) {
 	for name, change := range map[string]func(*Statement){
 		"another catalogue":      func(s *Statement) { s.Tool.Catalogue = strings.Repeat("0", 64) },
 		"records of an old form": func(s *Statement) { s.Tool.Record-- },
+		"other judges":           func(s *Statement) { s.Tool.Judges = strings.Repeat("0", 64) },
 	} {
 		again, key := forged(t, file, func(_ string, s *Statement) { change(s) })
 		if _, err := Verify(again, key, nil); !errors.Is(err, ErrOtherRules) {
 			t.Errorf("%s: %v, want a plain refusal", name, err)
 		}
+	}
+}
+
+// Each bundle has the same two attestations, and they state the same.
+func TestVerifyAttestations(t *testing.T) {
+	file := newCertification(t, "HA-QR-005").bundle(t, testKey(t))
+	dir := t.TempDir()
+	b, err := bundle.Open(file, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "attestations")); err != nil {
+		t.Fatal(err)
+	}
+	result, verdicts := b.Predicates[0], b.Predicates[1]
+	renamed, lying, third := verdicts, result, verdicts
+	renamed.Name = "verdict"
+	lying.Body = testResult{Result: "PASSED"}
+	third.Name, third.Type = "third", SVRType
+	for name, test := range map[string]struct {
+		all  []bundle.Predicate
+		want string
+	}{
+		"as made":       {b.Predicates, ""},
+		"one left out":  {[]bundle.Predicate{verdicts}, "and this one has others"},
+		"one renamed":   {[]bundle.Predicate{result, renamed}, "and this one has others"},
+		"one too many":  {[]bundle.Predicate{result, verdicts, third}, "and this one has others"},
+		"one that lies": {[]bundle.Predicate{lying, verdicts}, "the attestation test-result states"},
+	} {
+		again := filepath.Join(t.TempDir(), "bundle.tar")
+		if err := bundle.Write(again, dir, testKey(t), test.all...); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(again, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(v.Problems, "\n"); v.Holds() != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A scenario that was left out is named with its reason, in the maker's words, even if another
+// one settles its rows.
+func TestVerifyLeftOut(t *testing.T) {
+	c := newCertificationOf(t, Breaking, 0, "HA-RC-004")
+	of := c.plan.Scenarios[0].Of
+	kept := *Scenarios(c.plan.Rows, Breaking)[slices.IndexFunc(Scenarios(c.plan.Rows, Breaking), func(s *scenarios.Scenario) bool { return s.Metadata.Name == of })]
+	kept.Missing = "the disks cannot do that"
+	c.plan.Scenarios = append([]*scenarios.Scenario{&kept}, slices.DeleteFunc(c.plan.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == of })...)
+	if err := c.plan.Save(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+	if err != nil || !v.Holds() {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	var out bytes.Buffer
+	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "not run: "+of+", which settles HA-RC-004 too: the disks cannot do that") ||
+		!strings.Contains(out.String(), "scenarios that could not be run: 1") {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// planFile is the plan of a run in its results directory.
-const planFile = "plan.json"
+// PlanFile is the name of the file with the plan of a run in its results directory.
+const PlanFile = "plan.json"
 
 // Plan is what a run is to do: workers read it, and so do later commands on
 // the results directory.
@@ -55,9 +55,12 @@ type Plan struct {
 // similar ones, with the version of the program. It has no parts yet.
 func New(provider clusters.Provider, c *clusters.Cluster, chosen []*scenarios.Scenario, seed uint64, harness string) *Plan {
 	now := time.Now()
-	return &Plan{Run: fmt.Sprintf("%s-%08x", now.UTC().Format("20060102T150405Z"), uint32(seed)), Provider: provider.Name(), Seed: seed,
+	return &Plan{Run: now.UTC().Format("20060102T150405Z") + SeedMark(seed), Provider: provider.Name(), Seed: seed,
 		Harness: harness, Started: now, Command: os.Args, Cluster: c, Scenarios: chosen, Machine: machine()}
 }
+
+// SeedMark is the end of the name of a run with a seed.
+func SeedMark(seed uint64) string { return fmt.Sprintf("-%08x", uint32(seed)) }
 
 // Divide spreads the plan's scenarios over clusters of a provider, up to parallel at a time.
 func (p *Plan) Divide(provider clusters.Provider, parallel int) (err error) {
@@ -103,7 +106,7 @@ func (p *Plan) Save(dir string) error {
 	err := reports.WriteJSON(&text, p)
 	if err == nil {
 		// Replaced atomically: later commands need it.
-		err = system.ReplaceFile(filepath.Join(dir, planFile), text.Bytes(), 0o644, false)
+		err = system.ReplaceFile(filepath.Join(dir, PlanFile), text.Bytes(), 0o644, false)
 	}
 	if errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("failed to write the plan of the run: %w; free some space or name another directory with --out", err)
@@ -119,7 +122,7 @@ var ErrNoResults = errors.New("not a results directory of holdfast")
 
 // Load reads the plan in a results directory.
 func Load(dir string) (*Plan, error) {
-	path := filepath.Join(dir, planFile)
+	path := filepath.Join(dir, PlanFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", dir, ErrNoResults, err)

@@ -106,7 +106,7 @@ func FuzzLoad(f *testing.F) {
 	if err := p.Save(dir); err != nil {
 		f.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, planFile))
+	text, err := os.ReadFile(filepath.Join(dir, PlanFile))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"cluster": {}, "parts": [], "scenarios": [{"spec": {"timeline": [{}], "requirements": [{}]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, planFile), data, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, PlanFile), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		p, err := Load(dir)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,7 +23,31 @@ import (
 type Verdicts struct {
 	Plan    *Plan
 	Results []judge.Result
-	records map[string]*record.Run // by scenario
+	// Certificate is what a certification amounts to; nil for other runs.
+	Certificate *reports.Certificate
+	records     map[string]*record.Run // by scenario
+	glances     map[string]glance      // by scenario with a record
+}
+
+// glance is what the description of a run takes from a record.
+type glance struct {
+	nodes []reports.Node
+	spent reports.Spent
+	end   time.Time
+}
+
+// Verdicts returns verdicts without any results.
+func (p *Plan) Verdicts() *Verdicts {
+	return &Verdicts{Plan: p, records: map[string]*record.Run{}, glances: map[string]glance{}}
+}
+
+// Add adds the results on a scenario, and what the description of the run takes from its record,
+// which may be nil.
+func (v *Verdicts) Add(s *scenarios.Scenario, results []judge.Result, seen *record.Run) {
+	v.Results = append(v.Results, results...)
+	if seen != nil {
+		v.glances[s.Metadata.Name] = glance{nodesOf(seen), reports.SpentOn(seen), seen.Meta.Started.Add(time.Duration(seen.EndAt))}
+	}
 }
 
 // Judge judges the records of a results directory, with the caller's own judges in addition to
@@ -36,10 +62,10 @@ func Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 
 // Judge judges the records of the plan's run in a results directory.
 func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
-	v := &Verdicts{Plan: p, records: map[string]*record.Run{}}
+	v := p.Verdicts()
 	for _, s := range p.Scenarios {
 		results, seen := p.JudgeScenario(dir, s, own...)
-		v.Results = append(v.Results, results...)
+		v.Add(s, results, seen)
 		if seen != nil {
 			v.records[s.Metadata.Name] = seen
 		}
@@ -89,7 +115,7 @@ func without(s *scenarios.Scenario, verdict judge.Verdict, why string) (results 
 func (v *Verdicts) Report() reports.Run {
 	p := v.Plan
 	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started.Round(0), Ended: p.Ended.Round(0),
-		Versions: versions(p, p.Cluster), Machine: p.Machine, Command: p.Command, Problem: p.Problem}
+		Versions: versions(p, p.Cluster), Machine: p.Machine, Command: p.Command, Problem: p.Problem, Certificate: v.Certificate}
 	run.NotJudged = v.NotJudged()
 	if p.Ended.IsZero() {
 		run.Ended, run.Problem = v.cutShort()
@@ -100,23 +126,22 @@ func (v *Verdicts) Report() reports.Run {
 			LoadBalancer: string(one.Cluster.Spec.LoadBalancer.Kind), Disk: string(one.Cluster.Spec.Disk),
 			Arguments: ArgumentLines(one.Cluster.Spec.ExtraArgs), Settings: settings.Symbols(), Took: one.Took, Made: one.Made, Problem: one.Problem}
 		for _, name := range one.Scenarios {
-			if seen := v.records[name]; seen != nil && c.Nodes == nil {
-				c.Nodes = nodesOf(seen)
+			if seen, ok := v.glances[name]; ok && c.Nodes == nil {
+				c.Nodes = seen.nodes
 			}
 		}
 		run.Clusters = append(run.Clusters, c)
 	}
 	for _, s := range p.Scenarios {
-		seen := v.records[s.Metadata.Name]
-		if seen == nil {
+		seen, ok := v.glances[s.Metadata.Name]
+		if !ok {
 			continue
 		}
-		on := p.Part(s)
-		spent := reports.SpentOn(seen)
+		on, spent := p.Part(s), seen.spent
 		spent.Work += on.Judging[s.Metadata.Name]
 		run.Times = append(run.Times, reports.ScenarioTime{Scenario: s.Metadata.Name, Cluster: on.Name, Spent: spent})
 		if run.Nodes == nil || s.Spec.Cluster.AsTheRun() {
-			run.Nodes = nodesOf(seen)
+			run.Nodes = seen.nodes
 		}
 	}
 	return run
@@ -126,9 +151,8 @@ func (v *Verdicts) Report() reports.Run {
 // it.
 func (v *Verdicts) cutShort() (time.Time, string) {
 	last, of := v.Plan.Started, ""
-	for _, name := range slices.Sorted(maps.Keys(v.records)) {
-		seen := v.records[name]
-		if end := seen.Meta.Started.Add(time.Duration(seen.EndAt)); end.After(last) {
+	for _, name := range slices.Sorted(maps.Keys(v.glances)) {
+		if end := v.glances[name].end; end.After(last) {
 			last, of = end, name
 		}
 	}
@@ -148,13 +172,23 @@ func nodesOf(run *record.Run) []reports.Node {
 }
 
 func versions(p *Plan, c *clusters.Cluster) reports.Versions {
-	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: etcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
+	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: EtcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
 }
 
 // Save writes results.json to a directory, as the results of another form of the same plan.
 func (v *Verdicts) Save(dir string, p *Plan) error {
-	as := &Verdicts{p, v.Results, v.records}
-	return reports.Save(dir, reports.New(as.Report(), v.Results, scenarios.Titles()))
+	as := *v
+	as.Plan = p
+	text, err := as.JSON()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, reports.ResultsFile), text, 0o644)
+}
+
+// JSON returns the text of results.json.
+func (v *Verdicts) JSON() ([]byte, error) {
+	return reports.JSON(reports.New(v.Report(), v.Results, scenarios.Titles()))
 }
 
 // Record returns the record of a scenario; nil if there is no usable one.
@@ -202,8 +236,8 @@ func ArgumentLines(all clusters.ExtraArgs) []string {
 	return lines
 }
 
-// etcdVersion returns the version of the cluster's members, for reports.
-func etcdVersion(c *clusters.Cluster) string {
+// EtcdVersion returns the version of the cluster's members, for reports.
+func EtcdVersion(c *clusters.Cluster) string {
 	if c.Spec.EtcdVersion == "" {
 		return release.EmbeddedEtcd
 	}
