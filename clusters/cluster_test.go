@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 		{"empty", "", []string{"f.yaml is empty"}},
 		{"only a comment", "# nothing\n", []string{"f.yaml"}},
 		{"no YAML", "a: b: c", []string{"f.yaml: yaml: "}},
-		{"a list", "- a", []string{"f.yaml:1: the file is a list: want a mapping"}},
+		{"a list", "- a", []string{"f.yaml:1: the file is a list: want a Cluster of holdfast.dev/v1alpha1"}},
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},

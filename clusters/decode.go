@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 // each field to its line.
 type decoder struct {
 	file     string
+	want     string              // what the file should hold
 	required map[string][]string // the fields that the mapping at a path must have
 	lines    map[string]int
 	problems []error
@@ -31,12 +33,15 @@ func (d *decoder) position(line int) string {
 	return fmt.Sprintf("%s:%d: ", d.file, line)
 }
 
+// where returns the position of the field at a path.
+func (d *decoder) where(path string) string { return d.position(d.lines[path]) }
+
 func (d *decoder) problem(node *yaml.Node, format string, args ...any) {
 	d.problems = append(d.problems, fmt.Errorf("%s%s", d.position(node.Line), fmt.Sprintf(format, args...)))
 }
 
-// decode reads a node into v by its type. Fields have their JSON names; a field that is not
-// part of a file has the tag file:"-".
+// decode reads a node into v by its type. Fields have their JSON names, or else their
+// YAML names; a field that is not part of a file has the tag file:"-".
 func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
@@ -155,7 +160,7 @@ func (d *decoder) mapping(node *yaml.Node, path string, v reflect.Value) {
 	fields := map[string]reflect.Value{}
 	for i := range v.NumField() {
 		if field := v.Type().Field(i); field.Tag.Get("file") != "-" {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			name, _, _ := strings.Cut(cmp.Or(field.Tag.Get("json"), field.Tag.Get("yaml")), ",")
 			names = append(names, name)
 			fields[name] = v.Field(i)
 		}
@@ -187,10 +192,11 @@ var index = regexp.MustCompile(`\[\d+\]`)
 // entries reads a mapping with any keys.
 func (d *decoder) entries(node *yaml.Node, path string, entry func(key, value *yaml.Node, path string)) {
 	if node.Kind != yaml.MappingNode {
+		what, want := path, "a mapping"
 		if path == "" {
-			path = "the file"
+			what, want = "the file", d.want
 		}
-		d.problem(node, "%s is %s: want a mapping", path, describe(node))
+		d.problem(node, "%s is %s: want %s", what, describe(node), want)
 		return
 	}
 	seen := map[string]int{}
@@ -226,7 +232,7 @@ func describe(node *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	case yaml.AliasNode:
-		return "an alias, which cluster files do not have"
+		return "an alias, which is not allowed"
 	case yaml.ScalarNode:
 		if node.ShortTag() == "!!null" {
 			return "empty"

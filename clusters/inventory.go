@@ -119,13 +119,13 @@ func LoadInventory(path string) (*Inventory, error) {
 // valid.
 func ParseInventory(name string, data []byte) (*Inventory, error) {
 	i := &Inventory{}
-	d, err := parse(name, InventoryKind, data, i, map[string][]string{
+	d, err := parse(name, "an "+InventoryKind+" of "+APIVersion, data, i, map[string][]string{
 		"": {"apiVersion", "kind", "metadata", "spec"}, "metadata": {"name"}, "spec": {"nodes"}, "spec.nodes[]": {"name", "address"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	v := &validator{where: func(path string) string { return d.position(d.lines[path]) }}
+	v := &validator{where: d.where}
 	v.inventory(i)
 	return i, errors.Join(v.found...)
 }

@@ -36,7 +36,7 @@ func Load(path string) (*Cluster, error) {
 // of Default. The returned cluster is valid.
 func Parse(name string, data []byte) (*Cluster, error) {
 	c := Default()
-	d, err := parse(name, Kind, data, c, map[string][]string{"": {"apiVersion", "kind"}})
+	d, err := parse(name, "a "+Kind+" of "+APIVersion, data, c, map[string][]string{"": {"apiVersion", "kind"}})
 	if err != nil {
 		return nil, err
 	}
@@ -45,22 +45,33 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		n := &c.Spec.Nodes[i]
 		n.KubernetesVersion, n.EtcdVersion = Version(n.KubernetesVersion), Version(n.EtcdVersion)
 	}
-	if problems := c.problems(func(path string) string { return d.position(d.lines[path]) }); len(problems) > 0 {
+	if problems := c.problems(d.where); len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
 	return c, nil
 }
 
-// parse reads the single document of a file, which must have a certain kind, into a struct.
+// Decode reads a YAML file of another kind into a struct, as strictly as Parse. Errors call the
+// file name, and want is what it should hold. The returned function gives the position of a field,
+// as a prefix for further errors about it.
+func Decode(name, want string, data []byte, into any) (position func(path string) string, err error) {
+	d, err := parse(name, want, data, into, nil)
+	if err != nil {
+		return nil, err
+	}
+	return d.where, nil
+}
+
+// parse reads the single document of a file, which should hold what want says, into a struct.
 // required are the fields that the mapping at a path must have.
-func parse(name, kind string, data []byte, into any, required map[string][]string) (*decoder, error) {
+func parse(name, want string, data []byte, into any, required map[string][]string) (*decoder, error) {
 	if len(data) > maxFileSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a file of kind %s", name, maxFileSize, kind)
+		return nil, fmt.Errorf("%s is larger than %d bytes: want %s", name, maxFileSize, want)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
 	if err := documents.Decode(&document); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s is empty: want a %s of %s", name, kind, APIVersion)
+		return nil, fmt.Errorf("%s is empty: want %s", name, want)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -69,9 +80,9 @@ func parse(name, kind string, data []byte, into any, required map[string][]strin
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		return nil, fmt.Errorf("%s:%d: a second document: one file describes one cluster", name, second.Line)
+		return nil, fmt.Errorf("%s:%d: a second document: a file holds one", name, second.Line)
 	}
-	d := &decoder{file: name, required: required, lines: map[string]int{}}
+	d := &decoder{file: name, want: want, required: required, lines: map[string]int{}}
 	d.decode(document.Content[0], "", reflect.ValueOf(into).Elem())
 	return d, errors.Join(d.problems...)
 }

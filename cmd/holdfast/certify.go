@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -81,12 +82,8 @@ for another reason.`, certify.Turns, certify.Profile),
 		var signer *bundle.Key
 		if !dryRun {
 			var err error
-			if signer, err = bundle.LoadKey(key); err != nil {
-				return exitWith(exitUsage, err)
-			}
-			// Fail before hours of experiments, not after them, if the key cannot sign.
-			if _, err = signer.Sign(cmd.Context(), nil); err != nil {
-				return usageError("%s is a public key, and signing needs the private one", key)
+			if signer, err = loadSigner(cmd.Context(), key); err != nil {
+				return err
 			}
 		}
 		var p *run.Plan
@@ -148,6 +145,19 @@ for another reason.`, certify.Turns, certify.Profile),
 		return nil
 	}
 	return cmd
+}
+
+// loadSigner loads the key in a file. It fails if the key cannot sign, so that a command fails
+// before its work and not after it.
+func loadSigner(ctx context.Context, file string) (*bundle.Key, error) {
+	key, err := bundle.LoadKey(file)
+	if err != nil {
+		return nil, exitWith(exitUsage, err)
+	}
+	if _, err := key.Sign(ctx, nil); err != nil {
+		return nil, usageError("%s is a public key, and signing needs the private one", file)
+	}
+	return key, nil
 }
 
 // certification plans a run that certifies rows.

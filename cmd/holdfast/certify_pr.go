@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +31,10 @@ with --key or --identity as by holdfast verify. The command refuses a bundle in 
 required row did not pass, and an incomplete product file.
 
 The product file has the metadata of a checklist; conformance/%s.yaml is one that
-is empty.`, certify.Profile, certify.Profile),
+is empty. It and --out are checked first.
+
+Exit codes: 0 written; 1 the bundle does not hold, or it cannot be submitted, as when a required
+row did not pass; 2 bad input, or a bundle made under other rules; 3 failed to unpack or write.`, certify.Profile, certify.Profile),
 		Example: `  holdfast certify pr results/20261121-080000/bundle.tar --product product.yaml --out submission`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -41,16 +47,23 @@ is empty.`, certify.Profile, certify.Profile),
 		if err != nil {
 			return exitWith(exitUsage, fmt.Errorf("failed to read the product's description: %w", err))
 		}
-		p, err := certify.ParseProduct(text)
+		p, err := certify.ParseProduct(product, text)
 		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("%s: %w", product, err))
+			return exitWith(exitUsage, err)
+		}
+		if err := checkNewDir(out); err != nil {
+			return err
 		}
 		v, err := signers.verify(cmd, args[0])
 		if err != nil {
 			return err
 		}
-		if err := certify.Submission(out, args[0], p, v); err != nil {
-			return exitWith(exitUsage, err)
+		err = certify.Submission(out, args[0], p, v)
+		if errors.Is(err, certify.ErrNotSubmittable) {
+			return exitWith(exitFail, err)
+		}
+		if err != nil {
+			return err
 		}
 		return output.print(cmd, submitted{out}, func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, out)
@@ -58,4 +71,21 @@ is empty.`, certify.Profile, certify.Profile),
 		})
 	}
 	return cmd
+}
+
+// checkNewDir checks that --out names a directory that can be made.
+func checkNewDir(dir string) error {
+	if dir == "" {
+		return usageError("--out is empty: name the directory to make")
+	}
+	switch _, err := os.Lstat(dir); {
+	case err == nil:
+		return usageError("%s exists: name a new directory with --out", dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return usageError("--out: %w; name another directory", err)
+	}
+	if _, err := os.Stat(filepath.Dir(filepath.Clean(dir))); err != nil {
+		return usageError("--out %s: its parent directory cannot be used: %w", dir, err)
+	}
+	return nil
 }

@@ -36,6 +36,9 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 	cmd.Flags().StringVar(&out, "out", keyFile, "`file` for the private key")
 	output := addOutputFlag[keyPair](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if out == "" {
+			return usageError("--out is empty: name the file for the private key")
+		}
 		private, public, err := bundle.GenerateKey()
 		if err != nil {
 			return err
@@ -45,22 +48,12 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 			return err
 		}
 		made := keyPair{out, out + ".pub", key.ID}
-		for _, f := range []struct {
-			name string
-			data []byte
-			mode os.FileMode
-		}{{made.Public, public, 0o644}, {made.Private, private, 0o600}} {
-			file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-			if errors.Is(err, fs.ErrExist) {
-				return usageError("%s exists, and a lost key cannot be recovered: name another file with --out", f.name)
-			}
-			if err == nil {
-				_, err = file.Write(f.data)
-				err = errors.Join(err, file.Close())
-			}
-			if err != nil {
-				return exitWith(exitUsage, fmt.Errorf("failed to write a key: %w", err))
-			}
+		if err := writeKey(made.Private, private, 0o600); err != nil {
+			return err
+		}
+		if err := writeKey(made.Public, public, 0o644); err != nil {
+			// Without its public key the private one is of no use.
+			return errors.Join(err, os.Remove(made.Private))
 		}
 		return output.print(cmd, made, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s is the private key: keep it secret\n%s is the public key, for those who verify signatures\nkey %s\n", made.Private, made.Public, made.ID)
@@ -68,4 +61,22 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 		})
 	}
 	return cmd
+}
+
+// writeKey writes a new file, or none.
+func writeKey(name string, data []byte, mode os.FileMode) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return usageError("%s exists, and a lost key cannot be recovered: name another file with --out", name)
+	}
+	if err == nil {
+		_, err = file.Write(data)
+		if err = errors.Join(err, file.Close()); err != nil {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	if err != nil {
+		return exitWith(exitUsage, fmt.Errorf("failed to write a key: %w", err))
+	}
+	return nil
 }

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/suites/certify"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -32,8 +34,9 @@ identity too (see holdfast certify sign), by services whose keys the file of --t
 --sign states the outcome in an in-toto statement of its own (a simple verification result)
 beside the bundle, in BUNDLE.svr.dsse.json.
 
-Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made under other rules. That a
-bundle holds does not mean that the cluster is certified: it may state that a row failed.`,
+Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made under other rules, 3 failed
+to unpack it. That a bundle holds does not mean that the cluster is certified: it may state that
+a row failed.`,
 		Example: `  holdfast verify bundle.tar --key vendor.key.pub
   holdfast verify bundle.tar --identity ci@example.com --issuer https://accounts.example.com --trusted-root trusted_root.json
   holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
@@ -46,8 +49,8 @@ bundle holds does not mean that the cluster is certified: it may state that a ro
 		var own *bundle.Key
 		var err error
 		if sign != "" {
-			if own, err = bundle.LoadKey(sign); err != nil {
-				return exitWith(exitUsage, err)
+			if own, err = loadSigner(cmd.Context(), sign); err != nil {
+				return err
 			}
 		}
 		v, err := signers.verify(cmd, args[0])
@@ -91,9 +94,14 @@ func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification
 	shown := newProgress(cmd.ErrOrStderr())
 	v, err := certify.Verify(file, expected, func(scenario string) { shown.Status("verifying %s", scenario) })
 	shown.Done()
+	var at *fs.PathError
 	switch {
-	case errors.Is(err, certify.ErrOtherRules), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, certify.ErrOtherRules):
 		return nil, exitWith(exitUsage, err)
+	case errors.As(err, &at) && at.Path == file:
+		return nil, usageError("failed to read the bundle %s: %w; a bundle is the file %s that holdfast certify writes", file, at.Err, certify.BundleFile)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist) && !errors.Is(err, run.ErrNoResults):
+		return nil, fmt.Errorf("failed to unpack %s: %w (name another directory for temporary files in TMPDIR)", file, err)
 	case err != nil:
 		return nil, exitWith(exitFail, fmt.Errorf("%s does not hold: %w", file, err))
 	}

@@ -2,6 +2,7 @@ package certify
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
@@ -99,24 +101,34 @@ func (c *Checklist) YAML(comment string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// ParseProduct reads a product's own part of a checklist: a file with the metadata.
-func ParseProduct(data []byte) (*Product, error) {
-	var c struct {
-		Metadata Product        `yaml:"metadata"`
-		Spec     map[string]any `yaml:"spec"` // filled in from the bundle
+// ParseProduct reads a product's own part of a checklist: a file with the metadata. Errors call it
+// name, and contain the lines. The returned product passes Check.
+func ParseProduct(name string, data []byte) (*Product, error) {
+	var c Checklist // the spec is filled in from the bundle
+	position, err := clusters.Decode(name, "metadata with platformName, platformVersion, vendorName, websiteUrl, documentationUrl and description", data, &c)
+	if err == nil {
+		if problems := c.Metadata.Check(position); len(problems) > 0 {
+			err = errors.New(strings.Join(problems, "\n"))
+		}
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&c); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("%w\ndocs/conformance.md (Submitting) has an example of a product file", err)
 	}
 	return &c.Metadata, nil
 }
 
 var email = regexp.MustCompile(`^[^@\s]+@[^@\s]+\.[^@\s]+$`)
 
-// Check returns the problems of a product's description.
-func (p *Product) Check() (problems []string) {
+// Check returns the problems of a product's description. Position returns a prefix for the
+// problems of the field at a path.
+func (p *Product) Check(position func(path string) string) (problems []string) {
+	problem := func(name, format string, args ...any) {
+		path := "metadata." + name
+		problems = append(problems, position(path)+path+fmt.Sprintf(format, args...))
+	}
+	if p.KubernetesVersion != "" && p.KubernetesVersion != kubernetesVersion {
+		problem("kubernetesVersion", ": %q, and the profile is for %s", p.KubernetesVersion, kubernetesVersion)
+	}
 	for _, f := range []struct {
 		name, value string
 		url, needed bool
@@ -126,17 +138,14 @@ func (p *Product) Check() (problems []string) {
 		{"repoUrl", p.RepoURL, true, false}, {"productLogoUrl", p.ProductLogoURL, true, false},
 	} {
 		switch u, err := url.Parse(f.value); {
-		case f.value == "" && f.needed:
-			problems = append(problems, fmt.Sprintf("metadata.%s is empty", f.name))
+		case strings.TrimSpace(f.value) == "" && f.needed:
+			problem(f.name, " is empty")
 		case f.url && f.value != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
-			problems = append(problems, fmt.Sprintf("metadata.%s: %q is not a URL that begins with https://", f.name, f.value))
+			problem(f.name, ": %q is not a URL that begins with https://", f.value)
 		}
 	}
-	if p.KubernetesVersion != "" && p.KubernetesVersion != kubernetesVersion {
-		problems = append(problems, fmt.Sprintf("metadata.kubernetesVersion: %q, and the profile is for %s", p.KubernetesVersion, kubernetesVersion))
-	}
 	if p.ContactEmail != "" && !email.MatchString(p.ContactEmail) {
-		problems = append(problems, fmt.Sprintf("metadata.contactEmailAddress: %q is not an address", p.ContactEmail))
+		problem("contactEmailAddress", ": %q is not an address", p.ContactEmail)
 	}
 	return problems
 }
@@ -146,7 +155,7 @@ func (p *Product) Check() (problems []string) {
 func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 	c := EmptyChecklist()
 	c.Metadata = *product
-	c.Metadata.KubernetesVersion = kubernetesVersion
+	c.Metadata.KubernetesVersion = cmp.Or(product.KubernetesVersion, kubernetesVersion)
 	for _, items := range c.Spec {
 		for i := range items {
 			at := slices.IndexFunc(o.Rows, func(r Row) bool { return r.ID == items[i].ID })
@@ -170,7 +179,7 @@ func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 
 // Check returns the reasons why a checklist cannot be submitted.
 func (c *Checklist) Check() []string {
-	problems := c.Metadata.Check()
+	problems := c.Metadata.Check(func(string) string { return "" })
 	for _, area := range slices.Sorted(maps.Keys(c.Spec)) {
 		for _, item := range c.Spec[area] {
 			switch {
@@ -191,7 +200,7 @@ func (c *Checklist) Check() []string {
 
 // Submission writes the folder that a product submits: PRODUCT.yaml, README.md, the bundle, and
 // results.json, junit.xml, report.html and the other reports on it. It refuses a product or a
-// bundle that cannot be submitted. The folder must not exist.
+// bundle that cannot be submitted. The folder must not exist, and does not after an error.
 func Submission(dir, bundleFile string, product *Product, v *Verification) error {
 	name := filepath.Base(bundleFile)
 	c := Fill(product, v.Outcome, name)
@@ -217,7 +226,7 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	}
 	err = submit(dir, bundleFile, map[string][]byte{"PRODUCT.yaml": text, "README.md": []byte(readme(product, v, name))})
 	if err != nil {
-		return fmt.Errorf("failed to make the submission: %w", err)
+		return fmt.Errorf("failed to make the submission: %w", errors.Join(err, os.RemoveAll(dir)))
 	}
 	return nil
 }
@@ -257,6 +266,11 @@ func readme(p *Product, v *Verification, bundleName string) string {
 	if err := v.Outcome.Print(&rows); err != nil {
 		return ""
 	}
-	return fmt.Sprintf("# %s %s: %s\n\n%s\n\nVendor: %s, %s\n\nTo reach the same table from the records in the bundle, offline, with holdfast %s:\n\n```\nholdfast verify %s\n```\n\n```\n%s```\n",
-		p.PlatformName, p.PlatformVersion, Profile, strings.TrimSpace(p.Description), p.VendorName, p.WebsiteURL, v.Statement.Tool.Version, bundleName, rows.String())
+	signer, flags := ": obtain the public key (KEY.pub) from its owner", "--key KEY.pub"
+	if v.Identity != "" {
+		signer = fmt.Sprintf(", and in the name of %s: obtain the issuer's URL and the trusted root (FILE) from a source that you trust", v.Identity)
+		flags = "--identity " + v.Identity + " --issuer URL --trusted-root FILE"
+	}
+	return fmt.Sprintf("# %s %s: %s\n\n%s\n\nVendor: %s, %s\n\nThe bundle is signed with key %s%s, not from this folder.\n\nTo reach the same table from the records in the bundle, offline, with holdfast %s:\n\n```\nholdfast verify %s %s\n```\n\n```\n%s```\n",
+		p.PlatformName, p.PlatformVersion, Profile, strings.TrimSpace(p.Description), p.VendorName, p.WebsiteURL, v.Key, signer, v.Statement.Tool.Version, bundleName, flags, rows.String())
 }

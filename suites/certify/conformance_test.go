@@ -29,13 +29,14 @@ func TestChecklist(t *testing.T) {
 		"a row failed":   {func(_ *Product, o *Outcome) { o.Rows[0].Verdict = judge.Fail }, "HA-CL-003 is required"},
 		"a row excused":  {func(_ *Product, o *Outcome) { o.Rows[0].Verdict, o.Rows[0].Justified = judge.NotApplicable, true }, "does not apply to this cluster"},
 		"no vendor":      {func(p *Product, _ *Outcome) { p.VendorName = "" }, "metadata.vendorName is empty"},
+		"a blank name":   {func(p *Product, _ *Outcome) { p.PlatformName = "   " }, "metadata.platformName is empty"},
 		"a URL in plain": {func(p *Product, _ *Outcome) { p.WebsiteURL = "http://example.com" }, "metadata.websiteUrl"},
 		"an old version": {func(p *Product, _ *Outcome) { p.KubernetesVersion = "v1.20" }, "metadata.kubernetesVersion"},
 		"no address":     {func(p *Product, _ *Outcome) { p.ContactEmail = "x" }, "metadata.contactEmailAddress"},
 	} {
 		p, o := product, &Outcome{Rows: slices.Clone(all.Rows)}
 		test.change(&p, o)
-		problems := slices.Concat(p.Check(), Fill(&p, o, "bundle.tar").Check())
+		problems := Fill(&p, o, "bundle.tar").Check()
 		if !strings.Contains(strings.Join(problems, "\n"), test.want) {
 			t.Errorf("%s: %q, want %q", name, problems, test.want)
 		}
@@ -54,8 +55,15 @@ func TestChecklist(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a submission was made")
 	}
-	// A bundle with all required rows makes the folder, with the reports on its records.
+	// Neither is one left if it cannot be written.
 	v.Outcome = all
+	if err := Submission(dir, filepath.Join(t.TempDir(), "nowhere.tar"), &product, v); err == nil || errors.Is(err, ErrNotSubmittable) {
+		t.Errorf("%v, want that it cannot be written", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a part of a submission was left")
+	}
+	// A bundle with all required rows makes the folder, with the reports on its records.
 	if err := Submission(dir, file, &product, v); err != nil {
 		t.Fatal(err)
 	}
@@ -67,12 +75,74 @@ func TestChecklist(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "PRODUCT.yaml")); err != nil || strings.Count(string(text), "status: "+Implemented) != len(Required()) {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, err := EmptyChecklist().YAML("x"); err != nil {
-		t.Error(err)
-	} else if _, err := ParseProduct(text); err != nil {
-		t.Errorf("the empty checklist cannot be read as a product file: %v", err)
+	// The README names the signer, and how to verify that.
+	readme := func() string {
+		dir := filepath.Join(t.TempDir(), "submission")
+		if err := Submission(dir, file, &product, v); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
-	if _, err := ParseProduct([]byte("metadata: {vendor: x}")); err == nil {
-		t.Error("an unknown field is taken")
+	for _, want := range []string{v.Key + ": obtain the public key (KEY.pub) from its owner", "\nholdfast verify bundle.tar --key KEY.pub\n"} {
+		if text := readme(); !strings.Contains(text, want) {
+			t.Errorf("the README lacks %q:\n%s", want, text)
+		}
+	}
+	v.Identity = "ci@example.com"
+	for _, want := range []string{v.Key + ", and in the name of ci@example.com", "\nholdfast verify bundle.tar --identity ci@example.com --issuer URL --trusted-root FILE\n"} {
+		if text := readme(); !strings.Contains(text, want) {
+			t.Errorf("the README lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// Errors in a product file have a place, and say what is allowed.
+func TestParseProduct(t *testing.T) {
+	checklist := EmptyChecklist()
+	checklist.Metadata = Product{KubernetesVersion: "v1.37", PlatformName: "P", PlatformVersion: "1", VendorName: "V", WebsiteURL: "https://example.com", DocumentationURL: "https://example.com/docs", Description: "d"}
+	text, err := checklist.YAML("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := ParseProduct("p.yaml", text); err != nil || *p != checklist.Metadata {
+		t.Errorf("a checklist as a product file is %+v, %v", p, err)
+	}
+	const fields = "want metadata with platformName, platformVersion, vendorName, websiteUrl, documentationUrl and description"
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"empty":           {"", []string{"p.yaml is empty: " + fields}},
+		"only a comment":  {"# nothing\n", []string{"p.yaml is empty: " + fields}},
+		"a text":          {"hello\n", []string{`p.yaml:1: the file is "hello": ` + fields}},
+		"no YAML":         {"metadata: [", []string{"p.yaml: yaml: line 1"}},
+		"a text inside":   {"metadata: hello\n", []string{`p.yaml:1: metadata is "hello": want a mapping`}},
+		"unknown field":   {"metadata:\n  vendor: x\n", []string{"p.yaml:2: unknown field metadata.vendor: allowed are kubernetesVersion, platformName, platformVersion, vendorName,"}},
+		"unknown section": {"product: {}\n", []string{"p.yaml:1: unknown field product: allowed are metadata, spec"}},
+		"wrong values": {strings.NewReplacer("v1.37", "v1.36", "platformName: P", `platformName: "   "`, "  description: d\n", "").Replace(string(text)), []string{
+			`p.yaml:3: metadata.kubernetesVersion: "v1.36", and the profile is for v1.37`, "p.yaml:4: metadata.platformName is empty", "p.yaml: metadata.description is empty"}},
+	} {
+		_, err := ParseProduct("p.yaml", []byte(test.text))
+		if err == nil {
+			t.Errorf("%s: it is accepted", name)
+			continue
+		}
+		for _, want := range append(test.want, "docs/conformance.md") {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v\nwant %q", name, err, want)
+			}
+		}
+		if got, want := strings.Count(err.Error(), "\n"), len(test.want); got != want {
+			t.Errorf("%s: %d problems, want %d:\n%v", name, got, want, err)
+		}
+		for _, leak := range []string{"unmarshal", "struct", "certify.", "EOF"} {
+			if strings.Contains(err.Error(), leak) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
