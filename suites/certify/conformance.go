@@ -258,6 +258,7 @@ func submit(dir, bundleFile string, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
+	Judge(v) // for its reports
 	return v.Write(dir)
 }
 
