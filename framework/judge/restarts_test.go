@@ -125,7 +125,7 @@ func TestRestarted(t *testing.T) {
 			return killed().change(func(r *record.Run) { r.Processes = r.Processes[:1] }).ran(10.5, 7, 1)
 		}},
 		{name: "too late", want: Fail, took: "15s", says: "it was after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
-		{name: "too late, once more", want: Inconclusive, says: "it had ended before (1 times in this record)", story: func() *story {
+		{name: "too late, once more", want: Inconclusive, says: "it had ended before (1 time in this record)", story: func() *story {
 			return killed().ran(25, 9, 2).change(func(r *record.Run) {
 				before := []record.Timed[record.ProcessState]{r.Processes[0], r.Processes[0]}
 				before[0].V.PID, before[0].At = 5, sec(0.5)

@@ -77,8 +77,8 @@ func judgeRestarted(m *facts.Matter) Finding {
 	case old == nil || old.V.PID == 0:
 		return Inconclusive("%s was not seen to run on %s before the fault", f.Component, host)
 	case started == nil && ended > 0:
-		return Inconclusive("%s on %s was not started again for %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
-			f.Component, host, text.Short(waited), ended)
+		return Inconclusive("%s on %s was not started again for %s; it had ended before (%s in this record), and process watchers back off from what ends often",
+			f.Component, host, text.Short(waited), text.Plural(ended, "time"))
 	case started == nil && waited > m.Bound.Limit:
 		return Failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(waited)).
 			Took(waited).Rests(effect, end)
@@ -92,8 +92,8 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("%s on %s had been started again when its machine reported again %s, but it reported nothing since a failed look %s, so that it may have been in time",
 			f.Component, host, text.At(started.At), text.At(unknown))
 	case took > m.Bound.Limit && ended > 0:
-		return Inconclusive("%s on %s was started again only after %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
-			f.Component, host, text.Short(took), ended)
+		return Inconclusive("%s on %s was started again only after %s; it had ended before (%s in this record), and process watchers back off from what ends often",
+			f.Component, host, text.Short(took), text.Plural(ended, "time"))
 	case took > m.Bound.Limit:
 		return Failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(took)).
 			Took(took).Rests(effect, started.At)
