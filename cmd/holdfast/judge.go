@@ -56,13 +56,16 @@ func reportIn(dir string) string {
 func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.Results], notes ...string) error {
 	results := reports.New(v.Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
+		if results.Run.Certificate != nil {
+			notes = append([]string{results.Headline()}, notes...)
+		}
 		return reports.Print(w, strings.Join(notes, "\n"), results.All(), isTerminal(w))
 	})
 	if err != nil {
 		return err
 	}
-	if code := reports.ExitCode(v.Results); code != exitPass {
-		return exitWith(code, nil)
+	if results.ExitCode != exitPass {
+		return exitWith(results.ExitCode, nil)
 	}
 	return nil
 }
