@@ -54,6 +54,16 @@ func TestHistory(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
+	// Values are below their headings, also next to rows that have none.
+	column := -1
+	for line := range strings.Lines(out.String()) {
+		switch {
+		case strings.HasPrefix(line, "REQUIREMENT"):
+			column = strings.Index(line, "SHORTEST")
+		case strings.HasPrefix(line, "HA-EP-003") && strings.Index(line, "4s") != column:
+			t.Errorf("the shortest time is not below its heading in\n%s", &out)
+		}
+	}
 	page, err := h.HTML()
 	if err != nil {
 		t.Fatal(err)
