@@ -107,6 +107,8 @@ addEventListener("load", async () => {
   box.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"})); await soon(); seen.right = range();
   box.dispatchEvent(new KeyboardEvent("keydown", {key: "-"})); await soon(); seen.out = range();
   mouse("dblclick", .5, overs.at(-1)); await soon(); seen.reset = range();
+  // Only the option that is wider than a phone takes several lines.
+  seen.options = [...document.querySelectorAll("dd .word")].filter(w => w.offsetHeight > 30).length + " of " + document.querySelectorAll("dd .word").length;
   seen.wide = String(document.documentElement.scrollWidth <= innerWidth);
   seen.images = String(document.images.length);
   seen.dark = String(matchMedia("(prefers-color-scheme: dark)").matches);
@@ -122,7 +124,9 @@ addEventListener("load", async () => {
 func TestReportInBrowser(t *testing.T) {
 	browser(t)
 	dir := t.TempDir()
-	if err := Write(dir, fixtureRun(), withExhibit(staleRead()), fixtureRecords(), fixtureTitles()); err != nil {
+	run := fixtureRun()
+	run.Clusters[1].Arguments = append(run.Clusters[1].Arguments, "kube-apiserver --shutdown-delay-duration=5s --"+strings.Repeat("very-", 40)+"long")
+	if err := Write(dir, run, withExhibit(staleRead()), fixtureRecords(), fixtureTitles()); err != nil {
 		t.Fatal(err)
 	}
 	page := filepath.Join(dir, HTMLFile)
@@ -170,6 +174,7 @@ func TestReportInBrowser(t *testing.T) {
 			"out":          seen["out"] == "0.19 to 0.69",
 			"reset":        seen["reset"] == "0.00 to 1.00",
 			"wide":         seen["wide"] == "true",
+			"options":      regexp.MustCompile(`^[01] of [1-9]`).MatchString(seen["options"]),
 			"images":       seen["images"] == "0",
 			"dark":         seen["dark"] == fmt.Sprint(name == "dark"),
 			"printed":      seen["printed"] == "3 of 3, 660 wide",
@@ -215,7 +220,7 @@ func BenchmarkOpen(b *testing.B) {
 		name := fmt.Sprintf("long-%d", i)
 		records[name] = longRecord(name, 200_000)
 	}
-	page, err := renderHTML(input{New(fixtureRun(), nil, nil), records})
+	page, err := renderHTML(input{New(fixtureRun(), nil, nil), records, ""})
 	if err != nil {
 		b.Fatal(err)
 	}

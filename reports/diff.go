@@ -223,8 +223,10 @@ func diffRequirement(x, y Requirement) []Change {
 	if x.Verdict != y.Verdict {
 		changes = append(changes, Change{
 			Kind: ChangedVerdict, ID: x.ID, Before: string(x.Verdict), After: string(y.Verdict),
-			Worse: rank(y.Verdict) > rank(judge.Pass) && rank(y.Verdict) > rank(x.Verdict), Sentence: y.Sentence,
-			Fails: broken(y.Level, y.Verdict) && !broken(x.Level, x.Verdict),
+			// One that passed and no longer applies has lost its verdict.
+			Worse:    x.Verdict == judge.Pass || rank(y.Verdict) > rank(judge.Pass) && rank(y.Verdict) > rank(x.Verdict),
+			Sentence: y.Sentence,
+			Fails:    broken(y.Level, y.Verdict) && !broken(x.Level, x.Verdict),
 		})
 	}
 	if before, after := boundText(x.Bound), boundText(y.Bound); before != after {

@@ -33,7 +33,7 @@ func withExhibit(e *judge.Exhibit) []judge.Result {
 }
 
 func TestExhibit(t *testing.T) {
-	page, err := renderHTML(input{New(fixtureRun(), withExhibit(staleRead()), nil), fixtureRecords()})
+	page, err := renderHTML(input{New(fixtureRun(), withExhibit(staleRead()), nil), fixtureRecords(), ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,8 @@ func (h *History) Print(w io.Writer) error {
 				bound = human(*p.Bound)
 			}
 		}
-		fmt.Fprintln(t, strings.TrimRight(fmt.Sprintf("%s\t|%s|\t%s\t%s\t%s", row.ID, letters, least, most, bound), "\t"))
+		// Cells without a value are written, too: the table's columns need them.
+		fmt.Fprintf(t, "%s\t|%s|\t%s\t%s\t%s\n", row.ID, letters, least, most, bound)
 	}
 	fmt.Fprintln(t, "\n. pass   F fail   ? inconclusive   - not applicable   a space where a run did not judge it; the earliest run first")
 	if err := t.Flush(); err != nil {

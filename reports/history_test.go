@@ -54,6 +54,16 @@ func TestHistory(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
+	// Values are below their headings, also next to rows that have none.
+	column := -1
+	for line := range strings.Lines(out.String()) {
+		switch {
+		case strings.HasPrefix(line, "REQUIREMENT"):
+			column = strings.Index(line, "SHORTEST")
+		case strings.HasPrefix(line, "HA-EP-003") && strings.Index(line, "4s") != column:
+			t.Errorf("the shortest time is not below its heading in\n%s", &out)
+		}
+	}
 	page, err := h.HTML()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +124,7 @@ func TestJUnitWithoutNoise(t *testing.T) {
 		{Requirement: "HA-INV-006", Level: "MUST", Scenario: "b", Verdict: judge.NotApplicable, Sentence: "no watch"},
 		{Requirement: "HA-LE-011", Level: "MUST", Scenario: "a", Verdict: judge.NotApplicable, Sentence: "no podmaster"},
 	}
-	text, err := renderJUnit(input{New(fixtureRun(), results, nil), nil})
+	text, err := renderJUnit(input{New(fixtureRun(), results, nil), nil, ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +140,7 @@ func TestJUnitWithoutNoise(t *testing.T) {
 // A summary that exceeds GitHub's limit omits the evidence.
 func TestSummaryLimit(t *testing.T) {
 	results := []judge.Result{{Requirement: "HA-EP-003", Level: "MUST", Scenario: "a", Verdict: judge.Fail, Sentence: "late", Evidence: []string{strings.Repeat("x", summaryLimit)}}}
-	text, err := renderMarkdown(input{New(fixtureRun(), results, nil), nil})
+	text, err := renderMarkdown(input{New(fixtureRun(), results, nil), nil, ""})
 	if err != nil || len(text) > summaryLimit || !bytes.Contains(text, []byte("HA-EP-003")) || !bytes.Contains(text, []byte("The evidence is in report.html.")) {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
@@ -144,7 +154,7 @@ func TestSonobuoy(t *testing.T) {
 		{Requirement: "D", Level: "MUST", Scenario: "a", Verdict: judge.Inconclusive},
 		{Requirement: "E", Level: "MUST", Scenario: "a", Verdict: judge.NotApplicable},
 	}
-	text, err := renderSonobuoy(input{New(fixtureRun(), results, nil), nil})
+	text, err := renderSonobuoy(input{New(fixtureRun(), results, nil), nil, ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -50,13 +52,17 @@ type table struct {
 type legendEntry struct{ Class, Name string }
 
 type scenarioView struct {
-	Name, Anchor, Record string
-	Problem              string
-	Facts                []fact
-	Results              []judge.Result
-	Faults               []faultView
-	Timeline             *timeline
-	Exhibits             []exhibitView
+	Name, Anchor string
+	// Record is the address of the record; empty if the record is not beside the page.
+	Record  string
+	Problem string
+	Facts   []fact
+	// Badges have the scenario's verdict on each requirement, of all judges together.
+	Badges   []Requirement
+	Results  []judge.Result
+	Faults   []faultView
+	Timeline *timeline
+	Exhibits []exhibitView
 }
 
 type faultView struct {
@@ -68,31 +74,33 @@ type faultView struct {
 // its timelines.
 func renderHTML(in input) ([]byte, error) {
 	tmpl, err := template.New("report").Funcs(template.FuncMap{
-		"bound":  boundText,
-		"inputs": inputTexts,
-		"css":    verdictClass,
-		"share":  sharePercent,
-		"anchor": anchor,
-		"clock":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"human":  human,
-		"lower":  strings.ToLower,
-		"plural": plural,
-		"prose":  prose,
-		"script": script,
-		"style":  style,
+		"bound":    boundText,
+		"inputs":   inputTexts,
+		"css":      verdictClass,
+		"share":    sharePercent,
+		"anchor":   anchor,
+		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"human":    human,
+		"lower":    strings.ToLower,
+		"plural":   plural,
+		"many":     func(rows []timeRow) bool { return len(rows) > manyRows },
+		"prose":    prose,
+		"unbroken": unbroken,
+		"script":   script,
+		"style":    style,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return nil, err
 	}
-	p := page{Results: in.Results, Headline: headline(in.Results), Reproduce: reproduce(in.Run), Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
+	p := page{Results: in.Results, Headline: in.Headline(), Reproduce: reproduce(in.Run), Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
 	for _, v := range verdicts {
 		if n := count(in.Requirements, v); n > 0 || v == judge.Pass || v == judge.Fail {
 			p.Tiles = append(p.Tiles, tile{n, string(v), verdictClass("MUST", v)})
 		}
 	}
-	p.Tables = []table{{"Requirements", groupsOf(in.Requirements, in.Results.Results), true}}
+	p.Tables = []table{{"Requirements", groupsOf(in.Requirements, in.Results.Results, in.Run.Certificate), true}}
 	if len(in.Checks) > 0 {
-		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in.Checks, in.Results.Results), false})
+		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in.Checks, in.Results.Results, nil), false})
 	}
 	for _, name := range scenarioNames(in) {
 		p.Scenarios = append(p.Scenarios, viewScenario(in, name))
@@ -116,17 +124,20 @@ func scenarioNames(in input) []string {
 }
 
 func viewScenario(in input, name string) scenarioView {
-	v := scenarioView{Name: name, Anchor: anchor(name), Record: "record/" + url.PathEscape(name) + "/" + record.FileName}
+	v := scenarioView{Name: name, Anchor: anchor(name)}
 	for _, r := range in.Results.Results {
 		if r.Scenario == name {
 			v.Results = append(v.Results, r)
 		}
 	}
+	v.Badges = slices.Concat(Merge(v.Results, nil), Checks(v.Results, nil))
 	run := in.records[name]
 	if run == nil {
 		v.Problem = "There is no record of this scenario, so nothing can be drawn."
-		v.Record = ""
 		return v
+	}
+	if _, err := os.Stat(filepath.Join(record.Dir(in.dir, name), record.FileName)); err == nil && in.dir != "" {
+		v.Record = "record/" + url.PathEscape(name) + "/" + record.FileName
 	}
 	switch {
 	case run.Problem != "":
@@ -151,17 +162,7 @@ func scenarioFacts(run *record.Run) []fact {
 		{"Length", human(time.Duration(endOf(run)))},
 		{"Seed", fmt.Sprint(run.Meta.Seed)},
 	}
-	for _, s := range run.Steadies {
-		value := "reached after " + human(s.V.Took) + " (limit " + human(s.V.Limit) + ")"
-		if !s.V.OK {
-			value = "not reached within " + human(s.V.Limit) + ": " + strings.Join(s.V.Problems, "; ")
-		}
-		name := s.V.Phase
-		if name == record.SteadyPart {
-			name = "of " + s.V.Part
-		}
-		facts = append(facts, fact{"Steady state " + name, value})
-	}
+	facts = append(facts, steadyFacts(run)...)
 	outcomes := map[record.Outcome]int{}
 	traffic := 0
 	for _, op := range run.Ops {
@@ -184,6 +185,39 @@ func scenarioFacts(run *record.Run) []fact {
 		facts = append(facts, fact{"Probes", fmt.Sprintf("%d, %d failed", len(run.Probes), failed)})
 	}
 	return facts
+}
+
+// fewSteadies is the maximum number of steady states that each have a line.
+const fewSteadies = 3
+
+// steadyFacts describes the steady states. Many that were reached share a line.
+func steadyFacts(run *record.Run) (facts []fact) {
+	reached := 0
+	var longest record.Steady
+	for _, s := range run.Steadies {
+		switch {
+		case !s.V.OK:
+			facts = append(facts, fact{steadyName(s.V), "not reached within " + human(s.V.Limit) + ": " + strings.Join(s.V.Problems, "; ")})
+		case len(run.Steadies) <= fewSteadies:
+			facts = append(facts, fact{steadyName(s.V), "reached after " + human(s.V.Took) + " (limit " + human(s.V.Limit) + ")"})
+		default:
+			if reached++; reached == 1 || s.V.Took > longest.Took {
+				longest = s.V
+			}
+		}
+	}
+	if reached > 0 {
+		facts = append(facts, fact{"Steady state", fmt.Sprintf("reached %s, after %s at most (%s, limit %s)", plural(reached, "time"),
+			human(longest.Took), strings.TrimPrefix(steadyName(longest), "Steady state "), human(longest.Limit))})
+	}
+	return facts
+}
+
+func steadyName(s record.Steady) string {
+	if s.Phase == record.SteadyPart {
+		return "Steady state of " + s.Part
+	}
+	return "Steady state " + s.Phase
 }
 
 func viewFault(in *injection) faultView {
@@ -255,10 +289,11 @@ func verdictClass(level string, v judge.Verdict) string {
 }
 
 // sharePercent returns the used part of the bound, in per cent from 0 to 100, or -1 without a
-// bound or a measured time.
-func sharePercent(b *judge.Bound, measured *time.Duration) float64 {
-	s := share(judge.Result{Bound: b, MeasuredDuration: measured})
-	if s < 0 {
+// bound or a measured time. It is also -1 if a value above the bound passed: the bound is a
+// minimum then.
+func sharePercent(r Requirement) float64 {
+	s := share(judge.Result{Bound: r.Bound, MeasuredDuration: r.MeasuredDuration})
+	if s < 0 || s > 1 && r.Verdict == judge.Pass {
 		return -1
 	}
 	return math.Round(math.Min(s, 1) * 100)

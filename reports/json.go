@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -59,8 +60,11 @@ func ReadJSON(data []byte, v any) error {
 func Load(dir string) (*Results, error) {
 	path := filepath.Join(dir, ResultsFile)
 	data, err := os.ReadFile(path)
+	if why := NotDirectory(dir); why != "" {
+		return nil, fmt.Errorf("failed to read results: %s %s", dir, why)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("failed to read results: %s has no %s: name a results directory as holdfast run leaves it, or derive the verdicts again from its record with: holdfast judge %s",
+		return nil, fmt.Errorf("failed to read results: %s has no %s: name a directory that holdfast run or holdfast certify wrote with --out, or derive the results again from its record with: holdfast report %s",
 			dir, ResultsFile, dir)
 	}
 	if err != nil {
@@ -74,6 +78,18 @@ func Load(dir string) (*Results, error) {
 		return nil, fmt.Errorf("failed to read results: %s: %w", path, err)
 	}
 	return &r, nil
+}
+
+// NotDirectory says why a path cannot be that of a results directory, as the end of a sentence
+// about it; empty if it is a directory.
+func NotDirectory(path string) string {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case err == nil && !info.IsDir():
+		return "is a file and not a directory; if it is a bundle, unpack it first with: mkdir DIR && tar -xf " + shellescape.Quote(path) + " -C DIR"
+	}
+	return ""
 }
 
 // Validate reports where data violates the schema of results.json; nil if it does not.

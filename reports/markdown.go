@@ -25,6 +25,9 @@ func markdown(in input, evidence bool) []byte {
 	var b bytes.Buffer
 	run := in.Run
 	fmt.Fprintf(&b, "# holdfast: %s\n\n", in.Verdict)
+	if run.Certificate != nil {
+		fmt.Fprintf(&b, "%s\n\n", mdText(in.Headline()))
+	}
 	fmt.Fprintf(&b, "%s: %s. Kubernetes %s, etcd %s, provider %s, %s, seed %d.\n\n",
 		plural(len(in.Requirements), "requirement"), tally(in.Requirements),
 		mdText(run.Versions.Kubernetes), mdText(run.Versions.Etcd), mdText(run.Provider),

@@ -34,6 +34,8 @@ type group struct {
 type row struct {
 	Requirement
 	Evidence []string
+	// Certified means that a certificate covers the requirement.
+	Certified bool
 }
 
 // areaOf returns the area of an ID such as HA-EP-003 as a heading; "Others" for a requirement
@@ -49,7 +51,7 @@ func areaOf(id string) string {
 
 // groupsOf groups requirements by area: areas with the worst verdict first, then in the order of
 // the catalogue's IDs.
-func groupsOf(reqs []Requirement, results []judge.Result) (groups []group) {
+func groupsOf(reqs []Requirement, results []judge.Result, c *Certificate) (groups []group) {
 	at := map[string]int{}
 	for _, r := range worstFirst(reqs) {
 		area := areaOf(r.ID)
@@ -58,7 +60,7 @@ func groupsOf(reqs []Requirement, results []judge.Result) (groups []group) {
 			groups = append(groups, group{Name: area})
 		}
 		g := &groups[at[area]]
-		g.Rows = append(g.Rows, row{r, evidenceOf(r, results)})
+		g.Rows = append(g.Rows, row{r, evidenceOf(r, results), c != nil && slices.Contains(c.Rows, r.ID)})
 	}
 	return groups
 }
@@ -74,8 +76,12 @@ func evidenceOf(r Requirement, results []judge.Result) []string {
 	return results[i].Evidence
 }
 
-// headline returns the verdict of a run in a sentence.
-func headline(r *Results) string {
+// Headline returns the verdict of a run in a sentence. That of a certification is followed by one
+// about the requirements that the certificate does not cover, if not all of them passed.
+func (r *Results) Headline() string {
+	if c := r.Run.Certificate; c != nil {
+		return strings.TrimSpace(sentence(c.Judgement) + " " + beyond(r, c))
+	}
 	total := len(r.Requirements)
 	var failed []string
 	for _, req := range r.Requirements {
@@ -90,13 +96,43 @@ func headline(r *Results) string {
 	case len(failed) > 0:
 		return fmt.Sprintf("%d of %s failed: %s.", len(failed), plural(total, "requirement"), shortened(failed, 6))
 	case open > 0:
-		return fmt.Sprintf("No requirement failed, and %d of %d are inconclusive.", open, total)
+		return fmt.Sprintf("No requirement failed, and %d of %d %s inconclusive.", open, total, verb(open, "is", "are"))
 	case away == total:
 		return "None of the requirements apply to this cluster."
 	case away > 0:
 		return fmt.Sprintf("All requirements that apply passed: %d of %d.", total-away, total)
 	}
 	return fmt.Sprintf("All %s passed.", plural(total, "requirement"))
+}
+
+// beyond says which requirements that a certificate does not cover failed or are inconclusive;
+// empty if none.
+func beyond(r *Results, c *Certificate) string {
+	var failed []string
+	total, open := 0, 0
+	for _, req := range r.Requirements {
+		if slices.Contains(c.Rows, req.ID) {
+			continue
+		}
+		total++
+		switch {
+		case broken(req.Level, req.Verdict):
+			failed = append(failed, req.ID)
+		case req.Verdict == judge.Inconclusive:
+			open++
+		}
+	}
+	var parts []string
+	if len(failed) > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed (%s)", len(failed), shortened(failed, 6)))
+	}
+	if open > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s inconclusive", open, verb(open, "is", "are")))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of %s that its experiments also judge, %s.", plural(total, "other requirement"), strings.Join(parts, " and "))
 }
 
 // shortened lists the first few items of all.
@@ -132,6 +168,18 @@ func reproduce(r Run) string {
 		words = append(words, "--seed", strconv.FormatUint(r.Seed, 10))
 	}
 	return shellescape.QuoteCommand(words)
+}
+
+// unbroken is text in which words with a dash, such as options and names, break only if they are
+// wider than a line.
+func unbroken(s string) template.HTML {
+	all := strings.Split(template.HTMLEscapeString(s), " ")
+	for i, word := range all {
+		if strings.Contains(word, "-") {
+			all[i] = `<span class="word">` + word + "</span>"
+		}
+	}
+	return template.HTML(strings.Join(all, " "))
 }
 
 var codeSpan = regexp.MustCompile("`([^`\n]+)`")

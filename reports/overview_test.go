@@ -19,13 +19,13 @@ func TestHeadline(t *testing.T) {
 	for want, r := range map[string]*Results{
 		"All 2 requirements passed.":                                                                               of(P, P),
 		"All requirements that apply passed: 1 of 2.":                                                              of(P, N),
-		"No requirement failed, and 1 of 2 are inconclusive.":                                                      of(P, I),
+		"No requirement failed, and 1 of 2 is inconclusive.":                                                       of(P, I),
 		"2 of 3 requirements failed: HA-EP-001, HA-EP-003.":                                                        of(F, P, F),
 		"7 of 7 requirements failed: HA-EP-001, HA-EP-002, HA-EP-003, HA-EP-004, HA-EP-005, HA-EP-006 and 1 more.": of(F, F, F, F, F, F, F),
 		"None of the requirements apply to this cluster.":                                                          of(N),
 		"Nothing was judged.":                                                                                      of(),
 	} {
-		if got := headline(r); got != want {
+		if got := r.Headline(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -53,6 +53,12 @@ func TestProse(t *testing.T) {
 	}
 }
 
+func TestUnbroken(t *testing.T) {
+	if got, want := unbroken("etcd --a-b=<c> x"), `etcd <span class="word">--a-b=&lt;c&gt;</span> x`; string(got) != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // Areas with failures come first, and in each the worst requirement.
 func TestGroupsOf(t *testing.T) {
 	results := []judge.Result{
@@ -62,7 +68,7 @@ func TestGroupsOf(t *testing.T) {
 		{Requirement: "MINE", Level: "MUST", Scenario: "s", Verdict: judge.Pass},
 	}
 	var got []string
-	groups := groupsOf(New(fixtureRun(), results, nil).Requirements, results)
+	groups := groupsOf(New(fixtureRun(), results, nil).Requirements, results, nil)
 	for _, g := range groups {
 		got = append(got, g.Name+":")
 		for _, r := range g.Rows {

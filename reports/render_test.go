@@ -61,7 +61,7 @@ func TestHostileTextBreaksNothing(t *testing.T) {
 }
 
 func TestReportNeedsNothingFromOutside(t *testing.T) {
-	page, err := renderHTML(input{New(fixtureRun(), fixtureResults(), fixtureTitles()), fixtureRecords()})
+	page, err := renderHTML(input{New(fixtureRun(), fixtureResults(), fixtureTitles()), fixtureRecords(), ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestReportNeedsNothingFromOutside(t *testing.T) {
 }
 
 func TestJUnitCounts(t *testing.T) {
-	data, err := renderJUnit(input{New(fixtureRun(), fixtureResults(), nil), nil})
+	data, err := renderJUnit(input{New(fixtureRun(), fixtureResults(), nil), nil, ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestJUnitCounts(t *testing.T) {
 }
 
 func TestMetricsAreOpenMetrics(t *testing.T) {
-	data, err := renderMetrics(input{New(fixtureRun(), fixtureResults(), nil), fixtureRecords()})
+	data, err := renderMetrics(input{New(fixtureRun(), fixtureResults(), nil), fixtureRecords(), ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func longRecord(scenario string, observations int) *record.Run {
 
 func TestLongRecordMakesSmallPage(t *testing.T) {
 	run := longRecord("long", 200_000)
-	page, err := renderHTML(input{New(fixtureRun(), nil, nil), map[string]*record.Run{"long": run}})
+	page, err := renderHTML(input{New(fixtureRun(), nil, nil), map[string]*record.Run{"long": run}, ""})
 	if err != nil {
 		t.Fatal(err)
 	}

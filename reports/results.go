@@ -60,6 +60,17 @@ type Certificate struct {
 	Rows []string `json:"rows"`
 }
 
+// verdict returns the verdict of a certification as that of a run.
+func (c *Certificate) verdict() judge.Verdict {
+	switch {
+	case c.Certified, c.ExitCode == ExitPass:
+		return judge.Pass
+	case c.ExitCode == ExitFail:
+		return judge.Fail
+	}
+	return judge.Inconclusive
+}
+
 // Versions are the versions of what took part in a run.
 type Versions struct {
 	Kubernetes string `json:"kubernetes"`
@@ -117,7 +128,8 @@ type Results struct {
 	// Version is that of this format.
 	Version int `json:"version"`
 	// Verdict is that of the whole run, and ExitCode the program's exit code for it: 0 if
-	// all pass or are not applicable, 1 if a MUST or SHOULD failed, 3 if inconclusive.
+	// all pass or are not applicable, 1 if a MUST or SHOULD failed, 3 if inconclusive. For a
+	// certification they are the certificate's.
 	Verdict  judge.Verdict `json:"verdict"`
 	ExitCode int           `json:"exitCode"`
 	Run      Run           `json:"run"`
@@ -141,7 +153,7 @@ func New(run Run, results []judge.Result, titles map[string]string) *Results {
 	}
 	slices.SortStableFunc(sorted, compareResults)
 	code := ExitCode(sorted)
-	return &Results{
+	r := &Results{
 		Run:          run,
 		Version:      FormatVersion,
 		Verdict:      overall(code, sorted),
@@ -150,6 +162,10 @@ func New(run Run, results []judge.Result, titles map[string]string) *Results {
 		Checks:       Checks(sorted, titles),
 		Results:      sorted,
 	}
+	if c := run.Certificate; c != nil {
+		r.Verdict, r.ExitCode = c.verdict(), c.ExitCode
+	}
+	return r
 }
 
 // All returns the requirements followed by the checks of the harness, as Print takes

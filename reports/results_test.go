@@ -157,8 +157,15 @@ func TestLoadIsStrict(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "holdfast judge") {
-		t.Errorf("empty directory: %v, want what to do about it", err)
+	empty := t.TempDir()
+	file := filepath.Join(empty, "bundle.tar")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{empty: "holdfast report " + empty, file: "tar -xf " + file + " -C DIR", empty + "/none": "none does not exist"} {
+		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", dir, err, want)
+		}
 	}
 }
 
@@ -228,6 +235,11 @@ func TestDiffExitCode(t *testing.T) {
 	} {
 		if got := DiffExitCode(Diff(test.a, test.b)); got != test.want {
 			t.Errorf("%s: exit code %d, want %d", test.name, got, test.want)
+		}
+		// Every change with an exit code is also marked as worse.
+		changes := Diff(test.a, test.b)
+		if worse := slices.ContainsFunc(changes, func(c Change) bool { return c.Worse }); test.want != ExitPass && !worse {
+			t.Errorf("%s: exit code %d, and no change is worse: %+v", test.name, test.want, changes)
 		}
 	}
 }

@@ -100,6 +100,9 @@ func (r Run) OnScenarios() Spent {
 	return total
 }
 
+// manyRows is the number of rows above which the table that says where the time went is folded.
+const manyRows = 20
+
 // timeRow is a line of the table that says where the time went.
 type timeRow struct {
 	What, Cluster                  string

@@ -21,6 +21,8 @@ type input struct {
 	*Results
 	// records are the records by scenario; one that could not be read is missing.
 	records map[string]*record.Run
+	// dir is where the files are written to; empty if not known.
+	dir string
 }
 
 // file is one rendered file of the results directory.
@@ -36,7 +38,7 @@ type file struct {
 // Each file is written atomically. All are written under temporary names before the first is
 // renamed, so that a full disk leaves the files of an earlier rendering unchanged.
 func Write(dir string, run Run, results []judge.Result, records map[string]*record.Run, titles map[string]string) error {
-	files, err := render(input{New(run, results, titles), records})
+	files, err := render(input{New(run, results, titles), records, dir})
 	if err != nil {
 		return fmt.Errorf("render the results of run %s: %w", run.ID, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
-	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/certify"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -45,7 +44,7 @@ func TestCertifyPRRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, err := certify.ThisTool("v1", scenarios.Digest())
+	tool, err := certify.ThisTool("v1")
 	if err != nil {
 		t.Fatal(err)
 	}

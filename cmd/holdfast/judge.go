@@ -60,13 +60,16 @@ func reportIn(dir string) string {
 func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.Results], notes ...string) error {
 	results := reports.New(v.Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
+		if results.Run.Certificate != nil {
+			notes = append([]string{results.Headline()}, notes...)
+		}
 		return reports.Print(w, strings.Join(notes, "\n"), results.All(), isTerminal(w))
 	})
 	if err != nil {
 		return err
 	}
-	if code := reports.ExitCode(v.Results); code != exitPass {
-		return exitWith(code, nil)
+	if results.ExitCode != exitPass {
+		return exitWith(results.ExitCode, nil)
 	}
 	return nil
 }
@@ -94,6 +97,7 @@ func only(v *run.Verdicts, ids []string) error {
 			return usageError("requirement %s does not exist; similar ones are %s", id, strings.Join(nearest.Names(append(known, settled...), id, 3), ", "))
 		}
 	}
+	v.Certificate = nil // which is not about these alone
 	v.Results = slices.DeleteFunc(v.Results, func(r judge.Result) bool { return !slices.Contains(ids, r.Requirement) })
 	return nil
 }

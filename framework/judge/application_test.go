@@ -214,7 +214,7 @@ func TestApplicationConverges(t *testing.T) {
 			a.pod(13, "catalog", 1, func(o *record.Object) { o.Pod.Controller = "" })
 			return a.sorted()
 		}},
-		{name: "a Service lists what is gone", want: Fail, says: "its Service lists 3 ready pods that are not exactly the 2 ready ones", story: func() *story {
+		{name: "a Service lists what is gone", want: Fail, says: "its Service does not list exactly the ready pods (3 listed, 2 ready)", story: func() *story {
 			a := converging()
 			a.slice(13, "catalog", 3)
 			return a.sorted()

@@ -26,7 +26,7 @@ func TestHolderWorks(t *testing.T) {
 		})
 	}
 	rule(t, record.Check{Requirement: "HA-LE-014", Judge: "holder-works", Bound: "12s"}, []ruling{
-		{name: "as it should be", want: Pass, took: "1s", says: "The instances of kube-controller-manager that took its lease over (1) did what was asked of them (1 times)",
+		{name: "as it should be", want: Pass, took: "1s", says: "The instances of kube-controller-manager that took its lease over (1) did what was asked of them (1 time)",
 			story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4") })},
 		{name: "twice", want: Pass, took: "4s", story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4"); acts(a, "node-3", 56, "store-5d4") })},
 		{name: "it does nothing", want: Fail, took: "", says: "node-3 had taken it over at 30.000s, and did nothing about store, which was asked for at 34.990s",

@@ -35,7 +35,7 @@ func TestListWatch(t *testing.T) {
 	restarted := func(history string) func() *story { return told(t, "restart", "kube-apiserver", history) }
 	rule(t, record.Check{Requirement: "HA-WCH-005", Judge: "list-watch", Fault: "fault", Bound: "M"}, []ruling{
 		{name: "as it should be", want: Pass, story: restarted(twoKeys + listed + streamed + more),
-			says: "1 lists that were watched from their version and 1 streaming lists were complete"},
+			says: "1 list continued as a watch and 1 streaming list were complete"},
 		{name: "an old list", want: Fail, says: "gave version 101, although version 103 had been acknowledged",
 			story: restarted(twoKeys + "list unset = 101 k1:v1@a:101\nwatch w from=101 through=node-2" + streamed)},
 		{name: "a list that lacks something", want: Fail, says: `it lacks k1 = "v3"`,
@@ -48,9 +48,9 @@ func TestListWatch(t *testing.T) {
 			story: restarted(twoKeys + listed + streamed + "\nupdate k2 v4@a 104 over=102\nupdate k1 v5@a 105 over=103\nmodified w k1 v5@a 105")},
 		{name: "through another API server", want: Inconclusive, says: "one of each is required",
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-3\nadded x k1 v1@a 101\nbookmark x 101 end")},
-		{name: "long after", want: Inconclusive, says: "0 lists were watched from their version and 0 streaming lists",
+		{name: "long after", want: Inconclusive, says: "0 lists continued as a watch and 0 streaming lists",
 			story: restarted(twoKeys + more + more + more + more + more + listed + streamed)},
-		{name: "cut short", want: Inconclusive, says: "1 lists were watched from their version and 0 streaming lists",
+		{name: "cut short", want: Inconclusive, says: "1 list continued as a watch and 0 streaming lists",
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-2\nadded x k2 v2@b 102")},
 	})
 }
@@ -59,9 +59,9 @@ func TestListWatch(t *testing.T) {
 func TestWatchCompactedByFault(t *testing.T) {
 	compacted := func(history string) func() *story { return told(t, "compact", "etcd", history) }
 	rule(t, record.Check{Requirement: "HA-WCH-004", Judge: "watch-compacted", Fault: "fault"}, []ruling{
-		{name: "accepted, and all there", want: Pass, says: "0 were refused with 410, and 1 were accepted",
+		{name: "accepted, and all there", want: Pass, says: "0 were refused with 410, and 1 was accepted",
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nadded w k2 v2@b 102\nmodified w k1 v3@b 103")},
-		{name: "refused", want: Pass, says: "1 were refused with 410, and 0 were accepted",
+		{name: "refused", want: Pass, says: "1 was refused with 410, and 0 were accepted",
 			story: compacted(twoKeys + "\nbookmark none 1\nrefused w from=101 status=410")},
 		{name: "with a gap", want: Fail, says: `left out k2 = "v2" in version 102`,
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nmodified w k1 v3@b 103")},

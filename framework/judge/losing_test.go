@@ -151,7 +151,7 @@ func TestStopsActing(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-LE-004", Judge: "stops-acting", Fault: "freeze", Bound: "R + M", Params: map[string]string{"from": "heal"}}, []ruling{
 		{name: "nothing after the thaw", story: thawed, want: Pass, took: "0s", says: "of the end of the freeze of kube-scheduler on node-2: it did nothing more"},
-		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 times more", story: func() *story { return thawed().action("node-2", 48) }},
+		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time more", story: func() *story { return thawed().action("node-2", 48) }},
 		{name: "it goes on", want: Fail, says: "since node-3_c had its lease: it acted 15s after", story: func() *story { return thawed().action("node-2", 55) }},
 		{name: "the record ends too early", want: Inconclusive, says: "before the bound of 12s", story: func() *story {
 			return thawed().change(func(r *record.Run) { r.EndAt = sec(51) })

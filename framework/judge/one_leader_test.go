@@ -47,7 +47,7 @@ func TestOneLeaderPerTerm(t *testing.T) {
 		want Verdict
 		says string
 	}{
-		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass, "In each of 1 terms"},
+		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass, "In the only term"},
 		{"an election", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9", "node-2 m3 3 10 19", "node-3 m3 3 10 19"), Pass, "In each of 2 terms"},
 		{"new leader with the old term at first", reports("node-1 m1 2 0 9", "node-3 m3 2 10 10", "node-3 m3 3 11 19"), Pass, ""},
 		{"returned follower with the old term", reports("node-1 m1 2 0 9", "node-3 m3 3 10 19", "node-1 m3 2 20 29"), Pass, ""},

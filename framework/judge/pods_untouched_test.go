@@ -29,7 +29,7 @@ func TestPodsUntouched(t *testing.T) {
 		}},
 		{name: "deleted", want: Fail, says: "was being deleted at 20.000s", story: touched(func(a *application) { a.pod(20, "catalog", 0, deleting) })},
 		{name: "gone", want: Fail, says: "was gone at 20.000s", story: touched(func(a *application) { a.pod(20, "catalog", 0, gone) })},
-		{name: "restarted", want: Fail, says: "was restarted (1 times in all)", story: touched(func(a *application) {
+		{name: "restarted", want: Fail, says: "was restarted (1 time in all)", story: touched(func(a *application) {
 			a.pod(20, "catalog", 0, func(o *record.Object) { o.Pod.Restarts = 1 })
 		})},
 		{name: "moved", want: Fail, says: "pod catalog-0 on worker-2, of catalog, which no client changed, was moved there from worker-1", story: touched(func(a *application) {

@@ -125,12 +125,18 @@ func TestRestarted(t *testing.T) {
 			return killed().change(func(r *record.Run) { r.Processes = r.Processes[:1] }).ran(10.5, 7, 1)
 		}},
 		{name: "too late", want: Fail, took: "15s", says: "it was after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
-		{name: "too late, once more", want: Inconclusive, says: "it had ended before (1 times in this record)", story: func() *story {
+		{name: "too late, once more", want: Inconclusive, says: "it had exited before (1 time)", story: func() *story {
 			return killed().ran(25, 9, 2).change(func(r *record.Run) {
 				before := []record.Timed[record.ProcessState]{r.Processes[0], r.Processes[0]}
 				before[0].V.PID, before[0].At = 5, sec(0.5)
 				r.Processes = append(before, r.Processes[1:]...)
 			})
+		}},
+		{name: "too late, as it had exited before the record", want: Inconclusive, says: "it had exited before (2 times)", story: func() *story {
+			return killed().ran(25, 9, 3).change(func(r *record.Run) { r.Processes[0].V.Restarts = 2 })
+		}},
+		{name: "in time, though it had exited before the record", want: Pass, took: "2s", story: func() *story {
+			return killed().ran(12, 9, 3).change(func(r *record.Run) { r.Processes[0].V.Restarts = 2 })
 		}},
 		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},

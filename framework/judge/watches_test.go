@@ -359,7 +359,7 @@ func TestWatchBookmark(t *testing.T) {
 func TestWatchCompacted(t *testing.T) {
 	const refused = "refused x from=90 status=410\n"
 	tell(t, named("watch-compacted"), []telling{
-		{"refused", "", twoKeys + refused, Pass, "1 were refused with 410, and 0 were accepted"},
+		{"refused", "", twoKeys + refused, Pass, "1 was refused with 410, and 0 were accepted"},
 		{"accepted, and all there", "", twoKeys + "refused x from=101 status=410\nwatch w from=100\nadded w k1 v1@a 101\nadded w k2 v2@b 102", Pass, ""},
 		{"accepted with a gap", "", twoKeys + "refused x from=101 status=410\nwatch w from=100 through=node-2\nadded w k2 v2@b 102", Fail,
 			`watch w of things by watcher through node-2, from version 100, left out k1 = "v1" in version 101`},

@@ -125,7 +125,7 @@ func (s *Standing) Lacks(part, since string) string {
 	slices.Sort(ready)
 	slices.Sort(listed)
 	if served && !slices.Equal(ready, listed) {
-		return fmt.Sprintf("its Service lists %d ready pods that are not exactly the %d ready ones", len(listed), len(ready))
+		return fmt.Sprintf("its Service does not list exactly the ready pods (%d listed, %d ready)", len(listed), len(ready))
 	}
 	return ""
 }

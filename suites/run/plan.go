@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,12 @@ var ErrNoResults = errors.New("not a results directory of holdfast")
 func Load(dir string) (*Plan, error) {
 	path := filepath.Join(dir, PlanFile)
 	b, err := os.ReadFile(path)
+	if why := reports.NotDirectory(dir); why != "" {
+		return nil, fmt.Errorf("%s: %w: it %s", dir, ErrNoResults, why)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w: %w; name a directory that holdfast run or holdfast certify wrote with --out", dir, ErrNoResults, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", dir, ErrNoResults, err)
 	}

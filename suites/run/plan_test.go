@@ -1,13 +1,16 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -61,6 +64,39 @@ func TestPlanWithoutParts(t *testing.T) {
 	}
 	if one := p.Part(fuse); one.Cluster.Spec.Disk != clusters.DiskFUSE {
 		t.Errorf("%+v", one.Cluster)
+	}
+}
+
+// An error about a wrong directory says what it is and what to do.
+func TestLoadOfWhatIsNoPlan(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bundle.tar")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: "wrote with --out", file: "mkdir DIR && tar -xf " + file + " -C DIR", dir + "/none": "it does not exist"} {
+		if _, err := Load(path); !errors.Is(err, ErrNoResults) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
+
+// The note on what was not judged says why, for a certification without a flag that it lacks.
+func TestNotJudged(t *testing.T) {
+	v := &Verdicts{Plan: planned()}
+	for _, r := range scenarios.Requirements() {
+		v.Results = append(v.Results, judge.Result{Requirement: r.ID})
+	}
+	if got := v.NotJudged(); got != "" {
+		t.Errorf("all are judged: %q", got)
+	}
+	v.Results = v.Results[1:]
+	if got := v.NotJudged(); !strings.Contains(got, " 1 was not judged: 1 belongs to scenarios that this run does not have (see --profile), and 0 have no scenario yet.") {
+		t.Error(got)
+	}
+	v.Plan.Rows, v.Results = []string{"HA-EP-003"}, v.Results[1:]
+	if got := v.NotJudged(); !strings.Contains(got, " 2 were not judged: 2 belong to scenarios that its rows do not need, and ") {
+		t.Error(got)
 	}
 }
 

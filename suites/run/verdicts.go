@@ -219,8 +219,18 @@ func (v *Verdicts) NotJudged() string {
 	if other+none == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Of the catalogue's %d requirements %d were not judged: %d belong to scenarios that this run does not have (see --profile), and %d have no scenario yet.",
-		len(scenarios.Requirements()), other+none, other, none)
+	why := "that this run does not have (see --profile)"
+	if len(v.Plan.Rows) > 0 {
+		why = "that its rows do not need"
+	}
+	form := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	}
+	return fmt.Sprintf("Of the catalogue's %d requirements %s not judged: %s to scenarios %s, and %s no scenario yet.",
+		len(scenarios.Requirements()), form(other+none, "was", "were"), form(other, "belongs", "belong"), why, form(none, "has", "have"))
 }
 
 // ArgumentLines returns the arguments of components, one line per component.

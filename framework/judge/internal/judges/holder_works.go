@@ -80,8 +80,8 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 	case done == 0:
 		return Inconclusive("nothing was asked of %s after its lease was taken over, or there was too little time to see it done", component)
 	}
-	return Passed("The instances of %s that took its lease over (%d) did what was asked of them (%d times) within %s of it (%s).",
-		component, len(tenures), done, text.Short(longest), m.Bound).Took(longest)
+	return Passed("The instances of %s that took its lease over (%d) did what was asked of them (%s) within %s of it (%s).",
+		component, len(tenures), text.Plural(done, "time"), text.Short(longest), m.Bound).Took(longest)
 }
 
 // tenures returns those of the instances that took the lease of a component over from another

@@ -56,10 +56,10 @@ func judgeListWatch(m *facts.Matter) Finding {
 		breaches = append(breaches, s.LeftOut()...)
 	}
 	if len(breaches) == 0 && (listed == 0 || streamed == 0) {
-		return Inconclusive("through %s, from the %s until %s after it was healed, %d lists were watched from their version and %d streaming lists were started: one of each is required",
-			node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), listed, streamed)
+		return Inconclusive("through %s, from the %s until %s after it was healed, the record has %s continued as a watch and %s: one of each is required",
+			node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), text.Plural(listed, "list"), text.Plural(streamed, "streaming list"))
 	}
-	of := fmt.Sprintf("%d list-watches, %d streaming lists", listed, streamed)
-	return conclude(must, fmt.Sprintf("Through %s, from the %s until %s after it was healed, %d lists that were watched from their version and %d streaming lists were complete and as new as asked for.",
-		node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), listed, streamed), of, breaches)
+	of := text.Plural(listed, "watched list") + ", " + text.Plural(streamed, "streaming list")
+	return conclude(must, fmt.Sprintf("Through %s, from the %s until %s after it was healed, %s continued as a watch and %s were complete and as new as asked for.",
+		node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), text.Plural(listed, "list"), text.Plural(streamed, "streaming list")), of, breaches)
 }

@@ -79,7 +79,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	case acts == 0:
 		return notApplicable("No elected component changed anything that the record knows of.")
 	}
-	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%d actions", acts)
+	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))
 	if longest != nil {
 		f.Sentence = fmt.Sprintf("Two instances of an elected component acted at the same time for no longer than its election allows: %s. In all: %s.",
 			strings.Join(besides, "; "), strings.Join(told, "; "))
@@ -248,7 +248,7 @@ func turns(d facts.Actions) string {
 		}
 	}
 	for i, n := range nodes {
-		nodes[i] = fmt.Sprintf("%s (%d actions)", n, count[n])
+		nodes[i] = fmt.Sprintf("%s (%s)", n, text.Plural(count[n], "action"))
 	}
 	return strings.Join(nodes, ", then on ")
 }

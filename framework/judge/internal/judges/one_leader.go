@@ -1,6 +1,8 @@
 package judges
 
 import (
+	"fmt"
+
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
@@ -90,6 +92,10 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 	if len(terms) == 0 {
 		return Inconclusive("no etcd member that named itself the leader was seen to commit anything (%d answers)", answers)
 	}
-	return Passed("In each of %d terms one etcd member led (%d answers of leaders).", len(terms), answers).
-		counted("%d terms", len(terms))
+	each := "the only term"
+	if len(terms) > 1 {
+		each = fmt.Sprintf("each of %d terms", len(terms))
+	}
+	return Passed("In %s one etcd member led (%s of leaders).", each, text.Plural(answers, "answer")).
+		counted("%s", text.Plural(len(terms), "term"))
 }

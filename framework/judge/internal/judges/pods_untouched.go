@@ -115,7 +115,7 @@ func touched(before map[string]record.Object, o *record.Object) string {
 	case o.Pod.Node != old.Pod.Node:
 		return "was moved there from " + old.Pod.Node
 	case o.Pod.Restarts > old.Pod.Restarts:
-		return fmt.Sprintf("was restarted (%d times in all)", o.Pod.Restarts)
+		return fmt.Sprintf("was restarted (%s in all)", text.Plural(o.Pod.Restarts, "time"))
 	case !o.Pod.Ready || o.Pod.Phase != old.Pod.Phase:
 		return fmt.Sprintf("was no longer ready (phase %s)", o.Pod.Phase)
 	}

@@ -42,7 +42,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 	}
 	silent := facts.Endless  // since when the machine does not report
 	var unknown record.Nanos // the same when it reported the new process
-	ended := 0               // how often the component had exited before
+	ended := 0               // how often the component had exited before the fault
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
@@ -73,12 +73,15 @@ func judgeRestarted(m *facts.Matter) Finding {
 	if started == nil {
 		end = min(end, max(silent, effect))
 	}
+	if old != nil {
+		ended = max(ended, old.V.Restarts) // also before the record began
+	}
 	switch waited := text.Span(effect, end); {
 	case old == nil || old.V.PID == 0:
 		return Inconclusive("%s was not seen to run on %s before the fault", f.Component, host)
 	case started == nil && ended > 0:
-		return Inconclusive("%s on %s was not started again for %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
-			f.Component, host, text.Short(waited), ended)
+		return Inconclusive("%s on %s was not started again for %s; it had exited before (%s), and process watchers back off from what exits often",
+			f.Component, host, text.Short(waited), text.Plural(ended, "time"))
 	case started == nil && waited > m.Bound.Limit:
 		return Failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(waited)).
 			Took(waited).Rests(effect, end)
@@ -92,8 +95,8 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("%s on %s had been started again when its machine reported again %s, but it reported nothing since a failed look %s, so that it may have been in time",
 			f.Component, host, text.At(started.At), text.At(unknown))
 	case took > m.Bound.Limit && ended > 0:
-		return Inconclusive("%s on %s was started again only after %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
-			f.Component, host, text.Short(took), ended)
+		return Inconclusive("%s on %s was started again only after %s; it had exited before (%s), and process watchers back off from what exits often",
+			f.Component, host, text.Short(took), text.Plural(ended, "time"))
 	case took > m.Bound.Limit:
 		return Failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(took)).
 			Took(took).Rests(effect, started.At)

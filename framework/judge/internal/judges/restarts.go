@@ -69,7 +69,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 	}
 	f := Passed("None of %d components ended while nothing was broken.", len(last)).counted("%d components", len(last))
 	if explained > 0 {
-		f = f.Shows(fmt.Sprintf("%d times one did while a fault that reaches it was active, or its node was being changed, or soon after", explained))
+		f = f.Shows(fmt.Sprintf("%s one did while a fault that reaches it was active, or its node was being changed, or soon after", text.Plural(explained, "time")))
 	}
 	return f
 }

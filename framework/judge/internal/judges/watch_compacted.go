@@ -44,8 +44,8 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 		return notApplicable("no client watched from a version that was no longer in the history")
 	}
 	of := fmt.Sprintf("%d refused, %d accepted", refused, accepted)
-	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in etcd's history, %d were refused with 410, and %d were accepted and had no gap.",
-		refused, accepted), of, breaches)
+	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in etcd's history, %d %s refused with 410, and %d %s accepted and had no gap.",
+		refused, was(refused), accepted, was(accepted)), of, breaches)
 }
 
 // forgotten reports whether the history before a watch's version may have been gone when it was

@@ -54,7 +54,7 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 			reached++
 		}
 	}
-	again := fmt.Sprintf("Of %d clients whose watches broke with the %s, each had another one %s after it at most, within %s", broken.clients, m.Fault.What(), text.Short(broken.worst), m.Bound)
+	again := fmt.Sprintf("Of %s whose watches broke with the %s, each had another one %s after it at most, within %s", text.Plural(broken.clients, "client"), m.Fault.What(), text.Short(broken.worst), m.Bound)
 	share := fmt.Sprintf("%d of %d watches that were opened through the balancer more than %s after the API server on %s was back reached it", reached, opened, m.Bound, node)
 	chance := facts.AtMost(reached, told, 1/float64(max(1, len(m.NodesWith("kube-apiserver")))))
 	switch {

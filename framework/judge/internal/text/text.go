@@ -67,10 +67,13 @@ func Short(d time.Duration) string {
 	return d.String()
 }
 
-// Plural counts things: "1 write", "3 writes".
+// Plural counts things: "1 write", "3 writes", "2 addresses".
 func Plural(n int, thing string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + thing
+	case strings.HasSuffix(thing, "s"):
+		thing += "e"
 	}
 	return strconv.Itoa(n) + " " + thing + "s"
 }
