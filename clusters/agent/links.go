@@ -133,26 +133,34 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 	return n.impair(ctx, asked, links, imp, ttl)
 }
 
-// CutOff cuts all links of a party. Its own agents do that: those of its peers may lose power at
-// the same time.
+// CutOff cuts all links of a party, first those from it. Its own agents do that: those of its
+// peers may lose power at the same time.
 func (n *Network) CutOff(ctx context.Context, name string, ttl time.Duration) error {
-	asked := map[*Client][]Path{}
-	var links []framework.Link
-	for _, peer := range n.Parties() {
-		if peer == name {
-			continue
+	for _, out := range []bool{true, false} {
+		asked := map[*Client][]Path{}
+		var links []framework.Link
+		for _, peer := range n.Parties() {
+			if peer == name {
+				continue
+			}
+			own, _, err := n.ends(name, peer)
+			if err != nil {
+				return err
+			}
+			for _, c := range own.Agents {
+				asked[c] = append(asked[c], Path{Peer: peer, Out: out})
+			}
+			link := framework.Link{From: name, To: peer}
+			if !out {
+				link = framework.Link{From: peer, To: name}
+			}
+			links = append(links, link)
 		}
-		own, _, err := n.ends(name, peer)
-		if err != nil {
+		if _, err := n.impair(ctx, asked, links, framework.Impairment{Cut: true}, ttl); err != nil {
 			return err
 		}
-		for _, c := range own.Agents {
-			asked[c] = append(asked[c], Path{Peer: peer}, Path{Peer: peer, Out: true})
-		}
-		links = append(links, framework.Link{From: name, To: peer}, framework.Link{From: peer, To: name})
 	}
-	_, err := n.impair(ctx, asked, links, framework.Impairment{Cut: true}, ttl)
-	return err
+	return nil
 }
 
 func (n *Network) impair(ctx context.Context, asked map[*Client][]Path, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {

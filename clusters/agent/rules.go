@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -57,8 +58,16 @@ type batch struct {
 	table *nftables.Table
 }
 
+// answers is the size of the buffer for the kernel's answers to a batch, one for each change. The
+// usual one holds those on about ten links; a larger one needs privileges in the first user
+// namespace.
+const answers = 4 << 20
+
 func newBatch() (*batch, error) {
-	conn, err := nftables.New()
+	conn, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		_ = c.SetReadBuffer(answers)
+		return nil
+	}))
 	if err != nil {
 		return nil, err
 	}
