@@ -65,12 +65,25 @@ func TestKindRemoteForReal(t *testing.T) {
 
 	text := "apiVersion: holdfast.dev/v1alpha1\nkind: Inventory\nmetadata: {name: theirs}\nspec:\n" +
 		"  ssh: [-F, " + filepath.Join(f.dir, "ssh_config") + "]\n  kubeconfig: " + filepath.Join(f.dir, "kubeconfig") + "\n" +
-		fmt.Sprintf("  loadBalancer: {server: \"https://%s:6443\", healthCheck: {interval: 2s, timeout: 3s, fall: 2}}\n  nodes:\n", strings.TrimSpace(f.read("balancer.txt")))
+		fmt.Sprintf("  loadBalancer: {server: \"https://%s:6443\", healthCheck: {interval: 3s, timeout: 3s, fall: 2}}\n  nodes:\n", strings.TrimSpace(f.read("balancer.txt")))
 	for line := range strings.Lines(f.read("nodes.txt")) {
 		node, address, _ := strings.Cut(strings.TrimSpace(line), " ")
 		text += fmt.Sprintf("  - {name: %s, address: %s, ssh: %s}\n", node, address, address)
 	}
 	inventory := f.write("nodes.yaml", text)
+	onNodes := func() (all string) {
+		t.Helper()
+		for line := range strings.Lines(f.read("nodes.txt")) {
+			node, _, _ := strings.Cut(line, " ")
+			out, code := in("docker exec -i " + node + " sh -s <<'EOF'\n" + listScript + "EOF")
+			if code != exitPass {
+				t.Fatalf("%s: exit code %d:\n%s", node, code, out)
+			}
+			all += node + ":\n" + out
+		}
+		return all
+	}
+	before := onNodes()
 	for _, step := range []string{
 		"holdfast profile detect " + name + "-control-plane --inventory " + inventory,
 		"holdfast consent --inventory " + inventory + " --level process,network,quorum-loss,data | kubectl --kubeconfig kubeconfig apply -f -",
@@ -104,11 +117,8 @@ func TestKindRemoteForReal(t *testing.T) {
 	}
 	out, _ = in("holdfast inventory release " + inventory)
 	t.Log(out)
-	for line := range strings.Lines(f.read("nodes.txt")) {
-		node, _, _ := strings.Cut(line, " ")
-		if left, code := in("docker exec -i " + node + " sh -s <<'EOF'\n" + listScript + "EOF"); left != "" || code != 0 {
-			t.Errorf("left on %s:\n%s", node, left)
-		}
+	if after := onNodes(); after != before {
+		t.Errorf("on the nodes there was\n%s\nand there is\n%s", before, after)
 	}
 }
 
