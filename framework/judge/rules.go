@@ -5,7 +5,8 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
+	"hash"
+	"path"
 	"strings"
 	"sync"
 )
@@ -21,16 +22,30 @@ func Digest() string { return digest() }
 
 var digest = sync.OnceValue(func() string {
 	sum := sha256.New()
-	err := fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := sources.ReadFile(path)
-		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
-		return err
-	})
-	if err != nil {
+	if err := hashDir(sum, "."); err != nil {
 		panic(err) // of files in the program
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 })
+
+func hashDir(sum hash.Hash, dir string) error {
+	entries, err := sources.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			err = hashDir(sum, name)
+		case !strings.HasSuffix(name, "_test.go"):
+			var text []byte
+			text, err = sources.ReadFile(name)
+			fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -145,16 +145,9 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 	}
 	told := ""
 	if repeated > 0 {
-		told = fmt.Sprintf("; %d of them %s answered to try again, as the API server was shutting down, and succeeded at the first repetition", repeated, was(repeated))
+		told = fmt.Sprintf("; %d of them %s answered to try again, as the API server was shutting down, and succeeded at the first repetition", repeated, text.Was(repeated))
 	}
 	return Passed("None of the %d requests through %s failed during the %s%s.", asked, text.And(entrances), m.Fault.What(), told).counted("0 of %d", asked)
-}
-
-func was(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
 }
 
 func requests(n int) string {

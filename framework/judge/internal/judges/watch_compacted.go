@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
@@ -45,7 +46,7 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 	}
 	of := fmt.Sprintf("%d refused, %d accepted", refused, accepted)
 	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in etcd's history, %d %s refused with 410, and %d %s accepted and had no gap.",
-		refused, was(refused), accepted, was(accepted)), of, breaches)
+		refused, text.Was(refused), accepted, text.Was(accepted)), of, breaches)
 }
 
 // forgotten reports whether the history before a watch's version may have been gone when it was

@@ -113,3 +113,11 @@ func OrUnknown(version string) string {
 	}
 	return version
 }
+
+// Was is the verb for n things.
+func Was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
