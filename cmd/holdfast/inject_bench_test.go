@@ -18,9 +18,9 @@ const injections = 30
 // BenchmarkInject runs a scenario that freezes and thaws schedulers with each provider in turn:
 // clusters that holdfast makes (local, kind), and one that exists and is reached over SSH
 // (remote). ms/PROVIDER-p50 and -p99 are the times from a call to the proof of its effect,
-// s/PROVIDER the time from the start of the command to the first effect, MB/node what a remote
-// node received meanwhile, the agent included. If there is no Docker engine and none can be
-// started, kind is left out.
+// s/PROVIDER the time from the start of the command to the first effect, and MB/node what a
+// remote node received during the run, including the agent. Without a Docker engine, kind is
+// left out.
 func BenchmarkInject(b *testing.B) {
 	b.Setenv(clusterTests, "1")
 	steps := "- action: {name: ready}\n"

@@ -282,7 +282,7 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	case !m.without.none():
 		return false, fmt.Sprintf("the dates of %s are still %s", m.component, m.without)
 	case apart.Abs() >= visibleShift && m.with.none():
-		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is no longer shifted", m.component)
+		return false, fmt.Sprintf("the dates that %s sends still have the shift of its clock", m.component)
 	case len(r.Shifts) > 0:
 		return true, fmt.Sprintf("the dates of %s agree with the %d shifts that are left", m.component, len(r.Shifts))
 	}

@@ -1,0 +1,192 @@
+package certify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// span is the wall time of an experiment.
+type span struct {
+	scenario string
+	from, to time.Time
+}
+
+// records judges each experiment's record, one at a time, and checks that it belongs to this run
+// and exists only once.
+func (v *verifier) records() {
+	spans := map[string][]span{}        // by part
+	bodies := map[string]string{}       // scenario by the digest of its observations
+	members := map[string]record.Meta{} // what each part's first record says of its cluster
+	var all []experiment
+	for _, s := range v.plan.Scenarios {
+		name := s.Metadata.Name
+		if v.progress != nil {
+			v.progress(name)
+		}
+		results, seen := v.plan.JudgeScenario(v.dir, s)
+		v.derived.Add(s, results, seen)
+		all = append(all, experiment{s, results, hit(seen)})
+		if seen == nil {
+			if s.NotFor(len(v.plan.Part(s).Cluster.Spec.Nodes)) == "" {
+				v.problem("%s has no record of its own: %s", name, sentenceOf(results))
+			}
+			continue
+		}
+		v.v.Experiments++
+		if seen.Problem != "" || !seen.Complete {
+			v.problem("the record of %s is not whole: %s", name, seen.Problem)
+		}
+		if !sameChecks(seen.Meta.Checks, s.Experiment().Checks) {
+			v.problem("the record of %s asks for other checks than the catalogue", name)
+		}
+		if seen.Meta.Harness != v.plan.Harness || seen.Meta.Provider != v.plan.Provider {
+			v.problem("the record of %s was made by holdfast %s on provider %s, and the run by holdfast %s on provider %s",
+				name, seen.Meta.Harness, seen.Meta.Provider, v.plan.Harness, v.plan.Provider)
+		}
+		if seed := engine.SeedOf(v.plan.Seed, name); seen.Meta.Seed != seed {
+			v.problem("the record of %s has seed %d, and the run's seed makes it %d", name, seen.Meta.Seed, seed)
+		}
+		v.cluster(s, seen.Meta)
+		if from, to := seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt)); from.Before(v.plan.Started) || to.After(v.plan.Ended) {
+			v.problem("%s was run from %s to %s, and the run lasted from %s to %s", name, from.Format(time.RFC3339), to.Format(time.RFC3339),
+				v.plan.Started.UTC().Format(time.RFC3339), v.plan.Ended.UTC().Format(time.RFC3339))
+		}
+		body, err := observed(record.Dir(v.dir, name))
+		if err != nil {
+			v.problem("the record of %s: %v", name, err)
+		} else if other := bodies[body]; other != "" {
+			v.problem("%s and %s have the same observations: one is a copy of the other", other, name)
+		}
+		bodies[body] = name
+		part := v.plan.Part(s).Name
+		if first, ok := members[part]; !ok {
+			members[part] = seen.Meta
+		} else if !sameCluster(first, seen.Meta) {
+			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
+		} else if !sameSettings(first, seen.Meta) {
+			v.problem("the records of %s and %s, both of %s, have different settings, which their bounds follow", first.Scenario, name, part)
+		}
+		spans[part] = append(spans[part], span{name, seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt))})
+	}
+	for _, part := range slices.Sorted(maps.Keys(spans)) {
+		of := spans[part]
+		slices.SortFunc(of, func(a, b span) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(of); i++ {
+			if of[i].from.Before(of[i-1].to) {
+				v.problem("%s and %s were both run on %s at the same time", of[i-1].scenario, of[i].scenario, part)
+			}
+		}
+	}
+	v.v.Outcome = outcome(v.plan, all)
+}
+
+// cluster checks that a record names the nodes and the version in the plan.
+func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
+	planned := v.plan.Part(s).Cluster
+	var want, got []string
+	for _, n := range planned.Nodes() {
+		want = append(want, n.Name)
+	}
+	for _, n := range seen.Nodes {
+		got = append(got, n.Name)
+		if version := seen.Versions[n.Name][string(framework.APIServer)]; version != planned.Spec.KubernetesVersion {
+			v.problem("the record of %s has API server %s on %s, and the plan's cluster is of %s", s.Metadata.Name, dash(version), n.Name, planned.Spec.KubernetesVersion)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+	}
+	if planned.Spec.Inventory != nil {
+		return // its settings are read from what runs
+	}
+	settings, err := clusters.Settings(planned)
+	if err != nil {
+		v.problem("the plan's cluster of %s: %v", s.Metadata.Name, err)
+		return
+	}
+	symbols := settings.Symbols()
+	for _, name := range slices.Sorted(maps.Keys(symbols)) {
+		// The local provider's balancer is the one in the plan; others bring their own.
+		if got := seen.Settings[name]; got != symbols[name] && (name != "H" || v.plan.Provider == "local") {
+			v.problem("the record of %s has %s = %s, and the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
+		}
+	}
+	for _, n := range planned.Nodes() {
+		got := seen.Versions[n.Name][string(framework.Etcd)]
+		if want := run.EtcdVersion(planned); v.plan.Provider == "local" && got != "" && got != want {
+			v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s", s.Metadata.Name, got, n.Name, want)
+		}
+	}
+}
+
+// sameSettings reports whether two records have the same bounds' inputs.
+func sameSettings(a, b record.Meta) bool {
+	return reflect.DeepEqual(a.Settings, b.Settings) && reflect.DeepEqual(a.Elections, b.Elections) && slices.Equal(a.Assumed, b.Assumed) &&
+		a.RemoteEtcd == b.RemoteEtcd && a.GoawayChance == b.GoawayChance
+}
+
+func sentenceOf(results []judge.Result) string {
+	if len(results) == 0 {
+		return "nothing is known of it"
+	}
+	return results[0].Sentence
+}
+
+func sameChecks(a, b []record.Check) bool {
+	one, err := json.Marshal(a)
+	other, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && bytes.Equal(one, other)
+}
+
+// sameCluster reports whether the control-plane nodes that two records have in common have the
+// same addresses: nodes may join and leave.
+func sameCluster(a, b record.Meta) bool {
+	for _, n := range a.Nodes {
+		for _, m := range b.Nodes {
+			if n.Name == m.Name && n.Address != m.Address {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// observed returns a digest of a record, without its own metadata and without the write times of
+// its entries.
+func observed(dir string) (string, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	sum := sha256.New()
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) || errors.As(err, new(*record.Damage)) {
+			return fmt.Sprintf("%x", sum.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %s\n", e.Kind, e.Data)
+	}
+}
