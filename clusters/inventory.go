@@ -178,7 +178,10 @@ func (v *validator) inventory(i *Inventory) {
 		if len(n.SSH) > 0 && n.SSH[0] == '-' {
 			v.problem(path+".ssh", "is %q: want a destination such as root@10.0.0.11", n.SSH)
 		}
-		for _, unique := range []string{"name " + n.Name, "address " + n.Address.String(), "API server " + n.Server()} {
+		for _, unique := range []string{"name " + n.Name, "address " + n.Address.String(), "API server " + n.Server(), "ssh " + n.SSH} {
+			if unique == "ssh " {
+				continue
+			}
 			if first := seen[unique]; first != "" {
 				v.problem(path, "and %s both have the %s", first, unique)
 			} else {

@@ -55,6 +55,7 @@ func TestBadInventories(t *testing.T) {
 		{"reserved name", inventoryHeader + "spec:\n  nodes:\n  - {name: balancer, address: 10.0.0.1}\n", `spec.nodes[0].name is "balancer", which is the name of something else`},
 		{"twice", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.11}\n", "nodes.yaml:7: spec.nodes[1] and spec.nodes[0] both have the address 10.0.0.11"},
 		{"some with ssh", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.12, ssh: two}\n", "spec.nodes[1] and nodes[0] differ in ssh"},
+		{"one machine twice", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, ssh: one}\n  - {name: b, address: 10.0.0.2, ssh: one}\n", "spec.nodes[1] and spec.nodes[0] both have the ssh one"},
 		{"an option for a destination", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, ssh: -oProxyCommand=x}\n", `spec.nodes[0].ssh is "-oProxyCommand=x": want a destination`},
 		{"bad server", inventoryHeader + "spec:\n  loadBalancer: {server: lb:6443}\n  nodes:\n" + node, `spec.loadBalancer.server is "lb:6443": want a URL`},
 		{"bad port", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, apiServer: '10.0.0.1:0'}\n", `spec.nodes[0].apiServer is "10.0.0.1:0": want HOST:PORT`},

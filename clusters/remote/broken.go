@@ -15,6 +15,9 @@ import (
 // broken records the nodes on which something is broken that their API server or etcd member
 // needs, so that no more are broken than the cluster is designed to tolerate.
 type broken struct {
+	// groups each need a majority: the nodes, and those with an etcd member, which may be fewer.
+	groups [][]string
+
 	mu     sync.Mutex
 	active map[string]breakage // by its cause
 }
@@ -26,7 +29,7 @@ type breakage struct {
 }
 
 // add records a fault under a key, unless too many nodes would then be broken at a time.
-func (b *broken) add(cluster, key string, all, nodes []string, ttl time.Duration, anyNumber bool) error {
+func (b *broken) add(cluster, key string, nodes []string, ttl time.Duration, anyNumber bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.active, func(_ string, one breakage) bool { return time.Now().After(one.until) })
@@ -36,9 +39,12 @@ func (b *broken) add(cluster, key string, all, nodes []string, ttl time.Duration
 	}
 	slices.Sort(now)
 	now = slices.Compact(now)
-	if bears := (len(all) - 1) / 2; len(nodes) > 0 && len(now) > bears && !anyNumber {
-		return refused(cluster, "break "+strings.Join(nodes, ", "),
-			fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d tolerates the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(now, ", "), len(all), bears))
+	for _, group := range b.groups {
+		hit := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return !slices.Contains(group, n) })
+		if bears := (len(group) - 1) / 2; len(nodes) > 0 && len(hit) > bears && !anyNumber {
+			return refused(cluster, "break "+strings.Join(nodes, ", "),
+				fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d tolerates the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(hit, ", "), len(group), bears))
+		}
 	}
 	if b.active == nil {
 		b.active = map[string]breakage{}

@@ -156,8 +156,8 @@ func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framew
 	if err := c.permits(Network, "impair the network"); err != nil {
 		return "", err
 	}
-	all, key := c.nodeNames(), rand.Text()
-	if err := c.broken.add(c.Name(), key, all, cutOff(links, imp, all), ttl, c.consent.allows(QuorumLoss)); err != nil {
+	key := rand.Text()
+	if err := c.breaks(key, cutOff(links, imp, c.nodeNames()), ttl); err != nil {
 		return "", err
 	}
 	handle, err := c.Network.Impair(ctx, links, imp, ttl)
@@ -200,16 +200,40 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 	if err := c.CheckPromise(u); err != nil {
 		return "", err
 	}
+	var hit []string
+	if u.Node != "" {
+		hit = append(hit, u.Node)
+	}
+	key := rand.Text()
+	if err := c.breaks(key, hit, ttl); err != nil {
+		return "", err
+	}
 	members := map[string][]string{}
 	for _, n := range c.reached {
 		members[n.Name()] = []string{"https://" + net.JoinHostPort(n.Address().String(), "2379")}
 	}
-	return agent.Promise(ctx, c.agents(), u, members, ttl)
+	handle, err := agent.Promise(ctx, c.agents(), u, members, ttl)
+	if err != nil {
+		c.broken.mend(key)
+		return "", err
+	}
+	c.broken.rename(key, handle)
+	return handle, nil
 }
 
 // Withdraw implements framework.Promiser.
 func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
-	return agent.Withdraw(ctx, c.agents(), handle)
+	err := agent.Withdraw(ctx, c.agents(), handle)
+	if err == nil {
+		c.broken.mend(handle)
+	}
+	return err
+}
+
+// breaks records under a key that nodes are broken for ttl, unless that needs consent to the
+// loss of quorum that the owner has not given.
+func (c *Cluster) breaks(key string, nodes []string, ttl time.Duration) error {
+	return c.broken.add(c.Name(), key, nodes, max(ttl, momentary), c.consent.allows(QuorumLoss))
 }
 
 func (c *Cluster) agents() (all []*agent.Client) {
@@ -259,6 +283,16 @@ func (c *Cluster) each(do func(*node) error) error {
 func (c *Cluster) nodeNames() (names []string) {
 	for _, n := range c.reached {
 		names = append(names, n.Name())
+	}
+	return names
+}
+
+// members returns the nodes with an etcd member.
+func (c *Cluster) members() (names []string) {
+	for _, n := range c.reached {
+		if slices.Contains(n.Components(), framework.Etcd) {
+			names = append(names, n.Name())
+		}
 	}
 	return names
 }

@@ -26,15 +26,15 @@ const (
 	// ReadOnly allows an administrator's requests that change only objects in holdfast's own
 	// namespaces. Every consent includes it.
 	ReadOnly Level = "read-only"
-	// Processes allows killing, stopping and freezing components, and installing the required
-	// agent on the nodes.
+	// Processes allows killing, stopping and freezing components, installing the required
+	// agent on the nodes, and keys of holdfast's own in etcd.
 	Processes Level = "process"
 	// Network allows impairing the network of the nodes.
 	Network Level = "network"
 	// QuorumLoss allows breaking more nodes at a time than the cluster is designed to tolerate.
 	QuorumLoss Level = "quorum-loss"
-	// Data allows changing the data of etcd members, certificates, and objects outside of
-	// holdfast's namespaces, such as leases.
+	// Data allows changing the data of etcd members, its history and its list of members,
+	// certificates, and objects outside of holdfast's namespaces, such as leases.
 	Data Level = "data"
 )
 

@@ -74,10 +74,9 @@ func TestPermits(t *testing.T) {
 	}
 }
 
-// TestBroken: of five nodes two may be broken at a time.
+// TestBroken: of five nodes two may be broken at a time, and of three members one.
 func TestBroken(t *testing.T) {
-	all := []string{"a", "b", "c", "d", "e"}
-	var b broken
+	b := broken{groups: [][]string{{"a", "b", "c", "d", "e"}}}
 	for _, tc := range []struct {
 		key   string
 		nodes []string
@@ -89,18 +88,26 @@ func TestBroken(t *testing.T) {
 		{"3", []string{"c"}, time.Hour, false},
 		{"4", nil, time.Hour, true}, // a scheduler, for one
 	} {
-		if err := b.add("x", tc.key, all, tc.nodes, tc.ttl, false); (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNoConsent) {
+		if err := b.add("x", tc.key, tc.nodes, tc.ttl, false); (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNoConsent) {
 			t.Errorf("%s: %v", tc.key, err)
 		}
 	}
-	if err := b.add("x", "3", all, []string{"c", "d", "e"}, time.Nanosecond, true); err != nil {
+	if err := b.add("x", "3", []string{"c", "d", "e"}, time.Nanosecond, true); err != nil {
 		t.Errorf("with consent to any number: %v", err)
 	}
 	time.Sleep(time.Millisecond) // its time is over
 	b.rename("2", "two")
 	b.mend("two")
-	if err := b.add("x", "3", all, []string{"c"}, time.Hour, false); err != nil {
+	if err := b.add("x", "3", []string{"c"}, time.Hour, false); err != nil {
 		t.Errorf("once one is mended: %v", err)
+	}
+	fewer := broken{groups: [][]string{{"a", "b", "c", "d", "e"}, {"a", "b", "c"}}}
+	if err := fewer.add("x", "1", []string{"d", "e"}, time.Hour, false); err != nil {
+		t.Errorf("two nodes without members: %v", err)
+	}
+	fewer.mend("1")
+	if err := fewer.add("x", "2", []string{"a", "b"}, time.Hour, false); !errors.Is(err, ErrNoConsent) || !strings.Contains(err.Error(), "a cluster of 3 tolerates the loss of 1") {
+		t.Errorf("two of three members: %v", err)
 	}
 }
 

@@ -298,7 +298,7 @@ rm -rf "$d"; exit $status`, p.pid, c), nil)
 	return versions, nil
 }
 
-// find inspects all nodes concurrently.
+// find inspects all nodes concurrently, and refuses machines of other nodes.
 func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*found, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	seen := make([]*found, len(a.Spec.Nodes))
@@ -321,11 +321,20 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 	for i, n := range a.Spec.Nodes {
 		byName[n.Name] = seen[i]
 	}
-	return byName, nil
+	return byName, a.sameMachines(ctx, byName)
 }
 
-// readConfig reads the configuration file of etcd, if it has one.
+// readConfig reads the configuration files of etcd and of the scheduler, if they have one.
 func (f *found) readConfig(ctx context.Context, s shell) error {
+	if path := f.file(framework.Scheduler, "config"); path != "" {
+		file, err := s.run(ctx, "cat -- "+shellescape.Quote(path), nil)
+		if err == nil {
+			err = f.configureScheduler([]byte(file))
+		}
+		if err != nil {
+			return fmt.Errorf("failed to read the configuration of the scheduler: %w", err)
+		}
+	}
 	if f.configFile() == "" {
 		return nil
 	}

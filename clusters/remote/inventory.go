@@ -113,9 +113,13 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 		return append(all, Check{What: "ssh", Problem: err.Error()})
 	}
 	defer done()
+	nodes, problem := a.nodes(ctx)
 	for _, n := range i.Spec.Nodes {
 		c := Check{What: "node " + n.Name + " (ssh " + n.SSH + ")"}
 		s, err := ssh[n.Name].look(ctx)
+		if err == nil && problem == nil {
+			err = leadsTo(n, s, nodes)
+		}
 		var f *found
 		if err == nil {
 			f, err = detect(i.Spec.Distribution, n, s)

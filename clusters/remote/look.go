@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -18,12 +19,18 @@ import (
 // arguments do not contain: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
 const lookScript = `echo "connection $1"
 echo "host $(cat /proc/sys/kernel/hostname)"
+echo "machine $(cat /etc/machine-id 2>/dev/null)"
+echo "boot $(cat /proc/sys/kernel/random/boot_id)"
 if [ -d /run/systemd/system ]; then echo systemd; fi
 ip -o address show 2>/dev/null | while read -r _ device _ address _; do echo "address $device $address"; done
 for p in /proc/[0-9]*; do
 	read -r stat <"$p/stat" || continue
 	args=$(tr '\0\n' '\037 ' <"$p/cmdline") || continue
 	[ -n "$args" ] && set -- ${stat##*) } && echo "process ${p#/proc/} $2 $args"
+done 2>/dev/null
+for p in /proc/[0-9]*; do
+	read -r name <"$p/comm" && [ "$name" = etcd ] || continue
+	echo "environment ${p#/proc/} $(tr '\0\n' '\n ' <"$p/environ" | grep -E '^ETCD_(` + etcdVariables + `)=' | tr '\n' '\037')"
 done 2>/dev/null
 grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,unit \1 ,'
 for f in /proc/net/tcp /proc/net/tcp6; do
@@ -37,10 +44,16 @@ true
 
 const argumentEnd = "\x1f"
 
+// etcdVariables are the environment variables of etcd that are read, without their prefix: they
+// stand for flags that are not given. Others may be secrets.
+const etcdVariables = "ELECTION_TIMEOUT|HEARTBEAT_INTERVAL|DATA_DIR|CONFIG_FILE|LISTEN_CLIENT_URLS|ADVERTISE_CLIENT_URLS|INITIAL_ADVERTISE_PEER_URLS"
+
 // sight is the state that was seen on a node.
 type sight struct {
 	systemd bool
 	host    string // the machine's own host name
+	// machine and boot are the IDs of the machine and of its boot; empty if it has none.
+	machine, boot string
 	// client and port are the harness's address and sshd's port, as the node sees them.
 	client netip.Addr
 	port   uint16
@@ -103,6 +116,10 @@ func parseSight(out string) (*sight, error) {
 			s.systemd = true
 		case kind == "host" && len(fields) == 1:
 			s.host = fields[0]
+		case kind == "machine" && len(fields) == 1:
+			s.machine = fields[0]
+		case kind == "boot" && len(fields) == 1:
+			s.boot = fields[0]
 		case kind == "connection" && len(fields) == 4:
 			client, err := netip.ParseAddr(fields[0])
 			port, problem := strconv.ParseUint(fields[3], 10, 16)
@@ -135,12 +152,31 @@ func parseSight(out string) (*sight, error) {
 			if p, ok := parseProcess(rest); ok {
 				s.processes = append(s.processes, p)
 			}
+		case kind == "environment":
+			pid, variables, _ := strings.Cut(rest, " ")
+			for i, p := range s.processes {
+				if strconv.Itoa(p.pid) == pid {
+					s.processes[i].args = append(slices.Clip(p.args), flagsOf(variables)...)
+				}
+			}
 		}
 	}
 	if len(s.processes) == 0 {
 		return nil, fmt.Errorf("no process can be seen: is /proc mounted?")
 	}
 	return s, nil
+}
+
+// flagsOf returns the flags for which environment variables of etcd stand. After the given ones,
+// they are what etcd uses if those are missing.
+func flagsOf(variables string) (flags []string) {
+	for _, v := range strings.Split(variables, argumentEnd) {
+		name, value, ok := strings.Cut(strings.TrimPrefix(v, "ETCD_"), "=")
+		if ok && value != "" {
+			flags = append(flags, "--"+strings.ReplaceAll(strings.ToLower(name), "_", "-")+"="+value)
+		}
+	}
+	return flags
 }
 
 func parseProcess(text string) (p process, ok bool) {
@@ -155,9 +191,9 @@ func parseProcess(text string) (p process, ok bool) {
 	return p, err == nil && problem == nil && p.args[0] != ""
 }
 
-// find returns the process with a command and, if one is given, a parent with another command.
-// Of several it returns one whose parent is not among them: the others were started inside.
-func (s *sight) find(command, parent string) (found process, ok bool) {
+// find returns the processes with a command and, if one is given, a parent with another command,
+// by PID, without those whose parent is among them: they were started inside.
+func (s *sight) find(command, parent string) (found []process) {
 	var all []process
 	for _, p := range s.processes {
 		if p.name() == command && (parent == "" || s.nameOf(p.parent) == parent) {
@@ -165,11 +201,12 @@ func (s *sight) find(command, parent string) (found process, ok bool) {
 		}
 	}
 	for _, p := range all {
-		if !slices.ContainsFunc(all, func(o process) bool { return o.pid == p.parent }) && (!ok || p.pid < found.pid) {
-			found, ok = p, true
+		if !slices.ContainsFunc(all, func(o process) bool { return o.pid == p.parent }) {
+			found = append(found, p)
 		}
 	}
-	return found, ok
+	slices.SortFunc(found, func(a, b process) int { return cmp.Compare(a.pid, b.pid) })
+	return found
 }
 
 func (s *sight) nameOf(pid int) string {

@@ -301,6 +301,8 @@ func TestNotDetected(t *testing.T) {
 		{"MicroK8s", "auto", nothing + shown("7", "1", "/snap/microk8s/1/kubelite", "--apiserver-args-file=x"), "MicroK8s runs on node-1, without etcd"},
 		{"another port", "kubeadm", other, "the API server serves on port 443, and the inventory says 6443"},
 		{"no manifest", "kubeadm", noManifest, "etcd runs, and /etc/kubernetes/manifests/etcd.yaml is missing"},
+		{"a cluster inside", "kubeadm", kubeadmNode() + shown("900", "1", "/usr/bin/containerd-shim-runc-v2") + shown("901", "900", "kube-apiserver"),
+			"2 processes may be kube-apiserver: PIDs 201 and 901 are both kube-apiserver that containerd-shim-runc-v2 started"},
 		{"unknown profile", "kubeadmin", nothing, "distribution kubeadmin is unknown, did you mean kubeadm?"},
 	} {
 		s, err := parseSight(tc.text)
@@ -359,9 +361,12 @@ func TestScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ok := s.find("my sleep", "")
-	if !ok || p.pid != sleep.Process.Pid || p.parent != os.Getpid() || !slices.Equal(p.args, []string{"my sleep", "1000"}) {
+	p := s.find("my sleep", "")
+	if len(p) != 1 || p[0].pid != sleep.Process.Pid || p[0].parent != os.Getpid() || !slices.Equal(p[0].args, []string{"my sleep", "1000"}) {
 		t.Errorf("it found %+v", p)
+	}
+	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err != nil || s.boot != strings.TrimSpace(string(boot)) {
+		t.Errorf("the boot ID is %q, error %v", s.boot, err)
 	}
 	if s.port != 22 || s.client != netip.MustParseAddr("10.0.0.9") {
 		t.Errorf("client %s, port %d", s.client, s.port)

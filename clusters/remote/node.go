@@ -123,7 +123,7 @@ func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do 
 		nodes = []string{n.Name()}
 	}
 	key := n.key(c)
-	if err := n.cluster.broken.add(n.cluster.Name(), key, n.cluster.nodeNames(), nodes, max(ttl, momentary), n.cluster.consent.allows(QuorumLoss)); err != nil {
+	if err := n.cluster.breaks(key, nodes, ttl); err != nil {
 		return err
 	}
 	err := do()
@@ -152,8 +152,9 @@ func (n *node) mends(c framework.Component, do func() error) error {
 	return err
 }
 
-// changes changes data, if the owner has consented.
-func (n *node) changes(what string, do func() error) error {
+// changes changes data on the node for ttl, if the owner has consented: an etcd member without its
+// data, and an API server with defective certificates, serve as little as one that is down.
+func (n *node) changes(what string, ttl time.Duration, do func() error) error {
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err
 	}
@@ -161,7 +162,26 @@ func (n *node) changes(what string, do func() error) error {
 		return framework.Untouched{Err: &fault.MissingAbility{Ability: "EtcdOperator", Of: "node " + n.Name(), For: "to " + what,
 			Why: "its etcd is one process with other components, which has arguments and certificates of its own"}}
 	}
-	return do()
+	if err := n.cluster.breaks(n.changed(), []string{n.Name()}, ttl); err != nil {
+		return err
+	}
+	err := do()
+	if err != nil {
+		n.cluster.broken.mend(n.changed())
+	}
+	return err
+}
+
+// changed is the key of changes of the node's data.
+func (n *node) changed() string { return n.Name() + " data" }
+
+// unchanged records that the node's data are its own again, if do succeeds.
+func (n *node) unchanged(do func() error) error {
+	err := do()
+	if err == nil {
+		n.cluster.broken.mend(n.changed())
+	}
+	return err
 }
 
 // Kill implements framework.Killer.
@@ -201,24 +221,34 @@ func (n *node) EndCrashLoop(ctx context.Context, c framework.Component) error {
 
 // SpoilCertificates implements framework.CertificateFaulter.
 func (n *node) SpoilCertificates(ctx context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	return n.changes("spoil certificates", func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
+	return n.changes("spoil certificates", ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
+}
+
+// RestoreCertificates implements framework.CertificateFaulter.
+func (n *node) RestoreCertificates(ctx context.Context, c framework.Component) error {
+	return n.unchanged(func() error { return n.Client.RestoreCertificates(ctx, c) })
 }
 
 // RejoinEtcd implements framework.EtcdOperator.
 func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return n.changes("wipe the data of etcd", func() error { return n.Client.RejoinEtcd(ctx, members) })
+	return n.changes("wipe the data of etcd", 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
 }
 
 // RestoreEtcd implements framework.EtcdOperator.
 func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return n.changes("replace the data of etcd", func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
+	return n.changes("replace the data of etcd", 0, func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
 }
 
 // WipeDisk implements framework.DiskWiper.
 func (n *node) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
-	err = n.changes("wipe the data of etcd", func() (err error) {
+	err = n.changes("wipe the data of etcd", ttl, func() (err error) {
 		handle, err = n.Client.WipeDisk(ctx, ttl)
 		return err
 	})
 	return handle, err
+}
+
+// RestoreDisk implements framework.DiskWiper.
+func (n *node) RestoreDisk(ctx context.Context, handle string) error {
+	return n.unchanged(func() error { return n.Client.RestoreDisk(ctx, handle) })
 }

@@ -139,7 +139,7 @@ func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
 		}
 		problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
 	}
-	if _, ok := s.find(microK8s, ""); ok {
+	if len(s.find(microK8s, "")) > 0 {
 		return nil, fmt.Errorf("MicroK8s runs on %s, without etcd, and its faults are not supported: leave ssh out of the inventory, and use the profile observe", n.Name)
 	}
 	return nil, fmt.Errorf("no profile fits how the components on %s are run: %w", n.Name, problem)
@@ -155,12 +155,16 @@ func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
 // profile.
 func (f *found) fits() error {
 	for _, c := range f.profile.Components {
-		p, ok := f.sight.find(c.Command, c.Parent)
-		if !ok {
+		all := f.sight.find(c.Command, c.Parent)
+		if len(all) == 0 {
 			if c.Name == framework.APIServer {
 				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
 			}
 			continue // for example with an external etcd
+		}
+		p := all[0]
+		if len(all) > 1 && (c.Name == framework.APIServer || c.Name == framework.Etcd) {
+			return fmt.Errorf("%d processes may be %s: PIDs %d and %d are both %s%s (does a cluster run inside this one?)", len(all), c.Name, p.pid, all[1].pid, c.Command, startedBy(c.Parent))
 		}
 		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
 			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
@@ -274,6 +278,34 @@ func (f *found) configure(file []byte) error {
 		}
 	}
 	f.processes[framework.Etcd] = etcd
+	return nil
+}
+
+// configureScheduler sets the times of the scheduler's election as flags, which have precedence
+// over its file.
+func (f *found) configureScheduler(file []byte) error {
+	var settings struct {
+		LeaderElection struct {
+			LeaderElect   *bool  `yaml:"leaderElect"`
+			LeaseDuration string `yaml:"leaseDuration"`
+			RenewDeadline string `yaml:"renewDeadline"`
+			RetryPeriod   string `yaml:"retryPeriod"`
+		} `yaml:"leaderElection"`
+	}
+	if err := yaml.Unmarshal(file, &settings); err != nil {
+		return err
+	}
+	scheduler, e := f.processes[framework.Scheduler], settings.LeaderElection
+	scheduler.args = slices.Clone(scheduler.args)
+	if e.LeaderElect != nil {
+		scheduler.args = append(scheduler.args, fmt.Sprintf("--leader-elect=%t", *e.LeaderElect))
+	}
+	for _, flag := range []struct{ name, value string }{{"lease-duration", e.LeaseDuration}, {"renew-deadline", e.RenewDeadline}, {"retry-period", e.RetryPeriod}} {
+		if flag.value != "" {
+			scheduler.args = append(scheduler.args, "--leader-elect-"+flag.name+"="+flag.value)
+		}
+	}
+	f.processes[framework.Scheduler] = scheduler
 	return nil
 }
 

@@ -215,6 +215,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	}
 	c.assumeElection()
 	c.assumeFused(seen)
+	c.broken.groups = [][]string{c.nodeNames(), c.members()}
 	parties, err := c.parties(ctx, harness)
 	if err != nil {
 		return err

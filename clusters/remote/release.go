@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 // Close removes the agents, once they have healed everything, and leaves the cluster.
@@ -89,27 +92,59 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 	return nil
 }
 
-// Detach implements clusters.Attacher.
-func (Provider) Detach(ctx context.Context, c *clusters.Cluster, _ bool) error {
-	i := c.Spec.Inventory
-	if i == nil || !i.Reachable() {
+// Detach implements clusters.Attacher. It also deletes what a run created in the cluster.
+func (Provider) Detach(ctx context.Context, spec *clusters.Cluster, _ bool) error {
+	i := spec.Spec.Inventory
+	if i == nil {
 		return nil
 	}
-	all, done, err := shells(i)
+	a, err := reach(i)
 	if err != nil {
 		return err
 	}
-	defer done()
-	var problems []error
-	for _, n := range i.Spec.Nodes {
-		s := all[n.Name]
-		if err := s.idle(ctx); err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		client := agent.NewClient(n.Name, s.dialAgent)
-		problems = append(problems, takeOut(ctx, s, client))
-		client.Close()
+	cleaning, cancel := context.WithTimeout(ctx, cleanUpLimit)
+	defer cancel()
+	if !i.Reachable() {
+		return workload.CleanUp(cleaning, a.entrances)
 	}
-	return errors.Join(problems...)
+	c := &Cluster{Observed: &Observed{access: a, spec: spec}}
+	if c.shells, c.done, err = shells(i); err != nil {
+		return err
+	}
+	defer c.done()
+	for _, n := range i.Spec.Nodes {
+		one := &node{plain: &plain{spec: clusters.Node{Name: n.Name}, address: n.Address}, cluster: c, shell: c.shells[n.Name]}
+		one.Client = agent.NewClient(n.Name, one.shell.dialAgent)
+		defer one.Client.Close()
+		c.reached = append(c.reached, one)
+	}
+	if err := c.each(func(n *node) error { return n.shell.idle(ctx) }); err != nil {
+		return err
+	}
+	err = workload.CleanUp(cleaning, a.entrances)
+	if with := c.withAgents(ctx); len(with) > 0 {
+		err = errors.Join(err, workload.CleanUpEtcd(cleaning, c, with))
+	}
+	return errors.Join(err, c.each(func(n *node) error { return takeOut(ctx, n.shell, n.Client) }))
+}
+
+// cleanUpLimit is how long deleting what a run created may take.
+const cleanUpLimit = 30 * time.Second
+
+// withAgents returns the nodes whose agents answer.
+func (c *Cluster) withAgents(ctx context.Context) []string {
+	var mu sync.Mutex
+	var answer []string
+	_ = c.each(func(n *node) error {
+		state, err := n.shell.run(ctx, agent.Used(), nil)
+		if err != nil || strings.TrimSpace(state) != "used" || n.Ping(ctx) != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answer = append(answer, n.Name())
+		return nil
+	})
+	slices.Sort(answer)
+	return answer
 }

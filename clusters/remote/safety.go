@@ -22,6 +22,7 @@ var ErrUnsafe = errors.New("no fault is injected into this cluster for now")
 var remediators = []string{
 	"/apis/cluster.x-k8s.io/v1beta2/machinehealthchecks", "/apis/cluster.x-k8s.io/v1beta1/machinehealthchecks",
 	"/apis/machine.openshift.io/v1beta1/machinehealthchecks",
+	"/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks",
 }
 
 // pausedAnnotations pause them.
@@ -31,17 +32,23 @@ var pausedAnnotations = []string{"cluster.x-k8s.io/paused", "machine.openshift.i
 type object struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		EngineState string `json:"engineState"` // of Litmus
+		EngineState   string   `json:"engineState"`   // of Litmus
+		PauseRequests []string `json:"pauseRequests"` // of Medik8s
 	} `json:"spec"`
+}
+
+// annotated reports whether it has one of the annotations.
+func (o object) annotated(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := o.Annotations[name]; return ok })
 }
 
 func (o object) name() string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
 
-// safe refuses a cluster with a control-plane node that is not ready or is cordoned, with API
-// servers of different versions, with a remediator that is not paused, and with another active
-// chaos tool.
+// safe refuses a cluster with a control-plane node or an API server that is not ready, with a
+// cordoned control-plane node, with API servers of different versions, with a remediator that is
+// not paused, and with another active chaos tool.
 func (a *access) safe(ctx context.Context) error {
-	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.versionsSafe, a.remediated, a.inChaos} {
+	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.serversSafe, a.versionsSafe, a.remediated, a.inChaos} {
 		problem, err := check(ctx)
 		if err != nil {
 			return err
@@ -74,6 +81,19 @@ func (a *access) nodesSafe(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// serversSafe asks every API server, which also is not ready without its etcd member.
+func (a *access) serversSafe(ctx context.Context) (string, error) {
+	for _, e := range a.entrances {
+		if e.Kind != framework.EntranceAPIServer {
+			continue
+		}
+		if _, err := get(ctx, e, "/readyz"); err != nil {
+			return fmt.Sprintf("the API server on %s is not ready: %v", e.Node, err), nil
+		}
+	}
+	return "", nil
+}
+
 func (a *access) versionsSafe(ctx context.Context) (string, error) {
 	first, at := "", ""
 	for _, e := range a.entrances {
@@ -99,8 +119,8 @@ func (a *access) remediated(ctx context.Context) (string, error) {
 			return "", err
 		}
 		for _, o := range all {
-			if !slices.ContainsFunc(pausedAnnotations, func(name string) bool { _, paused := o.Annotations[name]; return paused }) {
-				return fmt.Sprintf("the machine health check %s may replace a node that a fault makes unhealthy: pause it (annotation %s)", o.name(), pausedAnnotations[0]), nil
+			if !o.annotated(pausedAnnotations...) && len(o.Spec.PauseRequests) == 0 {
+				return fmt.Sprintf("the health check %s may replace a node that a fault makes unhealthy: pause it (annotation %s, or pauseRequests of Medik8s)", o.name(), pausedAnnotations[0]), nil
 			}
 		}
 	}
@@ -123,15 +143,17 @@ func (a *access) inChaos(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, kind := range kinds.APIResources {
-		if !strings.HasSuffix(kind.Name, "chaos") {
+		if !strings.HasSuffix(kind.Name, "chaos") && kind.Name != "schedules" {
 			continue
 		}
 		all, err := a.list(ctx, mesh+"/"+kind.Name)
 		if err != nil {
 			return "", err
 		}
-		if len(all) > 0 {
-			return fmt.Sprintf("Chaos Mesh has the %s %s: delete it first", kind.Kind, all[0].name()), nil
+		for _, o := range all {
+			if !o.annotated("experiment.chaos-mesh.org/pause") {
+				return fmt.Sprintf("Chaos Mesh has the %s %s: delete or pause it first", kind.Kind, o.name()), nil
+			}
 		}
 	}
 	return "", nil

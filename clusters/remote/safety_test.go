@@ -55,6 +55,7 @@ func quiet(more ...string) map[string]string {
 	all := map[string]string{
 		"/api/v1/nodes": `{"items": [{"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
 			{"metadata": {"name": "worker"}, "spec": {"unschedulable": true}}]}`,
+		"/readyz":  "ok",
 		"/version": `{"gitVersion": "v1.37.1"}`,
 	}
 	for i := 0; i < len(more); i += 2 {
@@ -74,17 +75,30 @@ func TestSafe(t *testing.T) {
 		{"cordoned", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}, "spec": {"unschedulable": true}}]}`), "node node-1 is cordoned"},
 		{"not ready", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}]}`),
 			"node node-1 is not ready (NodeStatusUnknown)"},
-		{"a remediator", quiet(health, `{"items": [{"metadata": {"namespace": "a", "name": "b"}}]}`), "the machine health check a/b may replace a node"},
+		{"a remediator", quiet(health, `{"items": [{"metadata": {"namespace": "a", "name": "b"}}]}`), "the health check a/b may replace a node"},
 		{"a remediator that is paused", quiet(health, `{"items": [{"metadata": {"name": "b", "annotations": {"cluster.x-k8s.io/paused": ""}}}]}`), ""},
+		{"Medik8s", quiet("/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks", `{"items": [{"metadata": {"name": "b"}}]}`), "the health check b may replace a node"},
+		{"Medik8s that is paused", quiet("/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks", `{"items": [{"metadata": {"name": "b"}, "spec": {"pauseRequests": ["x"]}}]}`), ""},
 		{"Litmus", quiet("/apis/litmuschaos.io/v1alpha1/chaosengines", `{"items": [{"metadata": {"name": "e"}, "spec": {"engineState": "active"}}]}`), "the chaos engine e of Litmus is active"},
 		{"Litmus at rest", quiet("/apis/litmuschaos.io/v1alpha1/chaosengines", `{"items": [{"metadata": {"name": "e"}, "spec": {"engineState": "stop"}}]}`), ""},
 		{"Chaos Mesh", quiet("/apis/chaos-mesh.org/v1alpha1", `{"resources": [{"name": "podchaos", "kind": "PodChaos"}, {"name": "schedules", "kind": "Schedule"}]}`,
 			"/apis/chaos-mesh.org/v1alpha1/podchaos", `{"items": [{"metadata": {"name": "p"}}]}`), "Chaos Mesh has the PodChaos p"},
+		{"a schedule of Chaos Mesh", quiet("/apis/chaos-mesh.org/v1alpha1", `{"resources": [{"name": "schedules", "kind": "Schedule"}]}`,
+			"/apis/chaos-mesh.org/v1alpha1/schedules", `{"items": [{"metadata": {"name": "s"}}]}`), "Chaos Mesh has the Schedule s: delete or pause it"},
+		{"a paused one", quiet("/apis/chaos-mesh.org/v1alpha1", `{"resources": [{"name": "schedules", "kind": "Schedule"}]}`,
+			"/apis/chaos-mesh.org/v1alpha1/schedules", `{"items": [{"metadata": {"name": "s", "annotations": {"experiment.chaos-mesh.org/pause": "true"}}}]}`), ""},
 	} {
 		err := api(t, tc.answers).safe(t.Context())
 		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
+	}
+
+	// An API server without its etcd member.
+	alone := quiet()
+	delete(alone, "/readyz")
+	if err := api(t, alone).safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "the API server on node-1 is not ready") {
+		t.Errorf("an API server that is not ready: %v", err)
 	}
 
 	// Two API servers of different versions.

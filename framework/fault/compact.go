@@ -19,8 +19,9 @@ var Compact = onEtcd(&Fault{
 		intParam("keep", "number of revisions before the current one that stay readable", 0, 0, 1_000_000_000),
 		boolParam("physical", "true: return once the discarded revisions are gone from the member's database too", false),
 	},
-	Example: "etcd/any keep=100",
-	Effects: does(record.EffectCompacted),
+	Example:   "etcd/any keep=100",
+	permanent: true,
+	Effects:   does(record.EffectCompacted),
 }, func(r Request) (Inject, error) {
 	return func(ctx context.Context) (Injection, error) { return injectCompact(ctx, r) }, nil
 })

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,10 @@ func TestCompact(t *testing.T) {
 	}
 	if i, err = Compact.Inject(t.Context(), c, target, Params{TTL: ttl, Values: map[string]string{"keep": "1000000"}}); err != nil || i.Proof().Proven {
 		t.Errorf("compacted what is not there: %v, %v", i, err)
+	}
+	refuses := promisingEtcd{c, &nodesPromise{fails: errRefuses}}
+	if err := Compact.Check(refuses, target, Params{TTL: ttl}); !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), errRefuses.Error()) {
+		t.Errorf("against the will of the cluster's owner: %v", err)
 	}
 	for name, value := range map[string]string{"keep": "-1", "physical": "maybe"} {
 		if err := Compact.Check(c, target, Params{TTL: ttl, Values: map[string]string{name: value}}); err == nil || !strings.Contains(err.Error(), name) {

@@ -49,6 +49,9 @@ type Fault struct {
 
 	// lossy faults lose data permanently; a cluster that reports so refuses them.
 	lossy bool
+	// permanent faults change etcd in a way that healing does not undo; a cluster whose owner
+	// has not agreed to that refuses them.
+	permanent bool
 	// impair returns the impairment of a network fault.
 	impair func(Request) (*impairment, error)
 	// ask queries whether the cluster can have the fault, if the fault needs to know more than

@@ -76,41 +76,6 @@ func ensureNamespace(ctx context.Context, api *client.API, namespace string) err
 // ProbeNamespace is the namespace of the objects of availability probes.
 const ProbeNamespace = "holdfast-probes"
 
-// CleanUp deletes the namespaces of traffic and probes, through the first entrance that accepts
-// it: for clusters that stay. It tries until ctx ends, and does not wait until their content is
-// gone.
-func CleanUp(ctx context.Context, entrances []framework.Entrance) error {
-	last := errors.New("the cluster has no entrance")
-	for {
-		for _, e := range entrances {
-			if last = cleanUp(ctx, e); last == nil {
-				return nil
-			}
-			last = fmt.Errorf("through %s: %w", e.Name, last)
-		}
-		if !client.Pause(ctx, 250*time.Millisecond) {
-			return fmt.Errorf("deleting the namespaces of traffic and probes: %w (last answer: %w); delete those by hand that are left", context.Cause(ctx), last)
-		}
-	}
-}
-
-func cleanUp(ctx context.Context, e framework.Entrance) error {
-	api, err := client.NewAPI(e.Config, client.Options{})
-	if err != nil {
-		return err
-	}
-	defer api.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for _, name := range []string{ProbeNamespace, DefaultNamespace, workNamespace(DefaultNamespace), ApplicationNamespace} {
-		a := api.Do(ctx, client.Request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + name})
-		if a.Outcome() != record.OK && a.Reason() != "NotFound" && a.Reason() != "Conflict" { // it is being deleted
-			return fmt.Errorf("deleting namespace %s: %s", name, a.Problem())
-		}
-	}
-	return nil
-}
-
 // fresh returns a suffix for names that no earlier run on the cluster has used.
 func fresh() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 

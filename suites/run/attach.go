@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
@@ -37,6 +39,28 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	return taken, nil
 }
 
+// stillPermitted returns nil if the owner of a cluster that was taken over still permits faults,
+// and nothing has begun that makes them unsafe. What was just healed may take a moment until it
+// is ready.
+func stillPermitted(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster) error {
+	owner, ok := provider.(clusters.Permitter)
+	if !ok {
+		return nil
+	}
+	deadline := time.Now().Add(healthyLimit)
+	for {
+		err := owner.Permit(ctx, spec)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // healthyLimit is how long a taken-over cluster may take to become healthy.
 const healthyLimit = 30 * time.Second
 
@@ -51,11 +75,20 @@ type takenOver struct {
 // cleanUpLimit is how long deleting what a run made in a cluster may take.
 const cleanUpLimit = 30 * time.Second
 
-// Close deletes what traffic and probes created, and releases the cluster.
+// Close deletes what traffic, probes and actions created, and releases the cluster.
 func (c *takenOver) Close(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
 	defer cancel()
 	err := workload.CleanUp(limited, c.cluster.Entrances())
+	if access, ok := c.cluster.(framework.EtcdAccess); ok {
+		var members []string
+		for _, n := range c.cluster.Nodes() {
+			if slices.Contains(n.Components(), framework.Etcd) {
+				members = append(members, n.Name())
+			}
+		}
+		err = errors.Join(err, workload.CleanUpEtcd(limited, access, members))
+	}
 	return errors.Join(err, c.cluster.Close(ctx), os.RemoveAll(c.dir))
 }
 

@@ -21,6 +21,7 @@ type lender struct {
 	refuse   error
 	dir      string // passed by the run
 	closed   int
+	asked    int // whether it permits faults
 	detached []string
 }
 
@@ -43,6 +44,11 @@ func (l *lender) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) 
 	}
 	l.detached = append(l.detached, c.Metadata.Name)
 	return ctx.Err()
+}
+
+func (l *lender) Permit(context.Context, *clusters.Cluster) error {
+	l.asked++
+	return l.refuse
 }
 
 type lent struct {
@@ -93,6 +99,26 @@ func TestTakeOver(t *testing.T) {
 	p.Attach = true
 	if err := p.letGo(ctx, l); err != nil || len(l.detached) != 1 || l.detached[0] != spec.Metadata.Name {
 		t.Errorf("let go of %v: %v", l.detached, err)
+	}
+}
+
+// TestStopped: after a scenario that did not leave a taken-over cluster in its steady state no
+// other one runs, and none while the owner does not permit it.
+func TestStopped(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 1)}
+	w := &work{provider: l, plan: &Plan{Attach: true}, part: Part{Cluster: clusters.Default()}, cluster: lent{l.cluster, l}}
+	if _, err := w.create(t.Context(), func(string) {}); err != nil || l.asked != 1 {
+		t.Errorf("%v, the owner was asked %d times", err, l.asked)
+	}
+	l.refuse = errors.New("a rollout is under way")
+	soon, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, l.refuse)
+	defer cancel()
+	if _, err := w.create(soon, func(string) {}); !errors.Is(err, l.refuse) {
+		t.Errorf("not permitted: %v", err)
+	}
+	w.stopped = errors.New("not steady")
+	if _, err := w.create(t.Context(), func(string) {}); !errors.Is(err, w.stopped) {
+		t.Errorf("not steady: %v", err)
 	}
 }
 

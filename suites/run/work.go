@@ -77,6 +77,7 @@ type work struct {
 	dir      string
 	cluster  framework.Cluster           // nil if there is none
 	end      func(context.Context) error // deletes the cluster
+	stopped  error                       // why no further scenario runs
 }
 
 func (program Program) newWork(dir, part string) (*work, error) {
@@ -120,9 +121,16 @@ func (w *work) Close(ctx context.Context) error {
 	return w.end(ctx)
 }
 
-// create creates the cluster of the part unless it exists.
+// create creates the cluster of the part unless it exists. It refuses another scenario on a
+// cluster that was taken over if the last one did not leave it in its steady state, or if its
+// owner does not permit faults any more.
 func (w *work) create(ctx context.Context, progress func(string)) (created, error) {
-	if w.cluster != nil {
+	switch {
+	case w.stopped != nil:
+		return created{}, w.stopped
+	case w.cluster != nil && w.plan.Attach:
+		return created{}, stillPermitted(ctx, w.provider, w.part.Cluster)
+	case w.cluster != nil:
 		return created{}, nil
 	}
 	began := time.Now()
@@ -183,6 +191,7 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 		end := "is deleted"
 		if w.plan.Attach {
 			end = "is released"
+			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so everything was healed and the run stopped: see what it lacks, and continue with --resume once it is healthy", name, w.cluster.Name())
 		}
 		progress(name + " did not leave the cluster in its steady state: the cluster " + end)
 		err = errors.Join(err, w.Close(context.WithoutCancel(ctx)))

@@ -1,0 +1,58 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+)
+
+// sameMachines returns an error unless each node of the inventory was seen on its own machine:
+// an SSH destination with a typo may be a machine of another cluster, without the consent of
+// its owner.
+func (a *access) sameMachines(ctx context.Context, seen map[string]*found) error {
+	nodes, err := a.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range a.Spec.Nodes {
+		if err := leadsTo(n, seen[n.Name].sight, nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leadsTo returns an error unless what was seen is the machine of a node. Its kubelet reports
+// the machine's ID and that of its boot; one without a kubelet (k0s) has the node's address.
+func leadsTo(n clusters.InventoryNode, s *sight, nodes []corev1.Node) error {
+	identified := false
+	if i := slices.IndexFunc(nodes, func(node corev1.Node) bool { return node.Name == n.Name }); i >= 0 {
+		info := nodes[i].Status.NodeInfo
+		for _, id := range []struct{ name, want, got string }{{"machine ID", info.MachineID, s.machine}, {"boot ID", info.BootID, s.boot}} {
+			if id.want == "" || id.got == "" {
+				continue
+			}
+			if id.want != id.got {
+				return fmt.Errorf("ssh %s leads to another machine than node %s: its %s is %s, and the kubelet of %s reports %s; correct ssh in the inventory (if the machine has just rebooted, try again)",
+					n.SSH, n.Name, id.name, id.got, n.Name, id.want)
+			}
+			identified = true
+		}
+	}
+	if _, ok := s.devices[n.Address]; ok || identified {
+		return nil
+	}
+	var own []string
+	for _, address := range slices.SortedFunc(maps.Keys(s.devices), netip.Addr.Compare) {
+		own = append(own, address.String())
+	}
+	return fmt.Errorf("ssh %s leads to a machine (host name %s, addresses %s) without the address of node %s, %s: correct ssh or address in the inventory",
+		n.SSH, s.host, strings.Join(own, ", "), n.Name, n.Address)
+}
