@@ -32,6 +32,7 @@ func TestDefault(t *testing.T) {
 	}
 	election := framework.Election{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
 	want.Elections = map[framework.Component]framework.Election{framework.ControllerManager: election, framework.Scheduler: election}
+	s.Origins = nil // texts; see TestOrigins
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("settings are %+v, want %+v", s, want)
 	}

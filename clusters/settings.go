@@ -145,6 +145,7 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		s.SharedEtcd = ""
 	}
 	s.RemoteEtcd = s.RemoteEtcd || s.SharedEtcd != ""
+	s.Origins = origins(c, s)
 	return s, nil
 }
 

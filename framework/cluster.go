@@ -123,6 +123,8 @@ type Settings struct {
 	// Assumed are the symbols of those that could not be read from the cluster: they have the
 	// components' defaults.
 	Assumed []string `json:"assumed,omitempty"`
+	// Origins say where the values come from, by symbol, for people.
+	Origins map[string]string `json:"origins,omitempty"`
 	// Elections are the times of each elected component's own election, if known: L, R and P of a
 	// bound about that component. The fields above have the longest of each.
 	Elections map[Component]Election `json:"elections,omitempty"`

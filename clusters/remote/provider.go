@@ -185,6 +185,7 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 				continue
 			}
 			c.released[n.Name][component] = n.KubernetesVersion
+			c.settings.Origins["L"] = fmt.Sprintf("Lease of %s", component)
 			for _, symbol := range []string{"R", "P", "N", "G"} {
 				if !slices.Contains(c.settings.Assumed, symbol) {
 					c.settings.Assumed = append(c.settings.Assumed, symbol)

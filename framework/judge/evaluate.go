@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -346,8 +347,29 @@ func (c *evaluator) result(check record.Check, bound *Bound, f judges.Finding) R
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
 		Verdict: f.Verdict, Bound: bound, Measured: f.Measured, MeasuredDuration: f.Value,
-		Sentence: f.Sentence, Evidence: f.Evidence, Violated: violated(f, c.run.EndAt), Exhibit: f.Exhibit,
+		Sentence: f.Sentence, Evidence: append(slices.Clip(f.Evidence), c.origins(bound)...), Violated: violated(f, c.run.EndAt), Exhibit: f.Exhibit,
 	}
+}
+
+// origins says where the settings come from that a bound is computed from.
+func (c *evaluator) origins(bound *Bound) []string {
+	if bound == nil {
+		return nil
+	}
+	var all []string
+	for _, symbol := range slices.Sorted(maps.Keys(bound.Inputs)) {
+		from := c.run.Meta.Origins[symbol]
+		if slices.Contains(c.run.Meta.Assumed, symbol) {
+			from = "assumed, since nothing shows it"
+		}
+		if from != "" {
+			all = append(all, fmt.Sprintf("%s = %s: %s", symbol, text.Short(bound.Inputs[symbol]), from))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return []string{"settings of the bound: " + strings.Join(all, "; ")}
 }
 
 // violated returns when a failed guarantee was violated: the time that was measured, or that of

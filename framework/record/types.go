@@ -43,6 +43,8 @@ type Meta struct {
 	Settings map[string]time.Duration `json:"settings"`
 	// Assumed are the symbols of the settings that could not be read from the cluster.
 	Assumed []string `json:"assumed,omitempty"`
+	// Origins say where the settings come from, by symbol: for example from which flag.
+	Origins map[string]string `json:"origins,omitempty"`
 	// Elections are the durations of each elected component's own election by symbol (L,
 	// R, P), where they are known; Settings has the longest of each.
 	Elections map[string]map[string]time.Duration `json:"elections,omitempty"`
