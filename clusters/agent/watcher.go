@@ -62,7 +62,13 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if restarted {
-		w.note(func(st *componentState) { *st = componentState{HoldUntil: st.HoldUntil, Stopped: st.Stopped} })
+		w.note(func(st *componentState) {
+			restarts := st.Restarts
+			if !st.Started.IsZero() {
+				restarts++ // for the kubelet this start, too, is that of a container that had exited
+			}
+			*st = componentState{HoldUntil: st.HoldUntil, Stopped: st.Stopped, Restarts: restarts}
+		})
 	}
 	if s, ok := w.keep.(*starter); ok {
 		s.adopt()
@@ -168,6 +174,8 @@ func (w *watcher) runs(p *process) {
 		w.note(func(st *componentState) {
 			if !st.Started.IsZero() {
 				st.Restarts++
+			} else if w.spec.Manifest != "" {
+				st.Restarts = max(st.Restarts, manifest(w.spec.Manifest).recentExits(podLogs, time.Now()))
 			}
 			if st.PID != 0 {
 				st.LastExit = unknownExit
