@@ -289,11 +289,10 @@ func verdictClass(level string, v judge.Verdict) string {
 }
 
 // sharePercent returns the used part of the bound, in per cent from 0 to 100, or -1 without a
-// bound or a measured time. It is also -1 if a value above the bound passed: the bound is a
-// minimum then.
+// bound or a measured time.
 func sharePercent(r Requirement) float64 {
 	s := share(judge.Result{Bound: r.Bound, MeasuredDuration: r.MeasuredDuration})
-	if s < 0 || s > 1 && r.Verdict == judge.Pass {
+	if s < 0 {
 		return -1
 	}
 	return math.Round(math.Min(s, 1) * 100)

@@ -69,14 +69,13 @@ func TestBadgesOfScenario(t *testing.T) {
 	}
 }
 
-// A passed value above its bound has no meter: that bound is a minimum.
 func TestSharePercent(t *testing.T) {
 	bound := fixtureBound("3T", 45, nil)
 	for _, test := range []struct {
 		verdict  judge.Verdict
 		measured float64
 		want     float64
-	}{{judge.Pass, 9, 20}, {judge.Pass, 62.9, -1}, {judge.Fail, 62.9, 100}, {judge.Inconclusive, 50, 100}} {
+	}{{judge.Pass, 9, 20}, {judge.Fail, 62.9, 100}, {judge.Inconclusive, 50, 100}} {
 		if got := sharePercent(Requirement{Verdict: test.verdict, Bound: bound, MeasuredDuration: dur(test.measured)}); got != test.want {
 			t.Errorf("%s, %g s: %g, want %g", test.verdict, test.measured, got, test.want)
 		}

@@ -61,10 +61,11 @@ func judgeEndpointsStable(m *facts.Matter) Finding {
 			watched = d
 		}
 	}
+	// The bound is a minimum: the time is no share of it.
 	if watched < m.Bound.Limit {
-		return Inconclusive("the addresses in default/kubernetes did not change, but were watched for only %s, less than %s", text.Short(watched), m.Bound).Took(watched)
+		return Inconclusive("the addresses in default/kubernetes did not change, but were watched for only %s, less than %s", text.Short(watched), m.Bound).counted("%s", text.Short(watched))
 	}
-	return Passed("The addresses in default/kubernetes stayed %s for %s, longer than %s, as %d states show.", facts.Bracketed(want), text.Short(watched), m.Bound, states).Took(watched)
+	return Passed("The addresses in default/kubernetes stayed %s for %s, longer than %s, as %d states show.", facts.Bracketed(want), text.Short(watched), m.Bound, states).counted("%s", text.Short(watched))
 }
 
 // firstLook is when an API server's process was first seen, or from if it was seen before that.
