@@ -102,7 +102,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = exitWith(exitUsage, fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath()))
 	}
 	if !errors.As(err, &e) || e.err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) && !strings.HasPrefix(err.Error(), "interrupted") {
 			fmt.Fprintf(stderr, "holdfast: interrupted: %v\n", err)
 		} else {
 			fmt.Fprintf(stderr, "holdfast: %v\n", err)

@@ -113,7 +113,7 @@ type request struct {
 }
 
 var (
-	errInterrupted = errors.New("interrupted")
+	errInterrupted = errors.New("the run was stopped")
 	errOrphaned    = errors.New("the program that started this worker has exited")
 )
 
