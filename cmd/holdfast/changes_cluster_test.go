@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,30 +28,35 @@ import (
 // TestClusterChangesKilled kills each command that changes nodes with SIGKILL after each of its
 // steps, and a restore, which continues regardless, after every fourth. Each time, the change is
 // undone or the same command completes it; the cluster has one etcd member per node, and no
-// acknowledged write is lost.
+// acknowledged write is lost. With killTrials the cluster has three nodes instead of one.
 func TestClusterChangesKilled(t *testing.T) {
 	t.Parallel()
 	c := newCommandLine(t)
+	nodes := 1
+	if killsOf(t, 1) > 1 {
+		nodes = 3
+	}
 	const older = "v1.36.3"
 	if _, err := release.Lookup(release.Kubernetes, older, release.Options{}); err != nil {
 		t.Skip(err)
 	}
 	// API servers end watches on shutdown, rather than after 30 s.
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	spec := "apiVersion: holdfast.dev/v1alpha1\nkind: Cluster\nspec:\n  nodes: 1\n  workers: 0\n  kubernetesVersion: " + older +
-		"\n  extraArgs: {kube-apiserver: {shutdown-watch-termination-grace-period: 1s}}\n"
+	spec := fmt.Sprintf("apiVersion: holdfast.dev/v1alpha1\nkind: Cluster\nspec:\n  nodes: %d\n  workers: 0\n  kubernetesVersion: %s\n"+
+		"  extraArgs: {kube-apiserver: {shutdown-watch-termination-grace-period: 1s}}\n", nodes, older)
 	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.up("-f", file)
 	w := c.write()
 
-	c.killedAfterEachStep(4, "scale", "2")
-	c.whole(2)
-	c.killedAfterEachStep(1, "scale", "1")
-	c.whole(1)
-	// The next step may have started when the kill arrives; it is completed.
-	c.killedAfterEachStep(1, "upgrade", "--to", release.DefaultKubernetes)
+	c.killedAfterEachStep(4, "scale", strconv.Itoa(nodes+1))
+	c.whole(nodes + 1)
+	c.killedAfterEachStep(1, "scale", strconv.Itoa(nodes))
+	c.whole(nodes)
+	// What is complete is not repeated. The next step may have started when the kill arrives; it
+	// is completed.
+	c.killedAfterSteps(nodes, 0, "upgrade", "--to", release.DefaultKubernetes)
 	for _, h := range c.status().Hosts {
 		for name, version := range h.Versions {
 			if name == string(framework.APIServer) && version != release.DefaultKubernetes {
@@ -60,18 +66,18 @@ func TestClusterChangesKilled(t *testing.T) {
 	}
 	c.killedAfterEachStep(2, "rotate", "certificates", "--node", "node-1")
 	c.killedAfterEachStep(2, "rotate", "ca")
-	c.whole(1)
+	c.whole(nodes)
 	w.stop()
 	w.check()
 
 	file = filepath.Join(t.TempDir(), "snapshot.db")
 	c.do(exitPass, "snapshot", "save", file)
 	c.killedAfterSteps(1, 4, "snapshot", "restore", file)
-	c.whole(1)
+	c.whole(nodes)
 	w.check()
 	// scale refuses to run while the etcd members do not match the nodes.
-	c.do(exitPass, "scale", "2")
-	c.whole(2)
+	c.do(exitPass, "scale", strconv.Itoa(nodes+1))
+	c.whole(nodes + 1)
 }
 
 // killedAfterEachStep runs a command until it completes: it kills the first attempt after one
