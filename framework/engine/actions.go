@@ -37,6 +37,8 @@ func actions() map[string]action {
 		"unknown-etcd-clients": {do: onCluster(workload.UnknownEtcdClients)},
 		"addons":               {do: onCluster(workload.Addons)},
 		"mixed-objects":        {do: onCluster(workload.MixedObjects), takes: 5 * time.Second},
+		"lasting-objects":      {do: onCluster(workload.LastingObjects), takes: 2 * time.Second},
+		"lasting-reads":        {do: onCluster(workload.LastingReads), takes: 2 * time.Second},
 		"prepare-stale": {do: onCluster(func(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 			return errors.Join(workload.PrepareStale(ctx, c, w), workload.PrepareMoving(ctx, c, w))
 		})},
@@ -125,6 +127,11 @@ func (r *run) act(ctx context.Context, a *Action) {
 // addMember asks etcd to add a member. If etcd adds it, it is removed as soon as there is a
 // quorum again.
 func (r *run) addMember(ctx context.Context, node string) error {
+	if p, ok := r.cluster.(framework.Promiser); ok {
+		if err := p.CheckPromise(framework.Undoing{Fault: "add-member"}); err != nil {
+			return err
+		}
+	}
 	undo, err := workload.AddMember(ctx, r.cluster, node, r.w)
 	if undo != nil {
 		r.undoing.Go(func() {

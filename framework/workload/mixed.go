@@ -40,7 +40,11 @@ var mixedResources = map[string]string{
 	"Deployment": "deployments", "HorizontalPodAutoscaler": "horizontalpodautoscalers", "CronJob": "cronjobs",
 	"PodDisruptionBudget": "poddisruptionbudgets", "Ingress": "ingresses", "NetworkPolicy": "networkpolicies",
 	"EndpointSlice": "endpointslices", "Lease": "leases", "Secret": "secrets", "Mixed": "mixeds", "ConfigMap": "configmaps",
+	mixedPolicy: "mutatingadmissionpolicies",
 }
+
+// mixedPolicy is the kind that belongs to no namespace.
+const mixedPolicy = "MutatingAdmissionPolicy"
 
 // MixedObjects creates objects of several kinds through each API server, reads them through every
 // other one, changes them through that one, and reads them through the first one again; with
@@ -49,36 +53,88 @@ var mixedResources = map[string]string{
 // name of the object as their key, and as their value the differences from what was written;
 // empty for none.
 func MixedObjects(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	m, err := newMixed(ctx, c, w)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	err = m.each(func(object map[string]any) {
+		if m.served(ctx, object) {
+			m.pass(ctx, object)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	m.apply(ctx)
+	return w.Err()
+}
+
+// withName returns an object under a name.
+func withName(object map[string]any, name string) map[string]any {
+	one := maps.Clone(object)
+	one["metadata"] = map[string]any{"name": name, "labels": map[string]any{"holdfast.dev/mixed": "true"}}
+	return one
+}
+
+// stored returns the collection and the object in the version that is stored, if that is another
+// one than it is written in.
+func stored(path string, object map[string]any) (string, map[string]any) {
+	if object["kind"] == "Mixed" {
+		path = strings.Replace(path, "/v1alpha1/", "/v1/", 1)
+		object["apiVersion"] = "mixed.holdfast.dev/v1"
+	}
+	return path, object
+}
+
+// newMixed returns clients of all API servers, of which there must be two, and creates the CRD.
+func newMixed(ctx context.Context, c framework.Cluster, w *record.Writer) (*mixed, error) {
 	m := &mixed{w: w}
+	err := m.open(ctx, c)
+	if err != nil {
+		m.close()
+		return nil, fmt.Errorf("mixed objects: %w", err)
+	}
+	return m, nil
+}
+
+func (m *mixed) open(ctx context.Context, c framework.Cluster) error {
 	for _, e := range apiServers(c.Entrances()) {
 		api, err := client.NewAPI(e.Config, client.Options{})
 		if err != nil {
-			return fmt.Errorf("mixed objects: %w", err)
+			return err
 		}
-		defer api.Close()
 		m.servers = append(m.servers, mixedServer{e.Name, api})
 	}
 	if len(m.servers) < 2 {
-		return fmt.Errorf("mixed objects: there must be two API servers, the cluster has %d", len(m.servers))
+		return fmt.Errorf("there must be two API servers, the cluster has %d", len(m.servers))
 	}
 	if err := EnsureNamespace(ctx, apiServers(c.Entrances()), DefaultNamespace); err != nil {
-		return fmt.Errorf("mixed objects: %w", err)
+		return err
 	}
 	crd := client.Request{Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(mixedCRD)}
 	if a := m.servers[0].api.Do(ctx, crd); a.Outcome() != record.OK && a.Reason() != "AlreadyExists" {
-		return fmt.Errorf("mixed objects: creating a CRD: %s", a.Problem())
+		return fmt.Errorf("creating a CRD: %s", a.Problem())
 	}
+	return nil
+}
+
+func (m *mixed) close() {
+	for _, s := range m.servers {
+		s.api.Close()
+	}
+}
+
+// each calls do with an object of each kind.
+func (m *mixed) each(do func(map[string]any)) error {
 	for _, doc := range bytes.Split(mixedObjects, []byte("\n---\n")) {
 		var object map[string]any
 		if err := yaml.Unmarshal(doc, &object); err != nil {
 			return fmt.Errorf("mixed objects: %w", err)
 		}
-		if m.served(ctx, object) {
-			m.pass(ctx, object)
-		}
+		do(object)
 	}
-	m.apply(ctx)
-	return w.Err()
+	return nil
 }
 
 type mixedServer struct {
@@ -97,7 +153,11 @@ func mixedPath(object map[string]any) string {
 	if object["apiVersion"] == "v1" {
 		prefix = "/api/"
 	}
-	return fmt.Sprintf("%s%s/namespaces/%s/%s", prefix, object["apiVersion"], DefaultNamespace, mixedResources[object["kind"].(string)])
+	kind, in := object["kind"].(string), "/namespaces/"+DefaultNamespace
+	if kind == mixedPolicy {
+		in = ""
+	}
+	return fmt.Sprintf("%s%s%s/%s", prefix, object["apiVersion"], in, mixedResources[kind])
 }
 
 // served reports whether every API server serves the object's kind.
@@ -123,18 +183,13 @@ func (m *mixed) served(ctx context.Context, object map[string]any) bool {
 func (m *mixed) pass(ctx context.Context, object map[string]any) {
 	for i, from := range m.servers {
 		name := fmt.Sprintf("mixed-%d-%s", i, fresh())
-		want := maps.Clone(object)
-		want["metadata"] = map[string]any{"name": name, "labels": map[string]any{"holdfast.dev/mixed": "true"}}
+		want := withName(object, name)
 		key := object["kind"].(string) + "/" + name
 		path := mixedPath(object)
 		if !m.ask(ctx, from, record.OpCreate, key, client.Request{Method: http.MethodPost, Path: path, Body: mustJSON(want)}, want) {
 			continue
 		}
-		if object["kind"] == "Mixed" {
-			// The other version is stored.
-			path = strings.Replace(path, "/v1alpha1/", "/v1/", 1)
-			want["apiVersion"] = "mixed.holdfast.dev/v1"
-		}
+		path, want = stored(path, want)
 		get := client.Request{Method: http.MethodGet, Path: path + "/" + name}
 		annotations := map[string]any{}
 		for j, to := range m.servers {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -21,6 +22,8 @@ const (
 	// etcd version.
 	previous     = "previous-release"
 	previousEtcd = "previous-release-and-etcd"
+	// previousProxied is the first with proxies.
+	previousProxied = "previous-release-proxied"
 	// previousAstray is the same, with a scheduler that talks to another node's API server.
 	previousAstray = "previous-release-astray"
 	// previousAddons has add-on managers; previousStale has one whose files are not upgraded.
@@ -30,11 +33,12 @@ const (
 
 func upgradeKinds() map[string]kind {
 	return map[string]kind{
-		previous:       {topology(previous), false},
-		previousEtcd:   {topology(previousEtcd), false},
-		previousAstray: {astray(), false},
-		previousAddons: {topology(previousAddons), false},
-		previousStale:  {staleAddons(), false},
+		previous:        {topology(previous), false},
+		previousProxied: {topology(previous), true},
+		previousEtcd:    {topology(previousEtcd), false},
+		previousAstray:  {astray(), false},
+		previousAddons:  {topology(previousAddons), false},
+		previousStale:   {staleAddons(), false},
 	}
 }
 
@@ -68,11 +72,18 @@ func upgradePlants() []Plant {
 				{Judge: "changed-one-by-one", Says: "answered v1.36.3"},
 			}, May: []string{"restarts"}},
 		{Name: "no-way-in", Violation: "a load balancer that loses every API server for eight seconds, again and again, as if all nodes were upgraded at the same time",
-			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 2, Do: cutBalancer,
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
 			Catches: []Catch{
 				{Requirement: "HA-UP-001", Says: "must not go without a successful request"},
 				{Judge: "available-through-changes", Says: "must not go without a successful request"},
 			}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "not-upgraded", Violation: "a node whose API server still is of the old version when the upgrade is over",
+			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 11, Until: 12,
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
+			Catches: []Catch{
+				{Requirement: "HA-UP-001", Says: "every component of the node must be of the version: kube-apiserver answered v1.36"},
+				{Judge: "changed-one-by-one", Says: "kube-apiserver answered v1.36"},
+			}},
 		{Name: "no-way-back", Violation: "the same while etcd is upgraded, a node taken back and every component restarted",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 2, Do: cutBalancer,
 			Catches: []Catch{
@@ -82,7 +93,7 @@ func upgradePlants() []Plant {
 				{Judge: "available-through-changes", Says: "must not go without a successful request"},
 			}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "lost-field", Violation: "a field of Deployments is lost when an API server of another version has changed them",
-			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: loseField,
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 6, Do: loseField,
 			Catches: []Catch{
 				{Requirement: "HA-UP-005", Says: "spec.revisionHistoryLimit is 10, not 3"},
 				{Judge: "objects-between-versions", Says: "spec.revisionHistoryLimit is 10, not 3"},
