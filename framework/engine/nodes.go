@@ -148,6 +148,10 @@ func (r *run) loseNodes(ctx, limited context.Context, a *Action) error {
 	if err != nil {
 		return r.changed(ctx, a, &record.NodeChange{Name: a.ID, Called: r.w.Now()}, errors.Join(err, lighten(ctx, all)))
 	}
+	// That they are gone is known to no member.
+	if err := observe.ListEtcd(limited, r.cluster, r.w); err != nil {
+		return err
+	}
 	for i := range all {
 		r.disturb(limited)
 		err := r.remove(framework.WithSteps(limited, r.stepOf(a.ID, 0)), a.ID, all[i].name)

@@ -149,6 +149,26 @@ func TestMembersFollow(t *testing.T) {
 	})
 }
 
+// TestMembersFollowListed: that a dead node was found in the list of members takes a list from
+// after its death.
+func TestMembersFollowListed(t *testing.T) {
+	died := func(at float64, members ...string) func() *story {
+		return func() *story {
+			s := newStory().lists(5, "node-1", "m1", "m2", "m3").lists(5, "node-2", "m1", "m2", "m3")
+			s.lists(at, "node-1", members...)
+			s.steps("node-2", 12, losing...).changed("two", record.NodeLost, "node-2", "10.77.0.12", 10, 11).at(15)
+			s.run.Nodes[0].At = sec(15)
+			return s.lists(15.1, "node-1", "m1", "m3").at(20)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-011", Judge: "members-follow", Params: map[string]string{"listed": "true"}}, []ruling{
+		{name: "still listed", want: Pass, story: died(11.5, "m1", "m2", "m3")},
+		{name: "listed before its death alone", want: Inconclusive, says: "no etcd member was seen to list that of node-2 once the node had lost its power", story: died(9, "m1", "m2", "m3")},
+		{name: "not listed any more", want: Inconclusive, says: "no etcd member was seen", story: died(11.5, "m1", "m3")},
+		{name: "no node died", want: Inconclusive, says: "no node has died", story: joinedAndLeft},
+	})
+}
+
 // What the changes led through, and where additions were interrupted, is part of some
 // guarantees.
 func TestMembersFollowSizesAndCuts(t *testing.T) {

@@ -22,6 +22,7 @@ func membersFollow() Definition {
 			"changes": "names of the changes to judge, separated by commas (default: all)",
 			"leader":  "true: the node that leaves first must have had etcd's leader",
 			"sizes":   "the numbers of voting members that the changes are to lead through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
+			"listed":  "true: each node that died must have been among etcd's members when it was already without power",
 			"cut":     "true: additions must have been interrupted after every step that an addition takes here, once each",
 		},
 	}, judgeMembersFollow}
@@ -77,6 +78,11 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 	}
 	if m.Check.Params["leader"] == "true" {
 		if problem := ledBefore(m, changes); problem != nil {
+			return *problem
+		}
+	}
+	if m.Check.Params["listed"] == "true" {
+		if problem := listedAfterLoss(m, changes); problem != nil {
 			return *problem
 		}
 	}
@@ -228,6 +234,37 @@ func cutEverywhere(m *facts.Matter, changes []record.NodeChange) *Finding {
 	}
 	if len(whole) == 0 || len(left) > 0 {
 		return Inconclusive("no addition was interrupted after %s; an addition takes %d steps here", text.And(left), len(whole)).problem()
+	}
+	return nil
+}
+
+// listedAfterLoss checks that etcd listed the members of nodes that had died, before these were
+// removed.
+func listedAfterLoss(m *facts.Matter, changes []record.NodeChange) *Finding {
+	lost := 0
+	for _, c := range changes {
+		if c.Phase != record.NodeLost {
+			continue
+		}
+		lost++
+		own, listed := memberOf(m, c.Node.Name, c.Called), false
+		removed := m.Run.EndAt
+		for _, s := range m.Run.Steps {
+			if s.V.Node == c.Node.Name && s.V.Name == record.StepRemove && s.V.Began >= c.Called {
+				removed = min(removed, s.V.Began)
+			}
+		}
+		for _, e := range m.Run.Etcd {
+			if e.V.OK && e.At > c.Effect && e.At < removed {
+				listed = listed || own != "" && slices.Contains(e.V.Members, own)
+			}
+		}
+		if !listed {
+			return Inconclusive("no etcd member was seen to list that of %s once the node had lost its power", c.Node.Name).problem()
+		}
+	}
+	if lost == 0 {
+		return Inconclusive("no node has died").problem()
 	}
 	return nil
 }
