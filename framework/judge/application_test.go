@@ -339,6 +339,8 @@ func TestApplicationFollows(t *testing.T) {
 			}
 			return a.sorted()
 		}},
+		{name: "on tainted control-plane nodes", want: Inconclusive, says: "had no place to run", story: func() *story { return onControlPlane(empty(), false) }},
+		{name: "on control-plane nodes that accept pods", want: Fail, says: "must come up", story: func() *story { return onControlPlane(empty(), true) }},
 		{name: "too few changes", want: Inconclusive, says: "2 changes of the application were seen", story: func() *story {
 			a := quietly()
 			a.fault("lost", "kill", "node-2", "etcd", 4, 50)
@@ -375,4 +377,14 @@ func TestApplicationFollows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// onControlPlane replaces the worker nodes by a control-plane node.
+func onControlPlane(a *application, open bool) *story {
+	for i := range a.run.Objects {
+		if o := &a.run.Objects[i].V; o.Kind == record.ObjectNode {
+			o.Name, o.Node.Open = "node-1", open
+		}
+	}
+	return a.sorted()
 }

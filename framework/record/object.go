@@ -97,6 +97,9 @@ type SliceState struct {
 // NodeState is the state of a node.
 type NodeState struct {
 	Ready string `json:"ready"` // status of its condition Ready: True, False or Unknown
+	// Open means that it accepts ordinary pods: it is neither cordoned nor tainted, apart from
+	// taints for its health.
+	Open bool `json:"open,omitempty"`
 }
 
 // HeartbeatState is a node's report that it is alive.

@@ -346,7 +346,11 @@ func TestClusterThing(t *testing.T) {
 		"slice": {record.ObjectSlice, `{"endpoints":[{"targetRef":{"uid":"z"}},{"conditions":{"ready":false},"targetRef":{"uid":"x"}},{"conditions":{"ready":true},"targetRef":{"uid":"a"}}]}`,
 			record.Object{Slice: &record.SliceState{Ready: []string{"a", "z"}}}},
 		"node": {record.ObjectNode, `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"Unknown"}]}}`,
-			record.Object{Node: &record.NodeState{Ready: "Unknown"}}},
+			record.Object{Node: &record.NodeState{Ready: "Unknown", Open: true}}},
+		"tainted node": {record.ObjectNode, `{"spec":{"taints":[{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}]},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
+			record.Object{Node: &record.NodeState{Ready: "True"}}},
+		"cordoned node": {record.ObjectNode, `{"spec":{"unschedulable":true},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`,
+			record.Object{Node: &record.NodeState{Ready: "True"}}},
 	} {
 		var thing clusterThing
 		if err := json.Unmarshal([]byte(tt.json), &thing); err != nil {

@@ -215,6 +215,7 @@ type clusterThing struct {
 		Replicas  int       `json:"replicas"`
 		NodeName  string    `json:"nodeName"`
 		RenewTime time.Time `json:"renewTime"`
+		nodeSpec
 	} `json:"spec"`
 	Status struct {
 		Phase              string `json:"phase"`
@@ -259,7 +260,7 @@ func (t clusterThing) object(kind record.ObjectKind, via string) record.Object {
 		}
 		slices.Sort(o.Slice.Ready)
 	case record.ObjectNode:
-		o.Node = &record.NodeState{Ready: t.condition("Ready")}
+		o.Node = &record.NodeState{Ready: t.condition("Ready"), Open: t.Spec.open()}
 	case record.ObjectHeartbeat:
 		o.Heartbeat = &record.HeartbeatState{Renewed: t.Spec.RenewTime}
 	}

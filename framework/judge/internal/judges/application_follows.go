@@ -67,7 +67,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 	case worst == nil && held == nil:
 		return notCreated(m, from, to)
 	case took > m.Bound.Limit && !hasPlace(m):
-		return Inconclusive("no worker node was seen to be ready, and none to have a pod, so that the application had no place to run")
+		return Inconclusive("no node that accepts pods was seen to be ready, and none to have a pod, so that the application had no place to run")
 	case took > m.Bound.Limit:
 		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not in its desired state for %s (%s to %s): %s.",
 			m.Bound, worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
@@ -81,12 +81,12 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
 }
 
-// hasPlace reports whether there was a place for pods: a ready worker node, or any node to which
-// one was bound.
+// hasPlace reports whether there was a place for pods: a ready node that is a worker or accepts
+// ordinary pods, or any node to which one was bound.
 func hasPlace(m *facts.Matter) bool {
 	return slices.ContainsFunc(m.Run.Objects, func(t record.Timed[record.Object]) bool {
 		o := t.V
-		return o.Kind == record.ObjectNode && !o.Gone && o.Node.Ready == "True" && !m.WasNode(o.Name) || o.Kind == record.ObjectPod && !o.Gone && o.Pod.Node != ""
+		return o.Kind == record.ObjectNode && !o.Gone && o.Node.Ready == "True" && (o.Node.Open || !m.WasNode(o.Name)) || o.Kind == record.ObjectPod && !o.Gone && o.Pod.Node != ""
 	})
 }
 
