@@ -22,7 +22,8 @@ import (
 // redirected to a TAP device, pass the switch, and continue from a second device: into the
 // node's own stack, or out of the device that they were leaving by.
 //
-// Without an agent such a link carries nothing until the next agent has taken over.
+// Without an agent such a link carries only the harness's traffic with the control port, which
+// is not redirected, until the next agent has taken over.
 
 // detour is a link that passes through user space.
 type detour struct {
@@ -35,9 +36,10 @@ type detour struct {
 
 // detours are the detours of a node.
 type detours struct {
-	device string
-	all    map[string]*detour // by linkName
-	last   int                // number in the name of the last device
+	device  string
+	control uint16             // see Config.ControlPort
+	all     map[string]*detour // by linkName
+	last    int                // number in the name of the last device
 }
 
 // Names of a detour's ports.
@@ -235,26 +237,29 @@ func (d *detours) rebuild(peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	f.chain("in", d.device, false)
-	f.chain("out", d.device, true)
+	for _, out := range []bool{false, true} {
+		name := chainOf(out)
+		f.chain(name, d.device, out)
+		for _, traffic := range controlTraffic(peers, d.control, out, frameOf) {
+			f.rule(name, 0, traffic)
+		}
+	}
 	f.rule("out", 0, condemned(detoured))
 	f.rule("out", 0, condemned(condemnedToDrop)) // by another table, after which it would be forgotten
 	for _, t := range d.all {
 		if len(t.rules) == 0 {
 			continue
 		}
-		chain := "in"
 		from, err := net.InterfaceByName(t.from.Device())
 		if err != nil {
 			return err
 		}
 		if t.out {
-			chain = "out"
 			f.chain(t.to.Device(), t.to.Device(), false)
 			f.rule(t.to.Device(), device.Index, condemn(detoured))
 		}
 		for _, prefix := range prefixesOf(peers, t.peer) {
-			f.rule(chain, from.Index, frameOf(prefix, t.out))
+			f.rule(chainOf(t.out), from.Index, frameOf(prefix, t.out))
 		}
 	}
 	err = f.flush()
@@ -262,6 +267,14 @@ func (d *detours) rebuild(peers []Peer) error {
 		d.prune()
 	}
 	return err
+}
+
+// chainOf names the chain of the frames that leave by the node's device, or enter by it.
+func chainOf(out bool) string {
+	if out {
+		return "out"
+	}
+	return "in"
 }
 
 // idle reports whether no link has an impairment.

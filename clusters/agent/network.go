@@ -74,7 +74,7 @@ type network struct {
 
 func newNetwork(config Config, s *store) *network {
 	device := deviceOf(config.Device)
-	return &network{store: s, device: device, control: config.ControlPort, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
+	return &network{store: s, device: device, control: config.ControlPort, detours: detours{device: device, control: config.ControlPort, all: map[string]*detour{}}, resetter: newResetter(),
 		off: map[string]bool{}}
 }
 
