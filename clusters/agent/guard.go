@@ -148,6 +148,7 @@ func healScript(c Config, st *state) string {
 			fmt.Fprintf(&b, "echo %s | base64 -d >%s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]), shellescape.Quote(path))
 		}
 	}
+	b.WriteString(filterScript(st.Filters))
 	if st.Wiped != nil {
 		b.WriteString(unwiping(c))
 	}

@@ -62,7 +62,7 @@ func newAgent(config Config) (*agent, error) {
 	}
 	a.clocks.resume(restarted)
 	a.network = newNetwork(config, s)
-	a.network.resume()
+	a.network.resume(restarted)
 	a.promises = &promises{a: a}
 	a.promises.resume()
 	return a, s.update(func(st *state) { st.Boot = now })
