@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // manifest is the path of a static pod's file.
@@ -63,7 +61,10 @@ func (m manifest) edit(do change) error {
 	if err != nil {
 		return fmt.Errorf("writing the manifest %s: %w", m, err)
 	}
-	return system.ReplaceFile(m.path(), b, 0o600, true)
+	if err := replaceContent(m.path(), b); err != nil {
+		return fmt.Errorf("writing the manifest %s: %w", m, err)
+	}
+	return nil
 }
 
 func (m manifest) read() (pod map[string]any, err error) {

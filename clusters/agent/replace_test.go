@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,21 @@ func foreign(t *testing.T, file string, mode os.FileMode) (check func(when strin
 		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 {
 			t.Errorf("%s: left behind: %v", when, left)
 		}
+	}
+}
+
+// TestManifestKeepsOwner checks that a manifest that is changed keeps its mode and owner.
+func TestManifestKeepsOwner(t *testing.T) {
+	t.Parallel()
+	m := manifest(filepath.Join(t.TempDir(), "kube-scheduler.yaml"))
+	write(t, m.path(), fmt.Sprintf(testManifest, scheduler))
+	check := foreign(t, m.path(), 0o644)
+	must(t, m.edit(renew))
+	check("renewed")
+	pod, err := m.read()
+	must(t, err)
+	if notes, _ := pod["metadata"].(map[string]any)["annotations"].(map[string]any); notes[renewed] == nil {
+		t.Errorf("the pod is %v", pod)
 	}
 }
 
