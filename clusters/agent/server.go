@@ -35,6 +35,9 @@ func newAgent(config Config) (*agent, error) {
 		return nil, err
 	}
 	s.config = config
+	if err := listManifests(config); err != nil {
+		return nil, err
+	}
 	now, err := boot()
 	if err != nil {
 		return nil, err

@@ -75,7 +75,6 @@ func InUse() string {
 // what is active, as far as a shell can, and removes both completely. It does not need
 // holdfast's program.
 func TakeOut() string {
-	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
 	return `if [ -e ` + GuardUnitPath + ` ]; then
 	systemctl disable ` + GuardName + `
 	# The guard itself comes to its end below.
@@ -91,8 +90,7 @@ fi
 ` + endAgents + `
 [ ! -e ` + undoFile(defaultDir) + ` ] || sh ` + undoFile(defaultDir) + `
 ` + letGoScript + `
-mv ` + aside + `/*.yaml ` + manifests + ` 2>/dev/null
-rmdir ` + aside + ` 2>/dev/null
+` + manifestsScript() + `
 ` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
 	case "$name" in ` + table().Name + `|` + framesTable + `) nft delete table "$family" "$name";; esac
 done
@@ -146,6 +144,17 @@ if [ -n "$guard" ] && [ "$guard" != $$ ] && tr '\0' ' ' <"/proc/$guard/cmdline" 
 	kill -9 "$guard"
 fi 2>/dev/null
 `
+
+// manifestsScript puts back the manifests that agents took away, and removes what they left
+// beside them.
+func manifestsScript() string {
+	return `{ echo ` + filepath.Clean(manifests) + `; cat ` + manifestsFile(defaultDir) + `; } 2>/dev/null | while IFS= read -r dir; do
+	aside="${dir%/*}/` + asideDir + `"
+	rm -f "$dir"/.*` + temporarySuffix + ` "$aside"/.*` + temporarySuffix + `
+	mv -f "$aside"/* "$dir"
+	rmdir "$aside"
+done 2>/dev/null`
+}
 
 // letGoScript lets all shims continue. It has no effect on one that was not stopped.
 const letGoScript = `for p in /proc/[0-9]*; do
