@@ -55,6 +55,17 @@ func TestTakeOut(t *testing.T) {
 	}
 }
 
+// TestFootprint checks that everything that reaches beyond the agent's own files is listed.
+func TestFootprint(t *testing.T) {
+	all := strings.Join(Footprint(), "\n")
+	for _, what := range []string{BinaryPath, ConfigPath, defaultDir, runDir, UnitPath, GuardPath, GuardUnitPath, framesTable,
+		detourDevice, filepath.Base(filterFile("eth0")), asideDir, ".holdfast-*", "stays: the annotation " + renewed} {
+		if !strings.Contains(all, what) {
+			t.Errorf("%q is missing in:\n%s", what, all)
+		}
+	}
+}
+
 // relocated returns a script with a node's own paths instead of the usual ones, without what
 // would reach other tests.
 func relocated(n *testNode, script string, more ...string) string {
