@@ -211,4 +211,26 @@ func TestControlPortFromNode(t *testing.T) {
 		}
 		l.restore(handle)
 	}
+
+	// The link between the node and the harness is within the node.
+	l.inside(node1, func() error {
+		listener, err := net.Listen("tcp4", hostAddr(node1)+":80")
+		if err == nil {
+			t.Cleanup(func() { _ = listener.Close() })
+			go echoAll(listener)
+		}
+		return err
+	})
+	handle := l.impair(framework.Impairment{Cut: true}, time.Hour,
+		framework.Link{From: hostName(node1), To: framework.HarnessHost}, framework.Link{From: framework.HarnessHost, To: hostName(node1)})
+	l.inside(node1, func() error {
+		conn, err := net.DialTimeout("tcp4", hostAddr(node1)+":80", 5*time.Second)
+		if err != nil {
+			t.Errorf("the node does not reach itself: %v", err)
+			return nil
+		}
+		defer conn.Close()
+		return echo(conn, 5*time.Second)
+	})
+	l.restore(handle)
 }

@@ -331,6 +331,9 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint1
 			}
 		}
 		b.FlushChain(b.chain(at.name))
+		// A packet between two of the node's own addresses is on no link, also if the harness has
+		// one of them.
+		b.rule(at.name, onLoopback(at.out), to(expr.VerdictAccept, ""))
 		for _, traffic := range controlTraffic(peers, control, at.out, addressIn) {
 			b.rule(at.name, traffic, to(expr.VerdictAccept, ""))
 		}
