@@ -9,13 +9,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// controlTraffic returns what matches the traffic that no impairment may affect, one element for
-// each rule: without it the harness could neither heal the node nor keep its leash. address
-// matches the source or destination of a packet.
-func controlTraffic(peers []Peer, port uint16, out bool, address func(netip.Prefix, bool) []expr.Any) (all [][]expr.Any) {
-	if port == 0 {
-		return nil
-	}
+// exempt returns what matches the traffic that no impairment affects, one element for each rule.
+// Without the harness's traffic with the control port (0 for none) it could neither heal the node
+// nor keep its leash. address matches the source or destination of a packet.
+func exempt(peers []Peer, port uint16, out bool, address func(netip.Prefix, bool) []expr.Any) (all [][]expr.Any) {
 	const source, destination = 0, 2 // offsets of the ports
 	own, other := uint32(destination), uint32(source)
 	if out {
@@ -29,6 +26,9 @@ func controlTraffic(peers []Peer, port uint16, out bool, address func(netip.Pref
 		all = append(all, one)
 	}
 	for _, prefix := range prefixesOf(peers, framework.HarnessHost) {
+		if port == 0 {
+			break
+		}
 		match(address(prefix, out), protocolIs(unix.IPPROTO_TCP), portIs(own, port))
 		// The harness, or its jump host, may be this very node, from which it reaches the port of
 		// the other nodes.

@@ -125,7 +125,7 @@ func TestControlPortDetour(t *testing.T) {
 	l := detourLab(t)
 	of := l.addresses()
 	l.withControlPort(node2)
-	const delay = 100 * time.Millisecond
+	const delay = 300 * time.Millisecond
 	links := []framework.Link{{From: hostName(node1), To: framework.HarnessHost}, {From: framework.HarnessHost, To: hostName(node1)}}
 	var control, other []net.Conn
 	for _, address := range of(node1) {
@@ -151,7 +151,12 @@ func TestControlPortDetour(t *testing.T) {
 			if imp.Corrupt > 0 {
 				continue
 			}
-			if d := took(t, func() error { return echo(other[i], 5*time.Second) }); d < 2*delay {
+			if d := took(t, func() error {
+				if err := echo(other[i], 10*time.Second); err != nil {
+					return fmt.Errorf("%+v: another port of %s: %w", imp, address, err)
+				}
+				return nil
+			}); d < 2*delay {
 				t.Errorf("%+v: to another port of %s a round trip takes %s", imp, address, d)
 			}
 		}
@@ -181,7 +186,7 @@ func TestControlPortFromNode(t *testing.T) {
 	l := detourLab(t)
 	of := l.addresses()
 	l.withControlPort(node1)
-	const delay = 100 * time.Millisecond
+	const delay = 300 * time.Millisecond
 	links := []framework.Link{link(node1), link(node2)}
 	l.answer(node1, hostAddr(node1), controlPort)
 	l.answer(node2, hostAddr(node2), 80)

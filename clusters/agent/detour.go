@@ -196,7 +196,7 @@ func (d *detours) rebuild(peers []Peer) error {
 	for _, out := range []bool{false, true} {
 		name := chainOf(out)
 		f.chain(name, d.device, out)
-		for _, traffic := range controlTraffic(peers, d.control, out, frameOf) {
+		for _, traffic := range exempt(peers, d.control, out, frameOf) {
 			f.rule(name, 0, traffic)
 		}
 	}

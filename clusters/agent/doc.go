@@ -63,7 +63,7 @@
 // Links are cut, reset and made to lose packets by nftables, through netlink and in one table
 // (holdfast), in the receiver's node or, if that has no agent, in the sender's. Changes are
 // atomic on a node. Packets are matched by the addresses of the other party, so that ARP
-// continues. Loss acts on packets as the kernel passes them on; a large one may be several
+// continues, as does neighbor discovery of IPv6. Loss acts on packets as the kernel passes them on; a large one may be several
 // packets on a wire. For a reset the kernel answers the sender of each segment with RST, and
 // the agent sends RST to the receiver.
 //

@@ -43,8 +43,11 @@ func setFilter(device string, to int) error {
 // changes on others before it does so.
 func (d *detours) quieten(devices [2]string) error {
 	for _, name := range devices {
-		// A kernel without IPv6 has no such file.
-		_ = os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "disable_ipv6"), []byte("1"), 0)
+		// A kernel without IPv6 has no such files. The device stays without addresses, and accepts
+		// packets to those of other devices.
+		for _, s := range [][2]string{{"disable_ipv6", "1"}, {"addr_gen_mode", "1"}, {"disable_ipv6", "0"}} {
+			_ = os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, s[0]), []byte(s[1]), 0)
+		}
 	}
 	if err := errors.Join(setFilter(devices[0], 0), setFilter(devices[1], 0)); err != nil {
 		return fmt.Errorf("switching the reverse path filter off: %w", err)

@@ -334,7 +334,7 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint1
 		// A packet between two of the node's own addresses is on no link, also if the harness has
 		// one of them.
 		b.rule(at.name, onLoopback(at.out), to(expr.VerdictAccept, ""))
-		for _, traffic := range controlTraffic(peers, control, at.out, addressIn) {
+		for _, traffic := range exempt(peers, control, at.out, addressIn) {
 			b.rule(at.name, traffic, to(expr.VerdictAccept, ""))
 		}
 		lead(pathName)
