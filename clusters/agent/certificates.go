@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
-	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -149,15 +148,11 @@ func (s *certificates) restoreIn(c framework.Component, d time.Duration) {
 	s.timers.Start(&s.mu, c, d, func() error { return s.putBack(c) })
 }
 
-// replaceAll writes files and keeps the mode of each.
+// replaceAll replaces the content of files.
 func replaceAll(files map[string][]byte) error {
 	for path, b := range files {
-		info, err := os.Stat(path)
-		if err == nil {
-			err = system.ReplaceFile(path, b, info.Mode().Perm(), true)
-		}
-		if err != nil {
-			return err
+		if err := replaceContent(path, b); err != nil {
+			return fmt.Errorf("replacing %s: %w", path, err)
 		}
 	}
 	return nil

@@ -36,9 +36,9 @@ type Config struct {
 	// the engine renumbers it when a container is reconnected. Empty if links are not to be
 	// impaired.
 	Device string `json:"device,omitempty"`
-	// ControlPort is the TCP port of the node through which the harness reaches the agent;
-	// traffic on it is never impaired. 0 if the agent is not reached through the network.
-	// the network.
+	// ControlPort is the TCP port of the node through which the harness reaches the agent; the
+	// harness's traffic with it is never impaired, nor, if the harness's address is the node's,
+	// that with the same port of other nodes. 0 if the agent is not reached through the network.
 	ControlPort uint16 `json:"controlPort,omitempty"`
 	// Leash is the longest time between two requests of the harness: after it the agent ends
 	// all faults. 0 if only the faults' own times end them.

@@ -5,11 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
@@ -22,7 +17,8 @@ import (
 // redirected to a TAP device, pass the switch, and continue from a second device: into the
 // node's own stack, or out of the device that they were leaving by.
 //
-// Without an agent such a link carries nothing until the next agent has taken over.
+// Without an agent such a link carries only the harness's traffic with the control port, which
+// is not redirected, until the next agent has taken over.
 
 // detour is a link that passes through user space.
 type detour struct {
@@ -35,10 +31,15 @@ type detour struct {
 
 // detours are the detours of a node.
 type detours struct {
-	device string
-	all    map[string]*detour // by linkName
-	last   int                // number in the name of the last device
+	store   *store
+	device  string
+	control uint16             // see Config.ControlPort
+	all     map[string]*detour // by linkName
+	last    int                // number in the name of the last device
 }
+
+// detourDevice is the prefix of the names of devices.
+const detourDevice = "holdfast"
 
 // Names of a detour's ports.
 const (
@@ -124,66 +125,19 @@ func (d *detours) open(p Path) (*detour, error) {
 	}
 	t := &detour{peer: p.Peer, out: p.Out, rules: map[string]vnet.RuleID{}, sw: vnet.New(vnet.Config{Seed: rand.Uint64(), MTU: device.MTU})}
 	d.last++
-	names := [2]string{fmt.Sprintf("holdfast%da", d.last), fmt.Sprintf("holdfast%db", d.last)}
+	names := [2]string{fmt.Sprintf(detourDevice+"%da", d.last), fmt.Sprintf(detourDevice+"%db", d.last)}
 	t.from, err = t.sw.Attach(vnet.PortConfig{Name: detourFrom, Device: names[0]})
 	if err == nil {
 		// The stack accepts frames to the node on no other address.
 		t.to, err = t.sw.Attach(vnet.PortConfig{Name: detourTo, Device: names[1], MAC: device.HardwareAddr})
 	}
 	if err == nil {
-		err = quieten(names)
+		err = d.quieten(names)
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.sw.Close())
 	}
 	return t, nil
-}
-
-// quieten stops the kernel from sending its own packets through the devices of a detour, and
-// makes it accept packets from them as if they came from another device: a strict reverse path
-// filter (rp_filter 1, which the nodes of kind have) would drop them. A device's effective
-// filter is the stricter of its own and that of "all", so the value of "all" is moved to each
-// other device.
-func quieten(devices [2]string) error {
-	const ipv4, ipv6 = "/proc/sys/net/ipv4/conf", "/proc/sys/net/ipv6/conf"
-	for _, name := range devices {
-		// A kernel without IPv6 has no such file.
-		_ = os.WriteFile(filepath.Join(ipv6, name, "disable_ipv6"), []byte("1"), 0)
-	}
-	filter := func(name string) (int, error) {
-		b, err := os.ReadFile(filepath.Join(ipv4, name, "rp_filter"))
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(strings.TrimSpace(string(b)))
-	}
-	set := func(name string, to int) error {
-		return os.WriteFile(filepath.Join(ipv4, name, "rp_filter"), []byte(strconv.Itoa(to)), 0)
-	}
-	if err := errors.Join(set(devices[0], 0), set(devices[1], 0)); err != nil {
-		return fmt.Errorf("switching the reverse path filter off: %w", err)
-	}
-	all, err := filter("all")
-	if err != nil || all == 0 {
-		return err
-	}
-	names, err := os.ReadDir(ipv4)
-	if err != nil {
-		return err
-	}
-	for _, e := range names {
-		if e.Name() == "all" || slices.Contains(devices[:], e.Name()) {
-			continue
-		}
-		own, err := filter(e.Name())
-		if err == nil && own < all {
-			err = set(e.Name(), all)
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a device may disappear at any time
-			return err
-		}
-	}
-	return set("all", 0)
 }
 
 // remove takes an impairment off every link, and reports what it did to each. Links without
@@ -209,7 +163,8 @@ func countersOf(sw *vnet.Switch, id vnet.RuleID) (sum framework.LinkCounters) {
 	return sum
 }
 
-// prune closes the detours that have no impairment, once no traffic is redirected there.
+// prune closes the detours that have no impairment, once no traffic is redirected there, and
+// restores the node's settings after the last one.
 func (d *detours) prune() {
 	for name, t := range d.all {
 		if len(t.rules) == 0 {
@@ -218,6 +173,9 @@ func (d *detours) prune() {
 				complain(err)
 			}
 		}
+	}
+	if len(d.all) == 0 {
+		d.restoreFilters()
 	}
 }
 
@@ -235,26 +193,29 @@ func (d *detours) rebuild(peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	f.chain("in", d.device, false)
-	f.chain("out", d.device, true)
+	for _, out := range []bool{false, true} {
+		name := chainOf(out)
+		f.chain(name, d.device, out)
+		for _, traffic := range exempt(peers, d.control, out, frameOf) {
+			f.rule(name, 0, traffic)
+		}
+	}
 	f.rule("out", 0, condemned(detoured))
 	f.rule("out", 0, condemned(condemnedToDrop)) // by another table, after which it would be forgotten
 	for _, t := range d.all {
 		if len(t.rules) == 0 {
 			continue
 		}
-		chain := "in"
 		from, err := net.InterfaceByName(t.from.Device())
 		if err != nil {
 			return err
 		}
 		if t.out {
-			chain = "out"
 			f.chain(t.to.Device(), t.to.Device(), false)
 			f.rule(t.to.Device(), device.Index, condemn(detoured))
 		}
 		for _, prefix := range prefixesOf(peers, t.peer) {
-			f.rule(chain, from.Index, frameOf(prefix, t.out))
+			f.rule(chainOf(t.out), from.Index, frameOf(prefix, t.out))
 		}
 	}
 	err = f.flush()
@@ -262,6 +223,14 @@ func (d *detours) rebuild(peers []Peer) error {
 		d.prune()
 	}
 	return err
+}
+
+// chainOf names the chain of the frames that leave by the node's device, or enter by it.
+func chainOf(out bool) string {
+	if out {
+		return "out"
+	}
+	return "in"
 }
 
 // idle reports whether no link has an impairment.

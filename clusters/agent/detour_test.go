@@ -1,10 +1,16 @@
 package agent
 
 import (
+	"bytes"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -139,6 +145,106 @@ func TestRate(t *testing.T) {
 		t.Errorf("the counters say %+v", c)
 	}
 	l.restore(handle)
+}
+
+// filters returns the reverse path filters of the first host, by device.
+func (l *lab) filters() map[string]string {
+	l.t.Helper()
+	all := map[string]string{}
+	l.inside(node1, func() error {
+		devices, err := os.ReadDir(confDir)
+		if err != nil {
+			return err
+		}
+		for _, d := range devices {
+			if strings.HasPrefix(d.Name(), detourDevice) || strings.HasPrefix(d.Name(), "gone") {
+				continue
+			}
+			b, err := os.ReadFile(filterFile(d.Name()))
+			if err != nil {
+				return err
+			}
+			all[d.Name()] = strings.TrimSpace(string(b))
+		}
+		return nil
+	})
+	return all
+}
+
+// TestFiltersRestored checks that the node's reverse path filters are what they were before a
+// detour, whoever ends it.
+func TestFiltersRestored(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	n := l.nodes[node1]
+	l.inside(node1, func() error {
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "gone0"}, PeerName: "gone1"})
+	})
+	before := l.filters()
+	for _, tt := range []struct {
+		by  string
+		ttl time.Duration
+		end func(handle string)
+	}{
+		{"the agent", time.Hour, func(handle string) {
+			l.inside(node1, func() error {
+				gone, err := netlink.LinkByName("gone0")
+				if err != nil {
+					return err
+				}
+				return netlink.LinkDel(gone)
+			})
+			l.restore(handle)
+		}},
+		{"the agent, when its time is over", 500 * time.Millisecond, func(string) {
+			eventually(t, "it is over", func() bool { return len(l.state(node2).Impairments) == 0 })
+		}},
+		{"an agent that starts when it is over", time.Second, func(string) {
+			n.kill()
+			time.Sleep(time.Second)
+			n.up()
+		}},
+		{"two agents", time.Hour, func(handle string) {
+			n.kill()
+			n.up()
+			if during := l.filters(); during["all"] != "0" {
+				t.Errorf("to the successor, the filters are %v", during)
+			}
+			l.restore(handle)
+		}},
+		{"a shell", time.Hour, func(string) {
+			n.kill()
+			var out bytes.Buffer
+			undo := exec.Command("sh", undoFile(n.config.Dir))
+			undo.Stdout, undo.Stderr = &out, &out
+			must(t, n.start(undo))
+			if err := undo.Wait(); err != nil || out.Len() > 0 {
+				t.Errorf("%s, %v", out.String(), err)
+			}
+		}},
+	} {
+		handle := l.impair(framework.Impairment{Delay: time.Millisecond}, tt.ttl, link(node2))
+		if during := l.filters(); during["all"] != "0" || during["lo"] != "1" {
+			t.Errorf("during a detour the filters are %v", during)
+		}
+		tt.end(handle)
+		if after := l.filters(); !maps.Equal(before, after) {
+			t.Errorf("ended by %s: the filters are %v, were %v", tt.by, after, before)
+		}
+		if exists(undoFile(n.config.Dir)) && tt.by != "a shell" {
+			t.Errorf("ended by %s: there is still something to undo", tt.by)
+		}
+	}
+	n.up() // it has an impairment again
+	l.inside(node1, func() error { return setFilter("lo", 2) })
+	must(t, n.HealAll(t.Context()))
+	before["lo"] = "2"
+	if after := l.filters(); !maps.Equal(before, after) {
+		t.Errorf("one being changed since, the filters are %v, want %v", after, before)
+	}
+	if exists(undoFile(n.config.Dir)) {
+		t.Error("there is still something to undo")
+	}
 }
 
 // TestDetourDeadMan kills the agent while a link leads through it.

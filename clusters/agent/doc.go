@@ -30,8 +30,8 @@
 // With Config.Leash an agent that receives no request for that time heals everything. It then
 // also has a guard (Guard): a plain shell script that heals the node and removes the agent from
 // it if the agent is gone or hangs for as long, or is abandoned. For the guard the agent keeps
-// a script up to date that heals what is active. Traffic on Config.ControlPort, through which
-// the harness reaches the node, is never impaired.
+// a script up to date that heals what is active. The harness's traffic with Config.ControlPort,
+// through which it reaches the node, is never impaired.
 //
 // Pausing a node (docker pause) pauses its agent too, and a stopped node does not run one. The
 // provider's guard, outside the node, must undo those faults in time.
@@ -63,7 +63,7 @@
 // Links are cut, reset and made to lose packets by nftables, through netlink and in one table
 // (holdfast), in the receiver's node or, if that has no agent, in the sender's. Changes are
 // atomic on a node. Packets are matched by the addresses of the other party, so that ARP
-// continues. Loss acts on packets as the kernel passes them on; a large one may be several
+// continues, as does neighbor discovery of IPv6. Loss acts on packets as the kernel passes them on; a large one may be several
 // packets on a wire. For a reset the kernel answers the sender of each segment with RST, and
 // the agent sends RST to the receiver.
 //

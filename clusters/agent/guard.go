@@ -145,9 +145,11 @@ func healScript(c Config, st *state) string {
 	for _, name := range slices.Sorted(maps.Keys(st.Spoilt)) {
 		for _, path := range slices.Sorted(maps.Keys(st.Spoilt[name].Own)) {
 			// In its place, so that mode, owner and label stay.
-			fmt.Fprintf(&b, "echo %s | base64 -d >%s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]), shellescape.Quote(path))
+			fmt.Fprintf(&b, "echo %s | base64 -d >%s\nrm -f %s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
+				shellescape.Quote(path), shellescape.Quote(temporary(path)))
 		}
 	}
+	b.WriteString(filterScript(st.Filters))
 	if st.Wiped != nil {
 		b.WriteString(unwiping(c))
 	}

@@ -132,9 +132,8 @@ func guardOf(t *testing.T, n *testNode) (paths []string, ended func() bool) {
 	// systemd, as far as the guard needs it: it kills the guard when it is to stop it.
 	write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+dir+"/systemctl.log\n[ \"$*\" != 'stop "+GuardName+"' ] || kill -9 $(cat "+filepath.Dir(n.config.Socket)+"/guard.pid)\n")
 	must(t, os.Chmod(filepath.Join(dir, "systemctl"), 0o755))
-	text := strings.NewReplacer(GuardUnitPath, unit, BinaryPath, binary, GuardPath, script, runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir, "/etc/holdfast ", dir+"/etc ",
-		"nft list tables", "false", "= "+shimComm+" ]", "= none ]", // of other tests
-		fmt.Sprintf(" -ge %d ]", int(abandonAfter.Seconds())), " -ge 6 ]").Replace(Guard(guardLeash))
+	text := relocated(n, Guard(guardLeash), GuardUnitPath, unit, BinaryPath, binary, GuardPath, script, "/etc/holdfast ", dir+"/etc ",
+		fmt.Sprintf(" -ge %d ]", int(abandonAfter.Seconds())), " -ge 6 ]")
 	write(t, script, text)
 	guard := exec.Command("sh", script)
 	guard.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))

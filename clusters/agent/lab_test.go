@@ -140,19 +140,21 @@ func (l *lab) listen(host, port int) (listener net.Listener) {
 // serve answers TCP on a port of a host with what it is sent.
 func (l *lab) serve(host, port int) {
 	l.t.Helper()
-	listener := l.listen(host, port)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(conn, conn)
-				_ = conn.Close()
-			}()
+	go echoAll(l.listen(host, port))
+}
+
+// echoAll answers every connection with what it is sent.
+func echoAll(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
 		}
-	}()
+		go func() {
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
+		}()
+	}
 }
 
 // dial connects from a host to a port of the other one.

@@ -41,8 +41,41 @@ func (m manifest) takeAway() error {
 
 // putBack undoes takeAway; it does nothing if the manifest is in place.
 func (m manifest) putBack() error {
-	if err := os.Rename(m.aside().path(), m.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := os.Rename(m.aside().path(), m.path())
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
 		return fmt.Errorf("putting the manifest back: %w", err)
+	}
+	_ = os.Remove(filepath.Dir(m.aside().path())) // unless another manifest is there
+	return nil
+}
+
+// manifestsFile lists the directories of the static pods that an agent works on, one a line. A
+// shell finds there what was taken away, also if the agent's state is lost.
+func manifestsFile(dir string) string { return filepath.Join(dir, "manifests") }
+
+// listManifests writes manifestsFile. It keeps the directories of an earlier agent with another
+// configuration.
+func listManifests(c Config) error {
+	file := manifestsFile(c.Dir)
+	b, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("listing the directories of static pods: %w", err)
+	}
+	all := string(b)
+	for _, one := range c.Components {
+		line := filepath.Dir(one.Manifest) + "\n"
+		if one.Manifest != "" && !strings.Contains("\n"+all, "\n"+line) {
+			all += line
+		}
+	}
+	if all == string(b) {
+		return nil
+	}
+	if err := system.ReplaceFile(file, []byte(all), 0o600, true); err != nil {
+		return fmt.Errorf("listing the directories of static pods: %w", err)
 	}
 	return nil
 }
@@ -63,7 +96,10 @@ func (m manifest) edit(do change) error {
 	if err != nil {
 		return fmt.Errorf("writing the manifest %s: %w", m, err)
 	}
-	return system.ReplaceFile(m.path(), b, 0o600, true)
+	if err := replaceContent(m.path(), b); err != nil {
+		return fmt.Errorf("writing the manifest %s: %w", m, err)
+	}
+	return nil
 }
 
 func (m manifest) read() (pod map[string]any, err error) {

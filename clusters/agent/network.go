@@ -74,8 +74,8 @@ type network struct {
 
 func newNetwork(config Config, s *store) *network {
 	device := deviceOf(config.Device)
-	return &network{store: s, device: device, control: config.ControlPort, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
-		off: map[string]bool{}}
+	return &network{store: s, device: device, control: config.ControlPort, resetter: newResetter(), off: map[string]bool{},
+		detours: detours{store: s, device: device, control: config.ControlPort, all: map[string]*detour{}}}
 }
 
 func (n *network) saved() (all map[string]*impairedState) {

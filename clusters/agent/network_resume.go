@@ -28,9 +28,12 @@ func (n *network) close() {
 
 // resume takes over what an earlier agent left in the kernel, or activates again what a restart
 // of the node has removed.
-func (n *network) resume() {
+func (n *network) resume(restarted bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if restarted {
+		n.store.note(func(st *state) { st.Filters = nil }) // the node has set them again
+	}
 	if n.device == "" {
 		n.cannot = agenthttp.Unsupported("links of this node cannot be impaired: its agent was given no device")
 		return

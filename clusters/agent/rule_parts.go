@@ -28,6 +28,18 @@ func leavesBy(device int) []expr.Any {
 	}
 }
 
+// onLoopback matches packets that do not leave the node.
+func onLoopback(out bool) []expr.Any {
+	key := expr.MetaKeyIIFTYPE
+	if out {
+		key = expr.MetaKeyOIFTYPE
+	}
+	return []expr.Any{
+		&expr.Meta{Key: key, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint16(unix.ARPHRD_LOOPBACK)},
+	}
+}
+
 func protocolIs(protocol byte) []expr.Any {
 	return metaIs(expr.MetaKeyL4PROTO, expr.CmpOpEq, protocol)
 }

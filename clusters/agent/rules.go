@@ -310,8 +310,8 @@ func (b *batch) silences() bool {
 }
 
 // dispatch sends packets through exactly the active impairments. silent is the index of the
-// device that drops condemned packets; 0 for none. The harness's traffic with this port of the
-// node bypasses them all.
+// device that drops condemned packets; 0 for none. The harness's traffic with the control port
+// bypasses them all.
 func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint16) {
 	for _, peer := range peers {
 		b.counter(passedName(peer.Name, false))
@@ -331,11 +331,11 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint1
 			}
 		}
 		b.FlushChain(b.chain(at.name))
-		if control > 0 {
-			port := map[bool]uint32{true: 0, false: 2}[at.out] // of the source, or of the destination
-			for _, prefix := range prefixesOf(peers, framework.HarnessHost) {
-				b.rule(at.name, addressIn(prefix, at.out), protocolIs(unix.IPPROTO_TCP), portIs(port, control), to(expr.VerdictAccept, ""))
-			}
+		// A packet between two of the node's own addresses is on no link, also if the harness has
+		// one of them.
+		b.rule(at.name, onLoopback(at.out), to(expr.VerdictAccept, ""))
+		for _, traffic := range exempt(peers, control, at.out, addressIn) {
+			b.rule(at.name, traffic, to(expr.VerdictAccept, ""))
 		}
 		lead(pathName)
 		if at.name == "out" && silent > 0 {

@@ -35,6 +35,9 @@ func newAgent(config Config) (*agent, error) {
 		return nil, err
 	}
 	s.config = config
+	if err := listManifests(config); err != nil {
+		return nil, err
+	}
 	now, err := boot()
 	if err != nil {
 		return nil, err
@@ -62,7 +65,7 @@ func newAgent(config Config) (*agent, error) {
 	}
 	a.clocks.resume(restarted)
 	a.network = newNetwork(config, s)
-	a.network.resume()
+	a.network.resume(restarted)
 	a.promises = &promises{a: a}
 	a.promises.resume()
 	return a, s.update(func(st *state) { st.Boot = now })

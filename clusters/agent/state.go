@@ -27,8 +27,10 @@ type state struct {
 	Peers      []Peer                                  `json:"peers,omitempty"`
 	Impaired   map[string]*impairedState               `json:"impaired"`
 	Restored   []restoredState                         `json:"restored,omitempty"`
-	Links      map[string]framework.LinkState          `json:"links"`
-	Promises   map[string]*promiseState                `json:"promises"`
+	// Filters are the reverse path filters (rp_filter) before a detour changed them, by device.
+	Filters  map[string]int                 `json:"filters,omitempty"`
+	Links    map[string]framework.LinkState `json:"links"`
+	Promises map[string]*promiseState       `json:"promises"`
 	// Shifts are active clock shifts, by handle; Shifted says that a clock was shifted since
 	// the node started.
 	Shifts  map[string]shiftState `json:"shifts,omitempty"`
@@ -93,6 +95,10 @@ func openStore(dir string) (*store, error) {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the agent's state: %w", err)
+	}
+	// An earlier agent's script is removed with what it heals.
+	if script, err := os.ReadFile(undoFile(dir)); err == nil {
+		s.healing = string(script)
 	}
 	if s.s.Components == nil {
 		s.s.Components = map[framework.Component]*componentState{}

@@ -75,7 +75,6 @@ func InUse() string {
 // what is active, as far as a shell can, and removes both completely. It does not need
 // holdfast's program.
 func TakeOut() string {
-	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
 	return `if [ -e ` + GuardUnitPath + ` ]; then
 	systemctl disable ` + GuardName + `
 	# The guard itself comes to its end below.
@@ -91,8 +90,7 @@ fi
 ` + endAgents + `
 [ ! -e ` + undoFile(defaultDir) + ` ] || sh ` + undoFile(defaultDir) + `
 ` + letGoScript + `
-mv ` + aside + `/*.yaml ` + manifests + ` 2>/dev/null
-rmdir ` + aside + ` 2>/dev/null
+` + manifestsScript() + `
 ` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
 	case "$name" in ` + table().Name + `|` + framesTable + `) nft delete table "$family" "$name";; esac
 done
@@ -101,14 +99,19 @@ true
 `
 }
 
-// Footprint returns what an agent puts on a node. TakeOut removes all of it.
+// Footprint returns what an agent puts on a node, and what it changes there. TakeOut removes and
+// restores all of it but what is said to stay.
 func Footprint() []string {
 	return []string{
 		"program " + BinaryPath + ", with the link " + ConnectPath,
 		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
 		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
-		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables",
+		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables, network devices named " + detourDevice + "*, the setting rp_filter of the other devices, and defective certificates in place of the node's own",
+		"while etcd's manifest or data are changed, the directory " + asideDir + " next to that of the static pods, and directories named .holdfast-* next to etcd's data",
+		"stays: the annotation " + renewed + " in the manifest of a static pod that was started before its back-off ended, and that file's comments are lost (a change of the manifest, also one that removes the annotation, restarts the pod)",
+		"stays: the arguments --initial-cluster and --initial-cluster-state in etcd's manifest, if its member was removed and added again, and that file's comments are lost (etcd ignores both while it has data)",
+		"stays: the agent's lines in the journal of systemd, and, until a reboot, the modules that the kernel loads for nftables and the devices",
 		"no port is opened",
 	}
 }
@@ -146,6 +149,17 @@ if [ -n "$guard" ] && [ "$guard" != $$ ] && tr '\0' ' ' <"/proc/$guard/cmdline" 
 	kill -9 "$guard"
 fi 2>/dev/null
 `
+
+// manifestsScript puts back the manifests that agents took away, and removes what they left
+// beside them.
+func manifestsScript() string {
+	return `{ echo ` + filepath.Clean(manifests) + `; cat ` + manifestsFile(defaultDir) + `; } 2>/dev/null | while IFS= read -r dir; do
+	aside="${dir%/*}/` + asideDir + `"
+	rm -f "$dir"/.*` + temporarySuffix + ` "$aside"/.*` + temporarySuffix + `
+	mv -f "$aside"/* "$dir"
+	rmdir "$aside"
+done 2>/dev/null`
+}
 
 // letGoScript lets all shims continue. It has no effect on one that was not stopped.
 const letGoScript = `for p in /proc/[0-9]*; do

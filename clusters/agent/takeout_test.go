@@ -1,6 +1,10 @@
 package agent
 
 import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,9 +48,72 @@ func TestTakeOut(t *testing.T) {
 	if !strings.HasPrefix(shimName, shimComm) || len(shimComm) != 15 {
 		t.Errorf("%s is not what the kernel makes of %s", shimComm, shimName)
 	}
-	for _, path := range []string{letGoScript, "/etc/kubernetes/" + asideDir, BinaryPath, ConnectPath, KeepPath, UnitPath, defaultDir} {
+	for _, path := range []string{letGoScript, manifestsFile(defaultDir), BinaryPath, ConnectPath, KeepPath, UnitPath, defaultDir} {
 		if !strings.Contains(TakeOut(), path) {
 			t.Errorf("%s stays", path)
 		}
+	}
+}
+
+// TestFootprint checks that everything that reaches beyond the agent's own files is listed.
+func TestFootprint(t *testing.T) {
+	all := strings.Join(Footprint(), "\n")
+	for _, what := range []string{BinaryPath, ConfigPath, defaultDir, runDir, UnitPath, GuardPath, GuardUnitPath, framesTable,
+		detourDevice, filepath.Base(filterFile("eth0")), asideDir, ".holdfast-*", "stays: the annotation " + renewed} {
+		if !strings.Contains(all, what) {
+			t.Errorf("%q is missing in:\n%s", what, all)
+		}
+	}
+}
+
+// relocated returns a script with a node's own paths instead of the usual ones, without what
+// would reach other tests.
+func relocated(n *testNode, script string, more ...string) string {
+	return strings.NewReplacer(append(more, filepath.Clean(manifests), filepath.Join(n.config.Dir, "none"), runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir,
+		"nft list tables", "false", "= "+shimComm+" ]", "= none ]")...).Replace(script)
+}
+
+// TestTakeOutManifests checks that a shell puts the manifests of static pods back, wherever they
+// are and even if the agent's state is lost, and leaves nothing beside them.
+func TestTakeOutManifests(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	dir := t.TempDir()
+	pods := []manifest{manifest(filepath.Join(dir, "agent", "pod-manifests", "kube-scheduler.yaml")), manifest(filepath.Join(dir, "their own", "pods", "etcd.yml"))}
+	names := []framework.Component{scheduler, framework.Etcd}
+	var asides []string
+	for i, m := range pods {
+		mkdir(t, filepath.Dir(m.path()))
+		write(t, m.path(), "of "+m.path())
+		asides = append(asides, filepath.Dir(m.aside().path()))
+		// One after the other: an agent with another configuration has run before.
+		n.config.Components = []Component{{Name: names[i], Command: "none", Manifest: m.path()}}
+		n.up()
+		n.kill()
+	}
+	for i, m := range pods {
+		must(t, m.takeAway())
+		for _, beside := range []string{asides[i], filepath.Dir(m.path())} {
+			write(t, filepath.Join(beside, ".etcd.yml.holdfast"), "half")
+		}
+	}
+	must(t, os.Remove(stateFile(n.config.Dir)))
+	script := relocated(n, TakeOut(), BinaryPath, filepath.Join(dir, "none"), "/etc/holdfast ", filepath.Join(dir, "none")+" ")
+	var out bytes.Buffer
+	shell := exec.Command("sh", "-c", script)
+	shell.Stdout, shell.Stderr = &out, &out
+	if err := shell.Run(); err != nil || out.Len() > 0 {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	for _, m := range pods {
+		if b, err := os.ReadFile(m.path()); err != nil || string(b) != "of "+m.path() {
+			t.Errorf("the manifest is %q, %v", b, err)
+		}
+		if all, _ := os.ReadDir(filepath.Dir(m.path())); len(all) != 1 {
+			t.Errorf("beside the manifest there is %v", all)
+		}
+	}
+	if all := left(append(asides, n.config.Dir)); len(all) > 0 {
+		t.Errorf("there is left %q", all)
 	}
 }
