@@ -78,7 +78,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	if err != nil {
 		var refused *client.RefusedError
 		if errors.As(err, &refused) {
-			entry.Status = refused.Status
+			entry.Status, entry.RetryAfter = refused.Status, refused.RetryAfter
 		}
 		entry.Error = client.Shorten(why(ctx, err))
 		phase(record.WatchRefused)
