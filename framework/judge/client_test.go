@@ -95,6 +95,9 @@ func TestNoLostWrite(t *testing.T) {
 			s := final(final(two().read("node-2", "j", "", 0, 50, 51)).read("node-2", "k", "v2", 2, 50, 51))
 			return final(s.read("node-3", "j", "", 0, 50, 58).outcome(record.Unknown))
 		}},
+		{name: "a page instead of the object through one API server", want: Inconclusive, says: "could not be read at the end of the run through node-3,", story: func() *story {
+			return final(final(two().read("node-2", "k", "v2", 2, 50, 51)).read("node-3", "k", record.OtherObject+"status 200, but no ConfigMap k: {}", 0, 50, 51))
+		}},
 		{name: "an answer through each at the second try", want: Pass, story: func() *story {
 			s := final(final(two().read("node-2", "k", "v2", 2, 50, 51)).read("node-3", "k", "", 0, 50, 51).outcome(record.Unknown))
 			return final(s.read("node-3", "k", "v2", 2, 51, 52))

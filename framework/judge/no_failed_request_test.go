@@ -150,6 +150,14 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a client's request failed", want: Fail, says: "update of k through balancer", story: func() *story {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
 		}},
+		{name: "a client's read was answered with something else", want: Fail, took: "1 of 1201", says: "but no ConfigMap k", story: func() *story {
+			return drained().read("balancer", "k", record.OtherObject+"status 200, but no ConfigMap k: <html>sorry</html>", 0, 15, 15.1)
+		}},
+		{name: "a list was answered with something else", want: Fail, took: "1 of 1201", story: func() *story {
+			s := listed(record.Unknown, 200, "status 200, but no list: {}")
+			s.run.Lists[0].V.Other = s.run.Lists[0].V.Error
+			return s
+		}},
 		{name: "a list got no answer", want: Fail, took: "1 of 1201", says: "list of c through balancer by l (unknown: unexpected EOF), 15.000s to 15.100s", story: func() *story {
 			return listed(record.Unknown, 0, "unexpected EOF")
 		}},

@@ -42,9 +42,14 @@ func TestMessagesWithoutVersion(t *testing.T) {
 
 // A read that returned another object is not a read from before the record.
 func TestAnotherObject(t *testing.T) {
-	s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+"k", 0, 5, 6)
-	if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
-		t.Errorf("%s: %s", f.Verdict, f.Sentence)
+	for _, other := range []string{"k", "status 200, but no ConfigMap j: <html>sorry</html>"} {
+		s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+other, 0, 5, 6)
+		if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
+			t.Errorf("%s: %s: %s", other, f.Verdict, f.Sentence)
+		}
+		if reads := facts.ReadsThrough(s.run, "b", 0, sec(60)); len(reads) != 2 || reads[0].Outcome != record.OK || reads[1].Outcome != record.Unknown {
+			t.Errorf("%s: %+v", other, reads)
+		}
 	}
 }
 

@@ -40,6 +40,8 @@ type List struct {
 	// no longer available.
 	Status int    `json:"status,omitempty"`
 	Error  string `json:"error,omitempty"`
+	// Other describes a successful response that was not a list; Outcome is Unknown then.
+	Other string `json:"other,omitempty"`
 	// RetryAfter is as in Probe, of the last page.
 	RetryAfter int    `json:"retryAfter,omitempty"`
 	Purpose    string `json:"purpose,omitempty"` // as in Op

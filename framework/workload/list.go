@@ -86,7 +86,7 @@ func (r *registers) page(ctx context.Context, l *record.List, query url.Values) 
 	if l.Outcome == record.OK {
 		if err := json.Unmarshal(a.Body, &got); err != nil || got.Kind != "ConfigMapList" || got.Metadata.ResourceVersion == "" {
 			l.Outcome, l.Error = record.Unknown, client.Shorten(fmt.Sprintf("status %d, but no list: %s", a.Status, a.Body))
-			got = configMapList{}
+			l.Other, got = l.Error, configMapList{}
 		}
 	}
 	p.Revision, p.Items, p.Continued = got.Metadata.ResourceVersion, len(got.Items), got.Metadata.Continue != ""

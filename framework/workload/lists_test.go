@@ -171,6 +171,31 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
+// A successful response that is not a list is not an answered list, and the record shows it.
+func TestListOfSomethingElse(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.of = &collection{name: "x"}
+	answers := []string{``, `{}`, `<html>sorry</html>`, `{"kind":"PodList","metadata":{"resourceVersion":"7"}}`, `{"kind":"ConfigMapList","metadata":{}}`}
+	for _, answer := range answers {
+		c.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = w.Write([]byte(answer))
+			return true
+		})
+		r.list(t.Context(), listing{match: record.MatchUnset})
+	}
+	for i, o := range read().Lists {
+		want := "status 200, but no list: " + answers[i]
+		if l := o.V; l.Outcome != record.Unknown || l.Status != http.StatusOK || l.Other != want || len(l.Pages) != 1 || len(l.Items) > 0 {
+			t.Errorf("%q: %+v", answers[i], l)
+		}
+	}
+}
+
 // A list that an API server refuses is in the record with the time after which it may be repeated.
 func TestListRefused(t *testing.T) {
 	c := apitest.New(t, 1)

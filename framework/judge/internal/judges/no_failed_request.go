@@ -146,12 +146,12 @@ func (t *requests) operations(entrance string) {
 		}
 		t.asked++
 		switch {
-		case op.Outcome == record.OK || facts.TurnedAway(op):
+		case op.Outcome == record.OK && !op.IsOther() || facts.TurnedAway(op):
 		case toldToRepeat(op.Error, op.RetryAfter):
 			switch again := repetition(t.m, op); {
 			case again == nil || op.RetryAfter == 0:
 				t.unrepeated++
-			case again.Outcome == record.OK || facts.TurnedAway(*again):
+			case again.Outcome == record.OK && !again.IsOther() || facts.TurnedAway(*again):
 				t.repeated++
 			default:
 				t.fails(op.Call, again.Return, text.Describe(op)+", and once more "+text.Describe(*again), false)

@@ -110,7 +110,7 @@ func (c *finalCoverage) add(read record.Op) (answered bool) {
 	write, written := c.writes[key]
 	before := written && read.Call < write
 	g.before, g.after = g.before || before, g.after || !before
-	if read.Outcome != record.OK {
+	if read.Outcome != record.OK || read.IsOther() {
 		return false
 	}
 	c.done[finalRead{key, read.Entrance, before}] = true
