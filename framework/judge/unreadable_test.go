@@ -17,6 +17,10 @@ func TestMessagesWithoutVersion(t *testing.T) {
 		bookmark w1 0`
 	tell(t, named("watch-content"), []telling{
 		{"a bookmark of version 0", "", zero, Fail, `in version "0", which is not a version`},
+		{"an event without a version", "", `
+			create k1 v1@a 101
+			watch w from=100
+			added w k1 v1@a`, Fail, `in version "", which is not a version`},
 		{"a bookmark of a version", "", `
 			create k1 v1@a 101
 			watch w1 from=100

@@ -141,7 +141,8 @@ type Event struct {
 	Value string    `json:"value,omitempty"`
 	Group string    `json:"group,omitempty"`
 	// Revision is the object's resourceVersion, or the revision of etcd's event;
-	// for a bookmark that up to which all events have been sent.
+	// for a bookmark that up to which all events have been sent. A message without one
+	// ends the watch.
 	Revision string `json:"revision"`
 	Seen     Nanos  `json:"seen"`
 	// InitialEnd marks the bookmark that ends a streaming list's initial events.

@@ -196,8 +196,9 @@ func TestListOfSomethingElse(t *testing.T) {
 	}
 }
 
-// A list that an API server refuses is in the record with the time after which it may be repeated.
-func TestListRefused(t *testing.T) {
+// A list or a watch that an API server refuses is in the record with the time after which it may be
+// repeated.
+func TestRefusalsSayWhenToRetry(t *testing.T) {
 	c := apitest.New(t, 1)
 	w, read := recording(t)
 	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", time.Second)
