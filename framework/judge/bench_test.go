@@ -67,7 +67,7 @@ func BenchmarkClientJudges(b *testing.B) {
 		run := closedLoop(16, keys, 100_000, 300)
 		for i := range run.Ops[len(run.Ops)-1000:] {
 			if op := &run.Ops[len(run.Ops)-1000+i].V; op.Type == record.OpGet && op.Outcome == record.OK {
-				op.Purpose = facts.PurposeFinalRead
+				op.Purpose, op.Entrance = facts.PurposeFinalRead, "node-1"
 			}
 		}
 		for _, d := range []judges.Definition{named("no-lost-write"), named("one-winner"), named("read-your-writes"), named("monotonic-reads"), named("revision-order")} {

@@ -88,6 +88,24 @@ func TestNoLostWrite(t *testing.T) {
 		{name: "no answer", want: Inconclusive, says: "of 1 key, 1 could not be read at the end", story: func() *story {
 			return final(two().read("b", "k", "", 0, 50, 51).outcome(record.Unknown))
 		}},
+		{name: "no answer through one API server", want: Inconclusive, says: "of 1 key, 1 could not be read at the end of the run through node-3,", story: func() *story {
+			return final(final(two().read("node-2", "k", "v2", 2, 50, 51)).read("node-3", "k", "", 0, 50, 51).outcome(record.Unknown))
+		}},
+		{name: "one API server was so slow that it was asked for one of two keys", want: Inconclusive, says: "of 2 keys, 2 could not be read at the end of the run through node-3,", story: func() *story {
+			s := final(final(two().read("node-2", "j", "", 0, 50, 51)).read("node-2", "k", "v2", 2, 50, 51))
+			return final(s.read("node-3", "j", "", 0, 50, 58).outcome(record.Unknown))
+		}},
+		{name: "a page instead of the object through one API server", want: Inconclusive, says: "could not be read at the end of the run through node-3,", story: func() *story {
+			return final(final(two().read("node-2", "k", "v2", 2, 50, 51)).read("node-3", "k", record.OtherObject+"status 200, but no ConfigMap k: {}", 0, 50, 51))
+		}},
+		{name: "an answer through each at the second try", want: Pass, story: func() *story {
+			s := final(final(two().read("node-2", "k", "v2", 2, 50, 51)).read("node-3", "k", "", 0, 50, 51).outcome(record.Unknown))
+			return final(s.read("node-3", "k", "v2", 2, 51, 52))
+		}},
+		{name: "no answer through a node that has left", want: Pass, story: func() *story {
+			s := final(final(two().read("node-2", "k", "v2", 2, 50, 51)).read("node-3", "k", "", 0, 50, 51).outcome(record.Unknown))
+			return s.changed("", record.NodeRemoved, "node-3", "10.77.0.13", 20, 30)
+		}},
 		{name: "no final reads", want: NotApplicable, story: two},
 		{name: "nothing written", want: NotApplicable, story: func() *story { return final(newStory().read("b", "k", "", 0, 50, 51)) }},
 	})
@@ -321,7 +339,7 @@ func TestClientsOfALegalStore(t *testing.T) {
 			run := w.run(true)
 			for i := range run.Ops[len(run.Ops)*9/10:] {
 				if op := &run.Ops[len(run.Ops)*9/10+i].V; op.Type == record.OpGet && op.Outcome == record.OK {
-					op.Purpose = facts.PurposeFinalRead
+					op.Purpose, op.Entrance = facts.PurposeFinalRead, "node-1" // each key must be read through each entrance
 				}
 			}
 			for _, d := range []judges.Definition{named("linearizable"), named("no-lost-write"), named("one-winner"), named("read-your-writes"), named("monotonic-reads"), named("revision-order")} {

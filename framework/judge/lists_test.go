@@ -1,9 +1,11 @@
 package judge
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func TestListSemantics(t *testing.T) {
@@ -53,4 +55,24 @@ func TestListSnapshot(t *testing.T) {
 		{"lost before it broke off", "", twoKeys + "create k3 v4@a 104\nlist unset = 104 k1:v3@b:103 / 104 k3:v4@a:104 / 410", Fail, "it lacks k2"},
 		{"one page", "", twoKeys + "list unset = 103 k1:v3@b:103 k2:v2@b:102", NotApplicable, ""},
 	})
+}
+
+// A successful response that is not a list breaks the guarantee; no response does not.
+func TestListOfSomethingElse(t *testing.T) {
+	for _, tt := range []struct {
+		name, other, problem string
+		want                 Verdict
+	}{
+		{"the page of a balancer", "status 200, but no list: <html>sorry</html>", "", Fail},
+		{"it broke off", "", "GET /api: status 200, but the answer broke off: unexpected EOF", NotApplicable},
+		{"a record of before", "", "status 200, but no list: {}", NotApplicable},
+	} {
+		s := newStory().list("l", "", 15, 15.1)
+		l := &s.run.Lists[0].V
+		l.Outcome, l.Status, l.Other, l.Error = record.Unknown, 200, tt.other, tt.problem+tt.other
+		f := named("list-semantics").Judge(&facts.Matter{Run: s.run})
+		if f.Verdict != tt.want || tt.want == Fail && !strings.Contains(f.Sentence, "was answered with something else: status 200, but no list: <html>") {
+			t.Errorf("%s: %s: %s", tt.name, f.Verdict, f.Sentence)
+		}
+	}
 }

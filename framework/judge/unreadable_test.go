@@ -17,6 +17,10 @@ func TestMessagesWithoutVersion(t *testing.T) {
 		bookmark w1 0`
 	tell(t, named("watch-content"), []telling{
 		{"a bookmark of version 0", "", zero, Fail, `in version "0", which is not a version`},
+		{"an event without a version", "", `
+			create k1 v1@a 101
+			watch w from=100
+			added w k1 v1@a`, Fail, `in version "", which is not a version`},
 		{"a bookmark of a version", "", `
 			create k1 v1@a 101
 			watch w1 from=100
@@ -42,9 +46,14 @@ func TestMessagesWithoutVersion(t *testing.T) {
 
 // A read that returned another object is not a read from before the record.
 func TestAnotherObject(t *testing.T) {
-	s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+"k", 0, 5, 6)
-	if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
-		t.Errorf("%s: %s", f.Verdict, f.Sentence)
+	for _, other := range []string{"k", "status 200, but no ConfigMap j: <html>sorry</html>"} {
+		s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+other, 0, 5, 6)
+		if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
+			t.Errorf("%s: %s: %s", other, f.Verdict, f.Sentence)
+		}
+		if reads := facts.ReadsThrough(s.run, "b", 0, sec(60)); len(reads) != 2 || reads[0].Outcome != record.OK || reads[1].Outcome != record.Unknown {
+			t.Errorf("%s: %+v", other, reads)
+		}
 	}
 }
 

@@ -70,6 +70,89 @@ func TestWatchAlive(t *testing.T) {
 			put k1 v2 102
 			later 8
 			ended w awaited`, Fail, "version 102"},
+		{"accepted and ended each time", "", twoKeys + `
+			watch w from=100
+			ended w
+			watch x from=100 resumes=w
+			ended x
+			watch y from=100 resumes=x
+			ended y
+			watch z from=100 resumes=y
+			ended z awaited`, Fail, "watch z of things by watcher through node-1 did not show k1 = \"v3\" in version 103 (update by writer, acknowledged at 3.500s), nor did the watches that it continued (3), though the client waited for it during 7s, more than 5s"},
+		{"started again each time", "", twoKeys + `
+			watch w
+			ended w
+			watch x initial
+			ended x
+			watch y
+			ended y
+			watch z
+			ended z awaited`, Fail, "nor did the watches that it continued (3)"},
+		{"ended each time, and the third one shows it", "", twoKeys + `
+			watch w from=100
+			ended w
+			watch x from=100 resumes=w
+			ended x
+			watch y from=100 resumes=x
+			modified y k1 v3@b 103
+			ended y
+			watch z from=103 resumes=y
+			ended z awaited`, Pass, ""},
+		{"ended each time, and the client listed it", "", twoKeys + `
+			watch w from=100
+			ended w
+			watch x from=100 resumes=w
+			ended x
+			list unset = 103 k1:v3@b:103 k2:v2@b:102
+			watch y from=103
+			later 8
+			ended y awaited`, Pass, ""},
+		{"no watch was to be had for most of the time", "", twoKeys + `
+			watch w from=100
+			later 4
+			ended w
+			with refused x from=100 status=503 resumes=w
+			watch y from=100 resumes=w
+			ended y awaited`, Pass, ""},
+		{"it did something else in between", "", twoKeys + `
+			watch w from=100
+			ended w
+			later 5
+			watch y from=100 resumes=w
+			ended y awaited`, Pass, ""},
+		{"each of another part", "", twoKeys + `
+			watch w from=100 key=k1
+			later 4
+			ended w
+			watch y from=100
+			later 3
+			ended y awaited`, Pass, ""},
+		{"a state does not show a deletion", "", twoKeys + `
+			delete k2 104
+			watch w
+			added w k1 v3@b 103
+			later 8
+			ended w awaited`, Pass, ""},
+		{"the next change in etcd is after it", facts.APIEtcd, `
+			put k1 v1 101
+			watch w
+			later 8
+			ended w awaited`, Pass, ""},
+		{"what is written afterwards does not count", facts.APIEtcd, `
+			put k1 v1 101
+			watch w from=102
+			put k1 v2 102
+			modified w k1 v2 102
+			later 8
+			ended w awaited
+			delete k1 103`, Pass, ""},
+		{"nor does it hide what was written before", facts.APIEtcd, `
+			put k1 v1 101
+			watch w from=102
+			put k1 v2 102
+			later 8
+			ended w awaited
+			delete k1 103`, Fail, "version 102"},
 		{"ended by itself", "", twoKeys + `
 			watch w from=100
 			later 8
@@ -89,5 +172,29 @@ func TestWatchAlive(t *testing.T) {
 		ended w awaited`)
 	if f := named("watch-alive").Judge(&facts.Matter{Run: starved}); !f.Timed || f.From >= f.To {
 		t.Errorf("it rests on no time: %+v", f)
+	}
+}
+
+// A client may have been between two watches when its time was over: that it watched after the
+// final write shows that it waited.
+func TestWatchAliveBetweenTwoWatches(t *testing.T) {
+	for _, tt := range []struct {
+		name, purpose string
+		want          Verdict
+	}{
+		{"after the final write", facts.PurposeFinalWrite, Fail},
+		{"during the traffic", "", NotApplicable},
+	} {
+		run := chronicle(t, facts.APIKubernetes, twoKeys+`
+			watch w from=102
+			later 3
+			ended w
+			watch x from=102 resumes=w
+			later 3
+			ended x`)
+		run.Ops[len(run.Ops)-1].V.Purpose = tt.purpose
+		if f := named("watch-alive").Judge(&facts.Matter{Run: run}); f.Verdict != tt.want {
+			t.Errorf("%s: %s: %s", tt.name, f.Verdict, f.Sentence)
+		}
 	}
 }

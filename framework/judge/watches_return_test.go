@@ -68,6 +68,24 @@ func TestWatchesReturn(t *testing.T) {
 			s := watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "unexpected EOF")
 			return s.watching("c0", "u0", record.WatchOpened, 12, "node-1", "10.77.0.11", "")
 		}},
+		{name: "accepted, and ended by the server each time", want: Fail, took: "29s", says: "c0 had none for 29s", story: func() *story {
+			s := watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "")
+			return s.watching("c0", "u0", record.WatchOpened, 12, "node-1", "10.77.0.11", "").watching("c0", "u0", record.WatchEnded, 12.1, "node-1", "", "")
+		}},
+		{name: "accepted, and ended by the server once", want: Pass, took: "2s", story: func() *story {
+			s := watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "")
+			return s.watching("c0", "u0", record.WatchOpened, 12, "node-1", "10.77.0.11", "")
+		}},
+		{name: "accepted, and ended by the server on time", want: Pass, took: "1s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 12, "node-1", "", "")
+		}},
+		{name: "accepted, and ended by the client", want: Pass, took: "1s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "closed by the client")
+		}},
+		{name: "accepted, and ended by the server after an event", want: Pass, took: "1s", story: func() *story {
+			s := watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "")
+			return add(s, &s.run.Events, record.Event{Watch: "v0", Type: record.EventBookmark, Revision: "7", Seen: sec(11)})
+		}},
 		{name: "accepted, and nothing to show", want: Pass, story: func() *story {
 			return watchesBreak(1, 3, "10.77.0.12").write(create, "node-1", "k", "v", 7, 57, 58)
 		}},

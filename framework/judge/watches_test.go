@@ -120,6 +120,7 @@ func TestWatchReliable(t *testing.T) {
 			added w k3 v4@a 104
 			update k2 v5@a 105 over=102
 			modified w k2 v5@a 105`, Pass, ""},
+		{"nothing shown", "", twoKeys + "watch w from=100\nended w", NotApplicable, "no watch that showed anything"},
 		{"one left out", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101

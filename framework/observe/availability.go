@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -145,10 +146,27 @@ func (p *prober) prepare(ctx context.Context, object string) error {
 	defer cancel()
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, object)
 	a := p.api.Do(ctx, client.Request{Method: http.MethodPost, Path: configMaps, Body: []byte(body)})
-	if a.Outcome() == record.OK || a.Reason() == "AlreadyExists" {
+	problem := problemOf(a, object)
+	if problem == "" || a.Reason() == "AlreadyExists" {
 		return nil
 	}
-	return errors.New(p.entrance + ": " + a.Problem())
+	return errors.New(p.entrance + ": " + problem)
+}
+
+// problemOf returns what is wrong with a response that should be an object of the probes, empty
+// for nothing. A proxy may answer with a page of its own and a status of success.
+func problemOf(a client.Answer, name string) string {
+	if a.Outcome() != record.OK {
+		return a.Problem()
+	}
+	var o struct {
+		Kind     string
+		Metadata struct{ Name string }
+	}
+	if err := json.Unmarshal(a.Body, &o); err != nil || o.Kind != "ConfigMap" || o.Metadata.Name != name {
+		return client.Shorten(fmt.Sprintf("status %d, but no ConfigMap %s: %s", a.Status, name, a.Body))
+	}
+	return ""
 }
 
 func (p *prober) run(ctx context.Context) {
@@ -186,7 +204,8 @@ func (p *prober) probe(parent context.Context, n int) {
 		pr.OK = pr.Error == ""
 	} else {
 		a := p.api.Do(ctx, p.request(n))
-		pr.Status, pr.Error, pr.OK, pr.RetryAfter = a.Status, a.Problem(), a.Outcome() == record.OK, a.Refusal()
+		pr.Status, pr.Error, pr.RetryAfter = a.Status, problemOf(a, p.object), a.Refusal()
+		pr.OK = pr.Error == ""
 		pr.Server = p.o.nodeOf(a.Server)
 		if p.client != "" {
 			pr.Reused = a.Reused // an API server or a balancer may have closed the kept one
@@ -212,7 +231,8 @@ func (p *prober) again(parent context.Context, n int, wait time.Duration) *recor
 	defer cancel()
 	r := record.Repetition{Start: p.o.w.Now()}
 	a := p.api.Do(ctx, p.request(n))
-	r.Status, r.Error, r.OK, r.End = a.Status, a.Problem(), a.Outcome() == record.OK, p.o.w.Now()
+	r.Status, r.Error, r.End = a.Status, problemOf(a, p.object), p.o.w.Now()
+	r.OK = r.Error == ""
 	if !r.OK && parent.Err() != nil {
 		return nil
 	}

@@ -126,3 +126,46 @@ func TestProbesRepeat(t *testing.T) {
 		})
 	}
 }
+
+// TestProbesWantTheObject shows that no response counts but the object that was requested,
+// whatever its status.
+func TestProbesWantTheObject(t *testing.T) {
+	const object = "any"
+	for _, tt := range []struct {
+		name, answer string
+		ok           bool
+	}{
+		{"the object", `{"kind":"ConfigMap","metadata":{"name":"any"}}`, true},
+		{"another object", `{"kind":"ConfigMap","metadata":{"name":"other"}}`, false},
+		{"another kind", `{"kind":"Pod","metadata":{"name":"any"}}`, false},
+		{"an empty object", `{}`, false},
+		{"the page of a balancer", `<html><body>Sorry</body></html>`, false},
+		{"nothing", ``, false},
+	} {
+		for _, kind := range []record.ProbeKind{record.ProbeRead, record.ProbeQuorumRead, record.ProbeWrite, record.ProbeWatch} {
+			if kind == record.ProbeWatch && tt.ok {
+				continue // an object is not an event
+			}
+			t.Run(tt.name+", "+string(kind), func(t *testing.T) {
+				c := apitest.New(t, 1)
+				w, read := recording(t)
+				e := c.Entrances()[0]
+				api, err := client.NewAPI(e.Config, client.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer api.Close()
+				p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: kind, object: object, interval: time.Second, timeout: 10 * time.Second}
+				c.Server(0).Hook(func(rw http.ResponseWriter, _ *http.Request) bool {
+					_, _ = io.WriteString(rw, tt.answer)
+					return true
+				})
+				p.probe(t.Context(), 0)
+				got := read().Probes[0].V
+				if got.OK != tt.ok || (got.Error == "") != tt.ok || got.Status != http.StatusOK {
+					t.Errorf("%+v", got)
+				}
+			})
+		}
+	}
+}

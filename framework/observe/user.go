@@ -111,11 +111,11 @@ func (o *Observers) allowed(ctx context.Context, p *prober) error {
 		limited, cancel := context.WithTimeout(ctx, p.timeout)
 		a := p.api.Do(limited, p.request(0))
 		cancel()
-		switch {
-		case a.Outcome() == record.OK:
+		switch problem := problemOf(a, p.object); {
+		case problem == "":
 			row++
 		case a.Status > 0:
-			row, last = 0, a.Problem()
+			row, last = 0, problem
 		}
 		if !client.Pause(ctx, userInterval/4) {
 			return fmt.Errorf("service account %s/%s may not read ConfigMaps through %s: %s", probeNamespace, userAccount, p.entrance, last)

@@ -29,7 +29,7 @@ func TestStartUser(t *testing.T) {
 		}
 		return true
 	})
-	c.Set(configMaps+"/kept-balancer", `{"metadata":{"name":"kept-balancer"}}`)
+	c.Set(configMaps+"/kept-balancer", `{"kind":"ConfigMap","metadata":{"name":"kept-balancer"}}`)
 	w, read := recording(t)
 	stop, err := StartUser(t.Context(), Config{Cluster: c}, w)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestStartUser(t *testing.T) {
 // when one is made.
 func TestStartKept(t *testing.T) {
 	c := entered{apitest.New(t, 1)}
-	c.Set(configMaps+"/kept-balancer", `{"metadata":{"name":"kept-balancer"}}`)
+	c.Set(configMaps+"/kept-balancer", `{"kind":"ConfigMap","metadata":{"name":"kept-balancer"}}`)
 	w, read := recording(t)
 	stop, err := StartKept(t.Context(), Config{Cluster: c}, w)
 	if err != nil {

@@ -94,8 +94,8 @@ func (p *watchProbe) write(ctx context.Context, value string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.cfg.ReadTimeout)
 	defer cancel()
 	a := p.api.Do(ctx, heartbeat(watchedObject, value))
-	if a.Outcome() != record.OK {
-		return 0, errors.New(a.Problem())
+	if problem := problemOf(a, watchedObject); problem != "" {
+		return 0, errors.New(problem)
 	}
 	var o object
 	if err := json.Unmarshal(a.Body, &o); err != nil {

@@ -33,7 +33,7 @@ func TestWatchProbes(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	c.Set(configMaps+"/"+watchedObject, `{"metadata":{"name":"watched"}}`)
+	c.Set(configMaps+"/"+watchedObject, `{"kind":"ConfigMap","metadata":{"name":"watched"}}`)
 	o := &Observers{cfg: Config{Cluster: c, ProbeInterval: 20 * time.Millisecond, ReadTimeout: time.Second}, w: w}
 	loops, err := o.watchProbes(t.Context())
 	if err != nil || len(loops) != 3 {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -126,7 +127,8 @@ const (
 	OpPut    OpType = "put"    // etcd only: the key exists afterwards in any case
 )
 
-// OtherObject prefixes the value of a read that returned another object.
+// OtherObject prefixes the value of a read whose successful response was not the object that was
+// requested.
 const OtherObject = "another object: "
 
 // Op is one operation of a client, on one key.
@@ -148,7 +150,8 @@ type Op struct {
 	// took effect together or not at all.
 	Transaction string `json:"transaction,omitempty"`
 	// Value is what was written, or what a read returned; empty for absent. It starts with
-	// OtherObject if a read returned another object than the one requested.
+	// OtherObject if a read returned something else than the object requested, such as the page of
+	// a proxy.
 	Value string `json:"value,omitempty"`
 	// Found reports whether a read found the key.
 	Found bool `json:"found,omitempty"`
@@ -185,6 +188,10 @@ type Op struct {
 	// "final-read" and "cleanup". Empty for traffic.
 	Purpose string `json:"purpose,omitempty"`
 }
+
+// IsOther reports whether the operation is a read whose successful response was not the object
+// that was requested.
+func (o Op) IsOther() bool { return o.Type == OpGet && strings.HasPrefix(o.Value, OtherObject) }
 
 // Endpoints is one state of the default/kubernetes service's addresses.
 type Endpoints struct {

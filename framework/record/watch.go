@@ -38,9 +38,13 @@ type List struct {
 	Outcome Outcome `json:"outcome"` // Unknown: no answer; Refused: see Status
 	// Status is the HTTP status of the last page: 410 for a version, or a continuation, that is
 	// no longer available.
-	Status  int    `json:"status,omitempty"`
-	Error   string `json:"error,omitempty"`
-	Purpose string `json:"purpose,omitempty"` // as in Op
+	Status int    `json:"status,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// Other describes a successful response that was not a list; Outcome is Unknown then.
+	Other string `json:"other,omitempty"`
+	// RetryAfter is as in Probe, of the last page.
+	RetryAfter int    `json:"retryAfter,omitempty"`
+	Purpose    string `json:"purpose,omitempty"` // as in Op
 }
 
 // Page is one request of a list.
@@ -109,6 +113,8 @@ type Watch struct {
 	// Status is the HTTP status of a refusal, or the code of the ERROR event that ended the
 	// watch; 410 also means etcd's "compacted".
 	Status int `json:"status,omitempty"`
+	// RetryAfter is as in Probe, of a refusal.
+	RetryAfter int `json:"retryAfter,omitempty"`
 	// Compacted is the version up to which etcd reported the history as gone.
 	Compacted string `json:"compacted,omitempty"`
 	Error     string `json:"error,omitempty"`
@@ -135,7 +141,8 @@ type Event struct {
 	Value string    `json:"value,omitempty"`
 	Group string    `json:"group,omitempty"`
 	// Revision is the object's resourceVersion, or the revision of etcd's event;
-	// for a bookmark that up to which all events have been sent.
+	// for a bookmark that up to which all events have been sent. A message without one
+	// ends the watch.
 	Revision string `json:"revision"`
 	Seen     Nanos  `json:"seen"`
 	// InitialEnd marks the bookmark that ends a streaming list's initial events.

@@ -203,12 +203,13 @@ func (i *informers) list(ctx context.Context, r *registers, e framework.Entrance
 	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path("")})
 	op.Return, op.Outcome, op.Error = i.w.Now(), a.Outcome(), a.Problem()
 	var list struct {
+		Kind     string
 		Metadata metadata
 		Items    []struct{ Metadata metadata }
 	}
 	if op.Outcome == record.OK {
-		if err := json.Unmarshal(a.Body, &list); err != nil {
-			op.Outcome, op.Error = record.Unknown, err.Error()
+		if err := json.Unmarshal(a.Body, &list); err != nil || list.Kind != "ConfigMapList" {
+			op.Outcome, op.Error = record.Unknown, client.Shorten(fmt.Sprintf("status %d, but no list: %s", a.Status, a.Body))
 			return op
 		}
 		var names []string

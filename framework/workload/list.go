@@ -81,12 +81,12 @@ func (r *registers) page(ctx context.Context, l *record.List, query url.Values) 
 	p := record.Page{Call: r.w.Now(), Remaining: -1}
 	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: query})
 	p.Return = r.w.Now()
-	l.Outcome, l.Status, l.Error = a.Outcome(), a.Status, a.Problem()
+	l.Outcome, l.Status, l.Error, l.RetryAfter = a.Outcome(), a.Status, a.Problem(), a.Refusal()
 	var got configMapList
 	if l.Outcome == record.OK {
 		if err := json.Unmarshal(a.Body, &got); err != nil || got.Kind != "ConfigMapList" || got.Metadata.ResourceVersion == "" {
 			l.Outcome, l.Error = record.Unknown, client.Shorten(fmt.Sprintf("status %d, but no list: %s", a.Status, a.Body))
-			got = configMapList{}
+			l.Other, got = l.Error, configMapList{}
 		}
 	}
 	p.Revision, p.Items, p.Continued = got.Metadata.ResourceVersion, len(got.Items), got.Metadata.Continue != ""

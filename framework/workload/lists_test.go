@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // contents returns the registers at a revision, according to the responses to the clients'
@@ -167,5 +168,62 @@ func TestListRefused(t *testing.T) {
 	}
 	if n := len(read().Lists); n != 3 {
 		t.Errorf("%d lists in the record", n)
+	}
+}
+
+// A successful response that is not a list is not an answered list, and the record shows it.
+func TestListOfSomethingElse(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.of = &collection{name: "x"}
+	answers := []string{``, `{}`, `<html>sorry</html>`, `{"kind":"PodList","metadata":{"resourceVersion":"7"}}`, `{"kind":"ConfigMapList","metadata":{}}`}
+	for _, answer := range answers {
+		c.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = w.Write([]byte(answer))
+			return true
+		})
+		r.list(t.Context(), listing{match: record.MatchUnset})
+	}
+	for i, o := range read().Lists {
+		want := "status 200, but no list: " + answers[i]
+		if l := o.V; l.Outcome != record.Unknown || l.Status != http.StatusOK || l.Other != want || len(l.Pages) != 1 || len(l.Items) > 0 {
+			t.Errorf("%q: %+v", answers[i], l)
+		}
+	}
+}
+
+// A list or a watch that an API server refuses is in the record with the time after which it may be
+// repeated.
+func TestRefusalsSayWhenToRetry(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.of = &collection{name: "x"}
+	for _, header := range []string{"2", ""} {
+		c.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+			if header != "" {
+				w.Header().Set("Retry-After", header)
+			}
+			apitest.Fail(w, http.StatusServiceUnavailable, "ServiceUnavailable", "apiserver is shutting down")
+			return true
+		})
+		r.list(t.Context(), listing{match: record.MatchUnset})
+		r.watch(t.Context(), "w"+header, watching{from: "1"}, new(progress), func() bool { return false })
+	}
+	run := read()
+	for i, want := range []int{2, client.NoRetryAfter} {
+		if l := run.Lists[i].V; l.Outcome != record.Unknown || l.Status != http.StatusServiceUnavailable || l.RetryAfter != want {
+			t.Errorf("%+v, want to retry after %d", l, want)
+		}
+		if got := run.Watches[i].V; got.Phase != record.WatchRefused || got.Status != http.StatusServiceUnavailable || got.RetryAfter != want {
+			t.Errorf("%+v, want to retry after %d", got, want)
+		}
 	}
 }

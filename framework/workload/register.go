@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,7 +80,8 @@ func newRegisters(e framework.Entrance, w *record.Writer, name, namespace, purpo
 
 func (r *registers) close() { r.api.Close() }
 
-// get is a quorum read: resourceVersion is not set.
+// get is a quorum read: resourceVersion is not set. A successful response with anything but the
+// register is recorded as record.OtherObject.
 func (r *registers) get(ctx context.Context, key string) record.Op {
 	op := record.Op{Type: record.OpGet, Consistency: "quorum", Key: key}
 	return r.do(ctx, op, client.Request{Method: http.MethodGet, Path: r.path(key)}, func(op *record.Op, a client.Answer) {
@@ -90,9 +92,9 @@ func (r *registers) get(ctx context.Context, key string) record.Op {
 		if cm, ok := r.object(op, a); ok {
 			i := cm.item()
 			op.Found, op.Value, op.Group, op.Revision = true, i.Value, i.Group, i.Revision
-		} else if cm.Metadata.Name != "" && cm.Metadata.Name != key {
-			// An API server has answered, with something that was not requested.
-			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, record.OtherObject+cm.Metadata.Name
+		} else if a.Outcome() == record.OK {
+			// The response is complete and successful, and not what was requested.
+			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, record.OtherObject+cmp.Or(cm.Metadata.Name, op.Error)
 		}
 	})
 }
@@ -157,6 +159,12 @@ func (r *registers) delete(ctx context.Context, key, expect string) record.Op {
 	})
 }
 
+// obtain is get, and reports whether the response says what the register is.
+func (r *registers) obtain(ctx context.Context, key string) bool {
+	op := r.get(ctx, key)
+	return op.Outcome == record.OK && !op.IsOther()
+}
+
 // do makes a request, lets read complete the operation from the response, and records it.
 func (r *registers) do(ctx context.Context, op record.Op, req client.Request, read func(*record.Op, client.Answer)) record.Op {
 	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, apiKubernetes, r.purpose
@@ -193,7 +201,7 @@ func refusal(op record.Op, a client.Answer) record.Refusal {
 }
 
 // object reads a ConfigMap from a response. A success without the object of the operation is of
-// unknown outcome; another object is returned as well.
+// unknown outcome; another ConfigMap is returned as well.
 func (r *registers) object(op *record.Op, a client.Answer) (configMap, bool) {
 	if a.Outcome() != record.OK {
 		return configMap{}, false

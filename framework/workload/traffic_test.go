@@ -248,10 +248,12 @@ func TestRegister(t *testing.T) {
 			_, _ = w.Write([]byte(answer))
 			return true
 		})
-		if name == "another object" {
-			wantOp(name, r.get(ctx, "k"), record.OK, true, record.OtherObject+"other")
-		} else {
-			wantOp(name, r.get(ctx, "k"), record.Unknown, false, "")
+		other := "other"
+		if name != "another object" {
+			other = "status 200, but no ConfigMap k: " + answer
+		}
+		if got := wantOp(name, r.get(ctx, "k"), record.OK, true, record.OtherObject+other); !got.IsOther() || got.Error != "" {
+			t.Errorf("%s: %+v", name, got)
 		}
 		wantOp(name, r.create(ctx, "k", content{value: "x"}), record.Unknown, false, "")
 		wantOp(name, r.delete(ctx, "k", ""), record.Unknown, false, "")

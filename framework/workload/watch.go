@@ -78,7 +78,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	if err != nil {
 		var refused *client.RefusedError
 		if errors.As(err, &refused) {
-			entry.Status = refused.Status
+			entry.Status, entry.RetryAfter = refused.Status, refused.RetryAfter
 		}
 		entry.Error = client.Shorten(why(ctx, err))
 		phase(record.WatchRefused)
@@ -96,6 +96,9 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	err = r.messages(body, func(e record.Event) bool {
 		e.Watch = id
 		_ = r.w.Append(record.KindEvent, e)
+		if e.Revision == "" {
+			return true // nothing to resume from; messages ends the watch
+		}
 		ordered = ordered || e.InitialEnd || !q.initial && e.Type != record.EventAdded
 		if ordered {
 			result.from = e.Revision
@@ -168,8 +171,9 @@ var (
 	errTooLate   = fmt.Errorf("%w: the last write was not seen in time", errClosed)
 )
 
-// messages passes each message of a watch to tell until there are no more, or tell returns false.
-// The error says why: io.EOF if the server ended the watch as agreed.
+// messages passes each message of a watch to tell until there are no more, tell returns false, or
+// one had no version: no client can continue from there. The error says why: io.EOF if the server
+// ended the watch as agreed.
 func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error {
 	all := json.NewDecoder(body)
 	for {
@@ -193,14 +197,14 @@ func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error
 		default:
 			return fmt.Errorf("a message of type %q", m.Type)
 		}
-		if e.Revision == "" {
-			return fmt.Errorf("a message of type %s without a version", m.Type)
-		}
 		if e.Type != record.EventBookmark {
 			e.Key, e.Value, e.Group = i.Key, i.Value, i.Group
 		}
 		if !tell(e) {
 			return errLastWrite
+		}
+		if e.Revision == "" {
+			return fmt.Errorf("a message of type %s without a version", m.Type)
 		}
 	}
 }

@@ -313,7 +313,11 @@ func TestWatchRefused(t *testing.T) {
 		r.watch(t.Context(), strconv.Itoa(i), watching{from: "1"}, &seen, func() bool { return false })
 	}
 	last := map[string]record.Watch{}
-	for _, o := range read().Watches {
+	run := read()
+	if len(run.Events) != 1 || run.Events[0].V.Watch != "5" || run.Events[0].V.Type != record.EventAdded || run.Events[0].V.Revision != "" {
+		t.Errorf("events: %+v", run.Events)
+	}
+	for _, o := range run.Watches {
 		last[o.V.ID] = o.V
 	}
 	for i, test := range tests {

@@ -39,7 +39,7 @@ func (p writers) finish(ctx context.Context) {
 func (p writers) finalReads(ctx context.Context) {
 	p.t.finally(ctx, func(ctx context.Context, r *registers) {
 		for _, key := range p.t.registers.keys {
-			tryUntil(ctx, func() bool { return r.get(ctx, key).Outcome == record.OK })
+			tryUntil(ctx, func() bool { return r.obtain(ctx, key) })
 		}
 	})
 }

@@ -201,6 +201,21 @@ func TestAPIProxy(t *testing.T) {
 		want(t, "second", list(t, "?limit=7"), "102 a b")
 		want(t, "third", list(t, "?limit=7"), "101 a b")
 	})
+	t.Run("empty answer", func(t *testing.T) {
+		rules(t, Rule{Mode: EmptyAnswer, Prefix: path, Times: 1})
+		status, body := get(t, path)
+		want(t, "first", fmt.Sprint(status, " ", body), "200 {}")
+		want(t, "second", list(t, ""), "101 a b")
+	})
+	t.Run("ended watch", func(t *testing.T) {
+		u.watched = []string{`{"type":"MODIFIED","object":{}}`}
+		rules(t, Rule{Mode: EndedWatch, Prefix: path, Times: 1})
+		status, body := get(t, path+"?watch=true")
+		want(t, "first", fmt.Sprint(status, " ", body), "200 ")
+		if _, body = get(t, path+"?watch=true"); body == "" {
+			t.Error("the second one ended, too")
+		}
+	})
 	t.Run("missing item", func(t *testing.T) {
 		rules(t, Rule{Mode: MissingItem, Prefix: path, Times: 1})
 		want(t, "first", list(t, ""), "101 b")

@@ -82,6 +82,8 @@ const (
 	LateAnswer Mode = "late-answer"
 	// OldAnswer answers a read as it was answered the first time.
 	OldAnswer Mode = "old-answer"
+	// EmptyAnswer answers a read with an empty object, and success.
+	EmptyAnswer Mode = "empty-answer"
 	// MissingItem leaves an item out of a list.
 	MissingItem Mode = "missing-item"
 	// LowerVersion gives a list a resourceVersion that is lower by Rule.By.
@@ -111,6 +113,8 @@ const (
 	Unfiltered Mode = "unfiltered"
 	// Silence sends nothing more on a watch from an event on, and leaves it open.
 	Silence Mode = "silence"
+	// EndedWatch accepts a watch, and ends it before the first event.
+	EndedWatch Mode = "ended-watch"
 	// LateStart begins a watch with the next change, whatever version was
 	// asked for.
 	LateStart Mode = "late-start"
@@ -122,8 +126,8 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpda
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, OldStatus, WrongHash, SpoiltSnapshot, FalseAlarm, ForgottenMember}
 
-var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
-	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, LateStart, OldStream}
+var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, EmptyAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
+	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, EndedWatch, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.
 type Rule struct {

@@ -228,16 +228,19 @@ func (a *API) Stream(ctx context.Context, r Request) (*Streamed, error) {
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	answer := Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header)}
 	return nil, &RefusedError{
-		Status:  res.StatusCode,
-		Request: r.Method + " " + a.url(r),
-		Problem: Answer{Status: res.StatusCode, Body: body, Sent: true}.Problem(),
+		Status:     res.StatusCode,
+		RetryAfter: answer.Refusal(),
+		Request:    r.Method + " " + a.url(r),
+		Problem:    answer.Problem(),
 	}
 }
 
 // RefusedError is a response to Stream with a status other than 200.
 type RefusedError struct {
 	Status           int
+	RetryAfter       int // as Answer.Refusal returns it
 	Request, Problem string
 }
 

@@ -77,11 +77,14 @@ func WritesThrough(run *record.Run, entrance string) []Attempt {
 }
 
 // ReadsThrough returns every attempted quorum read through an entrance with its call in [from,
-// to).
+// to). One that was answered with something else than the object has no known outcome.
 func ReadsThrough(run *record.Run, entrance string, from, to record.Nanos) []record.Op {
 	var reads []record.Op
 	for _, o := range run.Ops {
 		if op := o.V; IsRegister(op) && op.Entrance == entrance && IsQuorumRead(op) && op.Call >= from && op.Call < to {
+			if op.IsOther() {
+				op.Outcome, op.Error = record.Unknown, op.Value
+			}
 			reads = append(reads, op)
 		}
 	}

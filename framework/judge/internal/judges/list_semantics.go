@@ -14,7 +14,7 @@ func listSemantics() Definition {
 		Name:      "list-semantics",
 		Invariant: "HA-INV-004",
 		Lasting:   true,
-		Guarantee: "A list is exactly the state of the version that it gives. Without a resourceVersion that is no older than any write or deletion that was acknowledged, and any version that was read, before the call; " +
+		Guarantee: "A successful answer to a list is a list, and exactly the state of the version that it gives. Without a resourceVersion that is no older than any write or deletion that was acknowledged, and any version that was read, before the call; " +
 			"with NotOlderThan it is at least the version asked for, with Exact that version, and with 0 any version.",
 		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
 		Params: map[string]string{
@@ -34,10 +34,14 @@ func judgeListSemantics(m *facts.Matter) Finding {
 	var breaches []facts.Breach
 	judged, items := 0, 0
 	for _, l := range c.Lists {
-		if l.Outcome != record.OK || len(l.Pages) == 0 {
+		if l.Outcome != record.OK && l.Other == "" || len(l.Pages) == 0 {
 			continue
 		}
 		judged++
+		if l.Other != "" {
+			breaches = append(breaches, *l.Breach("was answered with something else: " + l.Other))
+			continue
+		}
 		if l.Version() == 0 {
 			breaches = append(breaches, *l.Breach(fmt.Sprintf("gave version %q, which is not a version", l.Pages[0].Revision)))
 			continue

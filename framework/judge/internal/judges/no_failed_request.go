@@ -14,8 +14,9 @@ import (
 
 func noFailedRequest() Definition {
 	return Definition{verdict.Doc{
-		Name:       "no-failed-request",
-		Guarantee:  "No request of a client of one entrance fails while the fault lasts, from the call for it to the call to heal it. One that an API server that shuts down asks to repeat (Retry-After) must succeed at the first repetition.",
+		Name: "no-failed-request",
+		Guarantee: "No request of a client of one entrance fails while the fault lasts, from the call for it to the call to heal it: no probe, read, write or list, and no attempt to open a watch. One that an API server that shuts down asks to repeat (Retry-After) must succeed at the first repetition. " +
+			"A list of a version that is compacted (410) or newer than the API server's cache (504) is answered.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true,
 		Params: map[string]string{
@@ -43,21 +44,8 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 	if problem != nil {
 		return *problem
 	}
-	var failures []string
 	silent := "" // the kind that was not tried for too long
-	var first, last record.Nanos
-	asked, crossed := 0, 0
-	repeated, unrepeated := 0, 0 // of those asked to retry: successful, and unknown
-	fails := func(from, to record.Nanos, what string, crosses bool) {
-		if crosses {
-			crossed++
-		}
-		if len(failures) == 0 || from < first {
-			first = from
-		}
-		last = max(last, to)
-		failures = append(failures, what)
-	}
+	t := &requests{m: m, from: called, to: healed}
 	for _, e := range entrances {
 		var during []record.Probe
 		for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
@@ -71,13 +59,13 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 				switch again := pr.Again; {
 				case pr.OK:
 				case toldToRepeat(pr.Error, pr.RetryAfter) && again != nil && again.OK:
-					repeated++
+					t.repeated++
 				case toldToRepeat(pr.Error, pr.RetryAfter) && again != nil:
-					fails(pr.Start, again.End, what+", and once more "+text.When(again.Start)+" to "+text.When(again.End)+": "+again.Error, false)
+					t.fails(pr.Start, again.End, what+", and once more "+text.When(again.Start)+" to "+text.When(again.End)+": "+again.Error, false)
 				case toldToRepeat(pr.Error, pr.RetryAfter):
-					unrepeated++
+					t.unrepeated++
 				default:
-					fails(pr.Start, pr.End, what, pr.Reused && pr.Client == "" && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
+					t.fails(pr.Start, pr.End, what, pr.Reused && pr.Client == "" && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
 				}
 			}
 		}
@@ -93,68 +81,212 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		if missing := facts.Unasked(bare, kinds, called, healed, facts.LongestSilence); missing != "" && silent == "" {
 			silent = missing + " through " + e
 		}
-		asked += len(during)
-		for _, o := range m.Run.Ops {
-			// A response to the request, such as a conflict, is not a failure; a connection that
-			// no server accepted is one.
-			op := o.V
-			if op.Entrance != e || op.API != "kubernetes" || op.Return < called || op.Call >= healed {
-				continue
-			}
-			asked++
-			switch {
-			case op.Outcome == record.OK || facts.TurnedAway(op):
-			case toldToRepeat(op.Error, op.RetryAfter):
-				switch again := repetition(m, op); {
-				case again == nil || op.RetryAfter == 0:
-					unrepeated++
-				case again.Outcome == record.OK || facts.TurnedAway(*again):
-					repeated++
-				default:
-					fails(op.Call, again.Return, text.Describe(op)+", and once more "+text.Describe(*again), false)
-				}
-			default:
-				fails(op.Call, op.Return, text.Describe(op), facts.IsWrite(op.Type) && brokeOff(op.Error))
-			}
-		}
-		for i := range m.Run.Lists {
-			l := &m.Run.Lists[i].V
-			if l.Entrance != e || l.API != facts.APIKubernetes || l.Return < called || l.Call >= healed {
-				continue
-			}
-			asked++
-			// An answered list may have requested a version that the API server does not have.
-			if l.Outcome != record.OK && l.Status == 0 {
-				fails(l.Call, l.Return, fmt.Sprintf("list of %s through %s by %s (%s: %s), %s to %s", l.Collection, e, l.Client, l.Outcome, l.Error, text.When(l.Call), text.When(l.Return)), false)
-			}
-		}
+		t.asked += len(during)
+		t.operations(e)
+		t.lists(e)
+		t.watches(e)
 	}
-	if len(failures) == 1 && crossed == 1 {
-		return Inconclusive("one write crossed with the end of the connection that it was sent on, which a server that closes an idle one cannot avoid: %s", failures[0])
+	if len(t.failures) == 1 && t.crossed == 1 {
+		return Inconclusive("one write crossed with the end of the connection that it was sent on, which a server that closes an idle one cannot avoid: %s", t.failures[0])
 	}
-	if len(failures) > 0 {
+	if len(t.failures) > 0 {
 		return Failed("A client of %s must see no failed request during the %s: %d of %d failed, the first one %s after the call for it (%s).",
-			text.And(entrances), m.Fault.What(), len(failures), asked, text.Short(time.Duration(max(0, first-called))), failures[0]).
-			counted("%d of %d", len(failures), asked).Rests(called, last).Shows(failures...)
+			text.And(entrances), m.Fault.What(), len(t.failures), t.asked, text.Short(time.Duration(max(0, t.first-called))), t.failures[0]).
+			counted("%d of %d", len(t.failures), t.asked).Rests(called, t.last).Shows(t.failures...)
 	}
 	if silent != "" {
 		return Inconclusive("no %s, so errors may have gone unseen", silent)
 	}
-	if unrepeated > 0 {
-		return Inconclusive("%s answered to try again, as the API server was shutting down, and the record does not show what became of that", requests(unrepeated))
+	if t.unrepeated > 0 {
+		return Inconclusive("%s answered to try again, as the API server was shutting down, and the record does not show what became of that", countRequests(t.unrepeated))
 	}
 	told := ""
-	if repeated > 0 {
-		told = fmt.Sprintf("; %d of them %s answered to try again, as the API server was shutting down, and succeeded at the first repetition", repeated, text.Was(repeated))
+	if t.repeated > 0 {
+		told = fmt.Sprintf("; %d of them %s answered to try again, as the API server was shutting down, and succeeded at the first repetition", t.repeated, text.Was(t.repeated))
 	}
-	return Passed("None of the %d requests through %s failed during the %s%s.", asked, text.And(entrances), m.Fault.What(), told).counted("0 of %d", asked)
+	return Passed("None of the %d requests through %s failed during the %s%s.", t.asked, text.And(entrances), m.Fault.What(), told).counted("0 of %d", t.asked)
 }
 
-func requests(n int) string {
+func countRequests(n int) string {
 	if n == 1 {
 		return "1 request was"
 	}
 	return fmt.Sprintf("%d requests were", n)
+}
+
+// requests are those that clients made between two moments, and what became of them.
+type requests struct {
+	m                    *facts.Matter
+	from, to             record.Nanos
+	asked                int
+	repeated, unrepeated int // of those asked to retry: successful, and unknown
+	failures             []string
+	first, last          record.Nanos // of the failures
+	crossed              int          // failures of writes that met the end of their connection
+}
+
+func (t *requests) fails(from, to record.Nanos, what string, crosses bool) {
+	if crosses {
+		t.crossed++
+	}
+	if len(t.failures) == 0 || from < t.first {
+		t.first = from
+	}
+	t.last = max(t.last, to)
+	t.failures = append(t.failures, what)
+}
+
+// operations adds the operations of the traffic's clients through an entrance. A response to the
+// request, such as a conflict, is not a failure; a connection that no server accepted is one.
+func (t *requests) operations(entrance string) {
+	for _, o := range t.m.Run.Ops {
+		op := o.V
+		if op.Entrance != entrance || op.API != facts.APIKubernetes || op.Return < t.from || op.Call >= t.to {
+			continue
+		}
+		t.asked++
+		switch {
+		case op.Outcome == record.OK && !op.IsOther() || facts.TurnedAway(op):
+		case toldToRepeat(op.Error, op.RetryAfter):
+			switch again := repetition(t.m, op); {
+			case again == nil || op.RetryAfter == 0:
+				t.unrepeated++
+			case again.Outcome == record.OK && !again.IsOther() || facts.TurnedAway(*again):
+				t.repeated++
+			default:
+				t.fails(op.Call, again.Return, text.Describe(op)+", and once more "+text.Describe(*again), false)
+			}
+		default:
+			t.fails(op.Call, op.Return, text.Describe(op), facts.IsWrite(op.Type) && brokeOff(op.Error))
+		}
+	}
+}
+
+// lists adds the lists through an entrance. A client that was asked to retry may have gone to
+// another entrance instead, which says nothing about this one.
+func (t *requests) lists(entrance string) {
+	for i := range t.m.Run.Lists {
+		l := &t.m.Run.Lists[i].V
+		if l.Entrance != entrance || l.API != facts.APIKubernetes || l.Return < t.from || l.Call >= t.to {
+			continue
+		}
+		t.asked++
+		switch {
+		case listAnswered(l):
+		case toldToRepeat(l.Error, l.RetryAfter):
+			switch again, elsewhere := repeatedList(t.m, l); {
+			case l.RetryAfter == 0 || again == nil && !elsewhere:
+				t.unrepeated++
+			case again == nil:
+			case listAnswered(again):
+				t.repeated++
+			default:
+				t.fails(l.Call, again.Return, describeList(l)+", and once more "+describeList(again), false)
+			}
+		default:
+			t.fails(l.Call, l.Return, describeList(l), false)
+		}
+	}
+}
+
+// HTTP statuses of answers about the version that a request names.
+const (
+	statusGone     = 410
+	statusTimeout  = 504
+	statusInternal = 500 // the first of the server's own errors
+)
+
+// listAnswered reports whether an API server answered a list: with the list, or that it does not
+// have the requested version, since that is compacted (410) or newer than its cache (504).
+func listAnswered(l *record.List) bool {
+	return l.Outcome == record.OK || l.Status == statusGone || l.Status == statusTimeout && l.Asked != ""
+}
+
+func describeList(l *record.List) string {
+	return fmt.Sprintf("list of %s through %s by %s (%s: %s), %s to %s", l.Collection, l.Entrance, l.Client, l.Outcome, l.Error, text.When(l.Call), text.When(l.Return))
+}
+
+// repeatedList returns the next list of a list's client through its entrance that was requested
+// no earlier than the server had asked for, nil if there is none; elsewhere reports that the
+// client listed through another entrance after that one.
+func repeatedList(m *facts.Matter, l *record.List) (again *record.List, elsewhere bool) {
+	for i := range m.Run.Lists {
+		next := &m.Run.Lists[i].V
+		if next.Client != l.Client || next.API != l.API || next.Call <= l.Call {
+			continue
+		}
+		if next.Entrance != l.Entrance {
+			elsewhere = true
+		} else if next.Call >= retryAt(l.Return, l.RetryAfter) {
+			return next, elsewhere
+		}
+	}
+	return nil, elsewhere
+}
+
+// retryAt is when a request may be repeated that was refused at some time.
+func retryAt(refused record.Nanos, retryAfter int) record.Nanos {
+	return refused + record.Nanos(time.Duration(retryAfter)*time.Second)
+}
+
+// watches adds the attempts to open a watch through an entrance. The API server's own refusals
+// for the content of the request, such as a compacted version, are answers.
+func (t *requests) watches(entrance string) {
+	for i := range t.m.Run.Watches {
+		w := &t.m.Run.Watches[i].V
+		if w.Entrance != entrance || w.API != facts.APIKubernetes || w.Phase == record.WatchEnded || w.Seen < t.from || w.Called >= t.to {
+			continue
+		}
+		t.asked++
+		switch {
+		case !unopened(w):
+		case toldToRepeat(w.Error, w.RetryAfter):
+			switch again, elsewhere := repeatedWatch(t.m, w); {
+			case w.RetryAfter == 0 || again == nil && !elsewhere:
+				t.unrepeated++
+			case again == nil:
+			case !unopened(again):
+				t.repeated++
+			default:
+				t.fails(w.Called, again.Seen, describeRefusal(w)+", and once more "+describeRefusal(again), false)
+			}
+		default:
+			t.fails(w.Called, w.Seen, describeRefusal(w), false)
+		}
+	}
+}
+
+// unopened reports whether no API server answered the attempt to open a watch: with the watch, or
+// that the request cannot be met. A version may be newer than the API server's cache (504), and
+// the client may have given up by its own decision.
+func unopened(w *record.Watch) bool {
+	switch {
+	case w.Phase != record.WatchRefused:
+		return false
+	case w.Status == 0:
+		return !strings.HasPrefix(w.Error, facts.ClientsOwn)
+	}
+	return w.Status >= statusInternal && (w.Status != statusTimeout || w.From == "")
+}
+
+func describeRefusal(w *record.Watch) string {
+	return fmt.Sprintf("watch of %s through %s by %s, refused (%s), %s to %s", w.Collection, w.Entrance, w.Client, w.Error, text.When(w.Called), text.When(w.Seen))
+}
+
+// repeatedWatch is repeatedList for the attempts to open a watch.
+func repeatedWatch(m *facts.Matter, w *record.Watch) (again *record.Watch, elsewhere bool) {
+	for i := range m.Run.Watches {
+		next := &m.Run.Watches[i].V
+		if next.Client != w.Client || next.API != w.API || next.Phase == record.WatchEnded || next.Called <= w.Called {
+			continue
+		}
+		if next.Entrance != w.Entrance {
+			elsewhere = true
+		} else if next.Called >= retryAt(w.Seen, w.RetryAfter) {
+			return next, elsewhere
+		}
+	}
+	return nil, elsewhere
 }
 
 // toldToRepeat reports whether an API server that is shutting down rejected a request before
@@ -172,7 +304,7 @@ func repetition(m *facts.Matter, op record.Op) *record.Op {
 	for i := range m.Run.Ops {
 		next := &m.Run.Ops[i].V
 		if next.Client == op.Client && next.Entrance == op.Entrance && next.API == op.API &&
-			next.Call >= op.Return+record.Nanos(time.Duration(op.RetryAfter)*time.Second) && next.Call > op.Call {
+			next.Call >= retryAt(op.Return, op.RetryAfter) && next.Call > op.Call {
 			return next
 		}
 	}

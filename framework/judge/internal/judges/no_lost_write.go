@@ -1,6 +1,9 @@
 package judges
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
@@ -14,7 +17,7 @@ func noLostWrite() Definition {
 		Name:      "no-lost-write",
 		Invariant: "HA-INV-002",
 		Lasting:   true,
-		Guarantee: "An acknowledged write is there at the end of the run, unless another write or delete may have come after it; of what nothing ever overwrites, every acknowledged create is.",
+		Guarantee: "An acknowledged write is there at the end of the run, through each API server, unless another write or delete may have come after it; of what nothing ever overwrites, every acknowledged create is.",
 		Source:    "etcd API guarantees (durability); the checks of every run of the catalogue",
 	}, judgeNoLostWrite}
 }
@@ -22,23 +25,11 @@ func noLostWrite() Definition {
 func judgeNoLostWrite(m *facts.Matter) Finding {
 	books := facts.NewWriteLog(m.Run)
 	reads := finalReads(m)
-	unread := map[string]bool{} // by key: whether no final read of it was answered
-	hidden := map[string]bool{} // whether none was before the final write, though they were tried
-	ended := finalWrites(m.Run)
+	asked := newFinalCoverage(m)
 	answered := 0
 	var lost []Finding
 	for _, read := range reads {
-		key := facts.LoggedKey(read)
-		ok := read.Outcome == record.OK
-		if was, known := unread[key]; !known || was {
-			unread[key] = !ok
-		}
-		if end, written := ended[key]; written && read.Call < end {
-			if was, known := hidden[key]; !known || was {
-				hidden[key] = !ok
-			}
-		}
-		if !ok {
+		if !asked.add(read) {
 			continue
 		}
 		answered++
@@ -49,18 +40,18 @@ func judgeNoLostWrite(m *facts.Matter) Finding {
 				exhibits(facts.Exhibit("A write was acknowledged, and is not there at the end", facts.OpSpan(*w), facts.Blamed(facts.OpSpan(read)))))
 		}
 	}
-	if len(unread) == 0 {
+	if len(asked.keys) == 0 {
 		return notApplicable("the record has no final reads")
 	}
 	if len(lost) > 0 {
 		return lost[0].counted("%d of %d final reads", len(lost), answered)
 	}
-	writes, missing := 0, 0
-	for key, not := range unread {
-		if not || hidden[key] {
-			missing++
-			continue
-		}
+	if missing, through := asked.missing(); len(missing) > 0 {
+		return Inconclusive("of %s, %d could not be read at the end of the run through %s, so it is not known whether writes were lost",
+			text.Plural(len(asked.keys), "key"), len(missing), text.And(through))
+	}
+	writes := 0
+	for key := range asked.keys {
 		if a := books[key]; a != nil {
 			for _, w := range a.Writes {
 				if w.Outcome == record.OK {
@@ -69,15 +60,81 @@ func judgeNoLostWrite(m *facts.Matter) Finding {
 			}
 		}
 	}
-	if missing > 0 {
-		return Inconclusive("of %s, %d could not be read at the end of the run, so it is not known whether writes were lost", text.Plural(len(unread), "key"), missing)
-	}
 	if writes == 0 {
 		return notApplicable("no write on a key that was read at the end was acknowledged")
 	}
 	return Passed("At the end of the run, every key had its last acknowledged write, or what may have come after it (%s, %s, %s in all).",
-		text.Plural(len(unread), "key"), text.Plural(answered, "read"), text.Plural(writes, "acknowledged write")).
+		text.Plural(len(asked.keys), "key"), text.Plural(answered, "read"), text.Plural(writes, "acknowledged write")).
 		counted("%d writes, %d reads", writes, answered)
+}
+
+// finalCoverage is which final reads were tried, and which of them were answered. A key is read
+// through each entrance that its collection is read through at the end: first as the traffic left
+// it, since its final write hides what was lost before, and again after that. Records from before
+// there was a first read have only the second.
+type finalCoverage struct {
+	m      *facts.Matter
+	writes map[string]record.Nanos               // when the final write of a key was first called
+	keys   map[string]facts.CollectionOf         // read at the end
+	groups map[facts.CollectionOf]*finalAttempts // by collection
+	done   map[finalRead]bool                    // answered
+}
+
+// finalRead is a read of a key through an entrance, before its final write or after it.
+type finalRead struct {
+	key, entrance string
+	before        bool
+}
+
+// finalAttempts is what was tried of one collection, whatever the answers.
+type finalAttempts struct {
+	entrances     map[string]bool
+	before, after bool
+}
+
+func newFinalCoverage(m *facts.Matter) *finalCoverage {
+	return &finalCoverage{m: m, writes: finalWrites(m.Run), keys: map[string]facts.CollectionOf{},
+		groups: map[facts.CollectionOf]*finalAttempts{}, done: map[finalRead]bool{}}
+}
+
+// add counts a final read and reports whether it was answered with what was requested.
+func (c *finalCoverage) add(read record.Op) (answered bool) {
+	key, of := facts.LoggedKey(read), facts.CollectionOf{API: read.API, Name: read.Collection}
+	g := c.groups[of]
+	if g == nil {
+		g = &finalAttempts{entrances: map[string]bool{}}
+		c.groups[of] = g
+	}
+	c.keys[key] = of
+	g.entrances[read.Entrance] = true
+	write, written := c.writes[key]
+	before := written && read.Call < write
+	g.before, g.after = g.before || before, g.after || !before
+	if read.Outcome != record.OK || read.IsOther() {
+		return false
+	}
+	c.done[finalRead{key, read.Entrance, before}] = true
+	return true
+}
+
+// missing returns the keys that were not read through each entrance, and those entrances. The
+// clients of a node that has left the cluster may have tried in vain.
+func (c *finalCoverage) missing() (keys, entrances []string) {
+	through := map[string]bool{}
+	for key, of := range c.keys {
+		g, complete := c.groups[of], true
+		_, written := c.writes[key]
+		for e := range g.entrances {
+			if !c.m.Stays(e) || (!g.after || c.done[finalRead{key, e, false}]) && (!g.before || !written || c.done[finalRead{key, e, true}]) {
+				continue
+			}
+			complete, through[e] = false, true
+		}
+		if !complete {
+			keys = append(keys, key)
+		}
+	}
+	return keys, slices.Sorted(maps.Keys(through))
 }
 
 func finalVerb(read record.Op) string {

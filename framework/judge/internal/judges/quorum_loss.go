@@ -93,7 +93,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 	final := 0
 	for _, o := range m.Run.Ops {
 		read := o.V
-		if !facts.IsRegister(read) || !facts.IsQuorumRead(read) || read.Outcome != record.OK || read.Call < back {
+		if !facts.IsRegister(read) || !facts.IsQuorumRead(read) || read.Outcome != record.OK || read.IsOther() || read.Call < back {
 			continue
 		}
 		if w := known.StaleAgainst(read); w != nil {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -196,7 +195,7 @@ func Actions(ops, kept []record.Op) []porcupine.Operation {
 		}
 		out = append(out, porcupine.Operation{Call: int64(op.Call), Return: ret, Input: action{
 			Op:      op,
-			initial: op.Type == record.OpGet && op.Found && !tried[op.Value] && !strings.HasPrefix(op.Value, record.OtherObject),
+			initial: op.Type == record.OpGet && op.Found && !tried[op.Value] && !op.IsOther(),
 			strange: op.Expect != "" && !versions[op.Expect],
 		}})
 	}

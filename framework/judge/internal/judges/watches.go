@@ -107,7 +107,9 @@ func met(m *facts.Matter, f Finding, by map[string]*encounters) Finding {
 		short, through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
 }
 
-func every(*facts.Stream) bool { return true }
+// hasMessages reports whether the watch showed anything: without that, nothing can be said of
+// what it left out.
+func hasMessages(s *facts.Stream) bool { return len(s.Messages) > 0 }
 
 // hasEvents reports whether the watch showed a change.
 func hasEvents(s *facts.Stream) bool { return len(s.Index) > 0 }

@@ -14,7 +14,7 @@ import (
 func watchesReturn() Definition {
 	return Definition{verdict.Doc{
 		Name: "watches-return",
-		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which shows what is written, and once the API server is back for as long as the bound, " +
+		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which stays open and shows what is written, and once the API server is back for as long as the bound, " +
 			"the watches that are opened through the balancer reach it as often as by chance at least.",
 		Source:     "Automated HA master deployment (load balancing)",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
@@ -126,10 +126,14 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 	return b, nil
 }
 
-// muteWatches returns the watches, by ID, that were accepted and showed nothing until they broke,
-// or that showed nothing although a write of a watched key was called while they were open and
-// acknowledged, and they stayed open for 5 s after that: for its client, such a watch does not
-// exist.
+// leastLife is how long a watch lasts at least that its client asked the server to end: the
+// requested time is in whole seconds.
+const leastLife = time.Second
+
+// muteWatches returns the watches, by ID, that were accepted and showed nothing until they broke
+// or, within leastLife, the server ended them, or that showed nothing although a write of a watched
+// key was called while they were open and acknowledged, and they stayed open for 5 s after that:
+// for its client, such a watch does not exist.
 func muteWatches(m *facts.Matter) map[string]bool {
 	mute := map[string]bool{}
 	for _, s := range m.Collections().Streams {
@@ -140,12 +144,23 @@ func muteWatches(m *facts.Matter) map[string]bool {
 		if s.Ended != nil {
 			until = s.Ended.Seen
 		}
-		mute[s.Watch.ID] = s.Ended != nil && facts.BrokeDown(s.Ended) || slices.ContainsFunc(s.Timeline.Writes, func(w *facts.Write) bool {
+		mute[s.Watch.ID] = cutShort(s) || slices.ContainsFunc(s.Timeline.Writes, func(w *facts.Write) bool {
 			in := (s.Watch.Key == "" || s.Watch.Key == w.Op.Key) && (s.Watch.Group == "" || s.Watch.Group == w.Op.Group)
 			return in && !w.Deletes() && w.Op.Outcome == record.OK && w.Op.Call > s.Watch.Seen && w.Op.Return+record.Nanos(facts.SilenceLimit) < until
 		})
 	}
 	return mute
+}
+
+// cutShort reports whether a watch broke, or the server ended it sooner than any client asks for.
+func cutShort(s *facts.Stream) bool {
+	switch {
+	case s.Ended == nil:
+		return false
+	case s.Ended.Error == "":
+		return text.Span(s.Watch.Seen, s.Ended.Seen) < leastLife*9/10 // both are measured with a delay
+	}
+	return facts.BrokeDown(s.Ended)
 }
 
 func sortedNames(set map[string]bool) []string {
