@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -52,6 +53,9 @@ func (s *story) lastAction(f func(*record.Timed[record.Action])) *story {
 	f(&s.run.Actions[len(s.run.Actions)-1])
 	return s
 }
+
+// unowned makes an action come from an address that is not a node's.
+func unowned(a *record.Timed[record.Action]) { a.V.Node = "" }
 
 // succession has node-2 be active until 10 s and node-3 from 26 s on; all API
 // servers answer throughout.
@@ -139,8 +143,33 @@ func TestOneActor(t *testing.T) {
 		{name: "an event of the past", want: Pass, story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Resource, a.V.Subresource = "events.k8s.io/events", "" })
 		}},
-		{name: "nobody knows whose", want: Pass, story: func() *story {
-			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Node = "" })
+		{name: "the old one, from an address that is not a node's", want: Inconclusive, says: "does not show which instance of kube-scheduler acted at 42.000s, since the source address of the request is not a node's: create of pods/binding default/p by an unknown instance", story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned)
+		}},
+		{name: "two act, one through the balancer, without any election", want: Inconclusive, says: "which instance of kube-scheduler acted at 15.000s", story: func() *story {
+			s := newStory().renews("node-1", 1, 50)
+			for t := range steps(10, 50, 10) {
+				s.action("node-1", t).action("node-2", t+5).lastAction(unowned)
+			}
+			return s
+		}},
+		{name: "nothing but acts from an address that is not a node's", want: Inconclusive, says: "which instance of kube-scheduler acted at 42.000s", story: func() *story {
+			return newStory().action("node-2", 42).lastAction(unowned)
+		}},
+		{name: "one beside another, and one from an address that is not a node's", want: Fail, says: "acted at 42.000s", story: func() *story {
+			return succession().action("node-2", 42).action("node-1", 44).lastAction(unowned)
+		}},
+		{name: "refused, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Code = 409 })
+		}},
+		{name: "an event, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Resource, a.V.Subresource = "events", "" })
+		}},
+		{name: "a renewal, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().renews("node-2", 42, 43).lastAction(unowned)
+		}},
+		{name: "an add-on manager, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Component = facts.AddonManager })
 		}},
 		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
 			s := newStory().renews("node-2", 1, 10).renews("node-3", 26, 58).probes("node-2", true, 1, 11).probes("node-2", false, 11, 41.8)

@@ -77,6 +77,9 @@ type Actions struct {
 	Elections []Act // acquisitions and renewals of the lease
 	// Doubtful are actions left out because of the clock of their API server.
 	Doubtful []Act
+	// Unattributed are what only the active instance may do, by an unknown instance: the source
+	// address of the request is not a node's, as behind a load balancer.
+	Unattributed []Act
 }
 
 // ActionsOf classifies the actions of a component. An audit entry is logged right after it
@@ -86,17 +89,19 @@ func ActionsOf(run *record.Run, component string, margin time.Duration) Actions 
 	d := Actions{Component: component}
 	for _, t := range run.Actions {
 		a := t.V
-		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
+		if a.Component != component || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
 			continue
 		}
-		if doubtfulStamps(t, margin) {
-			d.Doubtful = append(d.Doubtful, Act{a, t.At})
-			continue
-		}
-		if a.Election {
-			d.Elections = append(d.Elections, Act{a, t.At})
-		} else {
-			d.Acts = append(d.Acts, Act{a, t.At})
+		switch act := (Act{a, t.At}); {
+		case a.Node == "" && !a.Election:
+			d.Unattributed = append(d.Unattributed, act)
+		case a.Node == "": // the lease says who made it; see Unrecorded
+		case doubtfulStamps(t, margin):
+			d.Doubtful = append(d.Doubtful, act)
+		case a.Election:
+			d.Elections = append(d.Elections, act)
+		default:
+			d.Acts = append(d.Acts, act)
 		}
 	}
 	for _, list := range [][]Act{d.Acts, d.Elections} {
@@ -148,8 +153,12 @@ func DescribeAction(a record.Action) string {
 		what += "/" + a.Subresource
 	}
 	name := strings.Trim(a.Namespace+"/"+a.Name, "/")
-	return fmt.Sprintf("%s of %s %s by %s on %s (status %d, received %s, completed %s)",
-		a.Verb, what, name, a.Component, a.Node, a.Code, text.When(a.Received), text.When(a.Completed))
+	by := a.Component + " on " + a.Node
+	if a.Node == "" {
+		by = "an unknown instance of " + a.Component + " through the API server on " + a.Via
+	}
+	return fmt.Sprintf("%s of %s %s by %s (status %d, received %s, completed %s)",
+		a.Verb, what, name, by, a.Code, text.When(a.Received), text.When(a.Completed))
 }
 
 // doubtfulStamps reports whether the stamps of an entry come from another clock.

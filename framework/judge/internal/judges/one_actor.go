@@ -38,9 +38,9 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	var told []string
 	acts, doubtful := 0, 0
-	unrecorded := ""       // a holder of whose actions nothing is known
-	var unknown *facts.Act // one whose time is not known
-	var besides []string   // who acted beside whom
+	unrecorded := ""                // a holder of whose actions nothing is known
+	var unknown, unowned *facts.Act // one whose time is not known, and one whose instance is not
+	var besides []string            // who acted beside whom
 	var longest *facts.Overlap
 	for _, component := range ElectedComponents(m.Run) {
 		d := facts.ActionsOf(m.Run, component, s["M"])
@@ -61,6 +61,9 @@ func judgeOneActor(m *facts.Matter) Finding {
 		if unknown == nil {
 			unknown = d.Untimed(m)
 		}
+		if unowned == nil && len(d.Unattributed) > 0 {
+			unowned = &d.Unattributed[0]
+		}
 		if node := d.Unrecorded(m); node != "" {
 			unrecorded = component + " on " + node
 		}
@@ -71,6 +74,9 @@ func judgeOneActor(m *facts.Matter) Finding {
 	switch {
 	case unrecorded != "":
 		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
+	case unowned != nil:
+		return Inconclusive("the record does not show which instance of %s acted %s, since the source address of the request is not a node's: %s",
+			unowned.Component, text.At(unowned.Received), facts.DescribeAction(unowned.Action))
 	case acts == 0 && doubtful > 0:
 		return Inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
 	case unknown != nil:
