@@ -127,6 +127,12 @@ func (d Actions) Lease(act Act) (own, rival *Act) {
 	return own, rival
 }
 
+// Ahead reports whether some entries of the audit logs of API servers come from clocks that are
+// ahead of the harness's. Then the stamps of entries that were read late may agree by chance.
+func (d Actions) Ahead(servers ...string) bool {
+	return slices.ContainsFunc(d.Doubtful, func(a Act) bool { return slices.Contains(servers, a.Via) && a.Completed > a.At })
+}
+
 // Unrecorded returns the node of an instance that was seen to renew its lease for longer than it
 // may skip renewals, although no audit log has any lease write by it: then its other actions are
 // in no log either.
