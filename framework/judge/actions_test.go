@@ -300,9 +300,6 @@ func TestOneActor(t *testing.T) {
 		{name: "its clock is behind, and another has the lease", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which kube-scheduler on node-2 acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
 		}},
-		{name: "its clock is behind, by a fault", want: Pass, story: func() *story {
-			return succession().fault("clock", "clock-jump", "node-2", "", 11, 58).action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
-		}},
 		{name: "told late, by a clock that agrees", want: Pass, story: func() *story {
 			return succession().action("node-2", 9.5).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) }).
 				action("node-1", 40.9).lastAction(func(a *record.Timed[record.Action]) { a.V.Component, a.V.Via = "kube-controller-manager", "node-2" })

@@ -31,12 +31,12 @@ func (o Overlap) String() string {
 // Untimed returns an action of unknown time, because the clock of its API server differs from the
 // harness's, by an instance that another had taken over from when the action entered the audit
 // log; nil if there is none. A late entry does not count if the API server's other entries of
-// that time show that its clock agrees, nor does a clock that a fault moved.
+// that time show that its clock agrees, nor does one of when a fault was moving the clock.
 func (d Actions) Untimed(m *Matter) *Act {
 	for i, act := range d.Doubtful {
 		logged := act
 		logged.Received = act.At
-		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoved(act.Via) || m.clockAgrees(act.Via, act.At) {
+		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoving(act.Via, act.At) || d.clockAgrees(m, act.Via, act.At) {
 			continue
 		}
 		return &d.Doubtful[i]
@@ -55,16 +55,18 @@ func (m *Matter) clockMoved(node string) bool {
 }
 
 // clockAgrees reports whether an audit log has an entry of about a time whose stamps agree
-// with the harness's clock.
-func (m *Matter) clockAgrees(via string, t record.Nanos) bool {
+// with the harness's clock, or would without the known shift of its own.
+func (d Actions) clockAgrees(m *Matter, via string, t record.Nanos) bool {
 	const about = record.Nanos(5 * time.Second)
+	margin := m.Run.Meta.Settings["M"]
 	return slices.ContainsFunc(m.Run.Actions, func(a record.Timed[record.Action]) bool {
-		return a.V.Via == via && a.At >= t-about && a.At <= t+about && !doubtfulStamps(a, m.Run.Meta.Settings["M"])
+		return a.V.Via == via && a.At >= t-about && a.At <= t+about && !doubtfulStamps(rebased(a, d.shifts, margin), margin)
 	})
 }
 
 // Act is an action that can be compared with others: its instance is known, it took effect, and
-// the clock of its API server agrees with the harness's.
+// the clock of its API server agrees with the harness's, or a fault moved it by a known time, so
+// that its stamps are corrected.
 type Act struct {
 	record.Action
 	At record.Nanos
@@ -80,14 +82,18 @@ type Actions struct {
 	// Unattributed are what only the active instance may do, by an unknown instance: the source
 	// address of the request is not a node's, as behind a load balancer.
 	Unattributed []Act
+
+	shifts []clockShift
 }
 
 // ActionsOf classifies the actions of a component. An audit entry is logged right after it
 // completes. So a stamp that is older than the time it takes to be seen, at most margin, or that
-// is from afterwards, comes from another clock.
+// is from afterwards, comes from another clock. It is corrected if a fault moved that clock by a
+// known time.
 func ActionsOf(run *record.Run, component string, margin time.Duration) Actions {
-	d := Actions{Component: component}
+	d := Actions{Component: component, shifts: clockShifts(run, margin)}
 	for _, t := range run.Actions {
+		t = rebased(t, d.shifts, margin)
 		a := t.V
 		if a.Component != component || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
 			continue
@@ -140,7 +146,7 @@ func (d Actions) Unrecorded(m *Matter) string {
 	first := map[string]time.Time{}
 	for _, l := range m.Run.Leases {
 		node := HolderNode(l.V)
-		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) ||
+		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) && slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node }) ||
 			slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
 			continue
 		}
