@@ -1,10 +1,12 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -53,6 +55,9 @@ func (s *story) lastAction(f func(*record.Timed[record.Action])) *story {
 	return s
 }
 
+// unowned makes an action come from an address that is not a node's.
+func unowned(a *record.Timed[record.Action]) { a.V.Node = "" }
+
 // succession has node-2 be active until 10 s and node-3 from 26 s on; all API
 // servers answer throughout.
 func succession() *story {
@@ -83,6 +88,130 @@ func stealing(every float64) *story {
 		s.renews("node-1", t, t+1).action("node-1", t+0.1).renews("node-2", t+every, t+every+1).action("node-2", t+every+0.1)
 	}
 	return s
+}
+
+// besides has node-3 take the lease over 2 s after node-2 renewed it; both act from then on.
+func besides() *story {
+	s := newStory().at(0.5).process("node-2", "kube-scheduler", 31)
+	s.renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58)
+	for i := range 12 {
+		s.action("node-2", 11.5+float64(i)).action("node-3", 11.7+float64(i))
+	}
+	for i, renewed := range []float64{3, 5, 7, 9} {
+		s.at(renewed+0.5).lease("kube-scheduler", "node-2_x", 103+i, renewed)
+	}
+	return s.at(11.5).lease("kube-scheduler", "node-3_y", 108, 11)
+}
+
+// outlasted is succession, of a lease that lasts 60 s.
+func outlasted() *story {
+	s := succession().action("node-2", 40).at(0.5).process("node-2", "kube-scheduler", 31)
+	s.at(9.5).lease("kube-scheduler", "node-2_x", 103, 9).at(26.5).lease("kube-scheduler", "node-3_y", 108, 26)
+	return s.change(func(r *record.Run) {
+		r.Meta.Elections = map[string]map[string]time.Duration{"kube-scheduler": {"L": time.Minute, "R": 40 * time.Second, "P": 2 * time.Second}}
+		for i := range r.Leases {
+			r.Leases[i].V.Duration = 60
+		}
+	})
+}
+
+func TestTakenWhileValid(t *testing.T) {
+	lastState := func(s *story, f func(*record.Timed[record.Lease])) *story {
+		f(&s.run.Leases[len(s.run.Leases)-1])
+		return s
+	}
+	wide(t, "one-actor", []ruling{
+		{name: "stolen while it was valid", want: Fail, story: besides,
+			says: "the one on node-3 took the lease over at 11.000s, though the one on node-2 had renewed it at 9.000s and it was valid until 24.000s, and that one acted at 13.500s"},
+		{name: "a lease of a minute, stolen after 17 s", want: Fail, says: "it was valid until 69.000s, and that one acted at 40.000s", story: outlasted},
+		{name: "a lease of a minute, though the settings say less", want: Fail, says: "it was valid until 69.000s", story: func() *story {
+			return outlasted().change(func(r *record.Run) { r.Meta.Elections["kube-scheduler"]["L"] = 50 * time.Second })
+		}},
+		{name: "a lease that has run out", want: Pass, story: func() *story {
+			return outlasted().change(func(r *record.Run) {
+				for i := range r.Leases {
+					r.Leases[i].V.Duration = 15
+				}
+			})
+		}},
+		{name: "by the measuring margin too early", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) {
+				for i := range r.Leases {
+					r.Leases[i].V.Duration = 4
+				}
+			})
+		}},
+		{name: "while another fault was active", want: Fail, says: "it was valid until 24.000s", story: func() *story {
+			return besides().fault("kill", "kill", "node-1", "etcd", 10, 30)
+		}},
+		{name: "by a fault", want: Pass, says: "the one on node-2 acted 12 times beside the one on node-3", story: func() *story {
+			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
+		}},
+		{name: "after a fault", want: Fail, says: "it was valid until 24.000s", story: func() *story {
+			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 1, 3)
+		}},
+		{name: "deleted by a fault with unknown effects", want: Pass, story: func() *story {
+			return besides().fault("delete", "lease-delete", "node-2", "kube-scheduler", 10, 30)
+		}},
+		{name: "while an older state was restored", want: Pass, story: func() *story {
+			return besides().fault("restore", "restore-snapshot", "node-1", "etcd", 8, 30)
+		}},
+		{name: "while clocks were apart", want: Pass, story: func() *story {
+			return besides().fault("clock", "clock-jump", "node-1", "", 8, 30)
+		}},
+		{name: "released", want: Pass, story: func() *story {
+			return lastState(besides(), func(l *record.Timed[record.Lease]) { l.At, l.V.Holder, l.V.HolderNode = sec(10.5), "", "" }).
+				at(11.5).lease("kube-scheduler", "node-3_y", 109, 11)
+		}},
+		{name: "deleted", want: Pass, story: func() *story {
+			return lastState(besides(), func(l *record.Timed[record.Lease]) { l.At, l.V = sec(10.5), record.Lease{Name: l.V.Name, Via: l.V.Via} }).
+				at(11.5).lease("kube-scheduler", "node-3_y", 109, 11)
+		}},
+		{name: "a third one in between", want: Pass, story: func() *story {
+			return lastState(besides(), func(l *record.Timed[record.Lease]) { l.V.Transitions = 2 })
+		}},
+		{name: "deleted and created in between, unseen", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) {
+				for i := range r.Leases[:4] {
+					r.Leases[i].V.Transitions = 3
+				}
+			})
+		}},
+		{name: "not seen to be taken over", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) { r.Leases = r.Leases[:4] })
+		}},
+		{name: "from one that was started again in between", want: Pass, story: func() *story {
+			return besides().at(12).process("node-2", "kube-scheduler", 77)
+		}},
+		{name: "from one that exited soon afterwards", want: Pass, story: func() *story {
+			return besides().at(16).process("node-2", "kube-scheduler", 0)
+		}},
+		{name: "from one of which no process was seen", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) { r.Processes = nil })
+		}},
+		{name: "from one that acted right afterwards only", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) {
+				r.Actions = slices.DeleteFunc(r.Actions, func(a record.Timed[record.Action]) bool {
+					return a.V.Node == "node-2" && a.V.Received > sec(13)
+				})
+			})
+		}},
+		{name: "from one whose act had waited", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) { r.Probes = nil })
+		}},
+		{name: "by a clock that is ahead", want: Pass, story: func() *story {
+			return besides().action("node-2", 24).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(20) })
+		}},
+		{name: "another lease", want: Pass, story: func() *story {
+			return besides().change(func(r *record.Run) {
+				for i := range r.Actions {
+					if a := &r.Actions[i].V; a.Election && a.Node == "node-3" {
+						a.Name = "cloud-provider-extraction-migration"
+					}
+				}
+			})
+		}},
+	})
 }
 
 func TestOneActor(t *testing.T) {
@@ -119,15 +248,12 @@ func TestOneActor(t *testing.T) {
 			return succession().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.V.Completed, a.At = sec(45), sec(45.1) })
 		}},
 		{name: "dropped, and within its deadline", want: Pass, says: "the one on node-2 acted 12 times beside the one on node-3, for the last time 11.49s after that had taken over, within 12s", story: func() *story {
-			s := newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58)
-			for i := range 12 {
-				s.action("node-2", 11.5+float64(i)).action("node-3", 11.7+float64(i))
-			}
-			return s
+			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
 		}},
 		{name: "dropped, and once within its deadline", want: Pass, story: func() *story {
 			// Another took the lease at 11 s; node-2 may continue until 21 s.
-			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 20)
+			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 20).
+				fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
 		}},
 		{name: "dropped, and beyond its deadline", want: Fail, says: "acted at 26.000s", story: func() *story {
 			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 26)
@@ -139,8 +265,33 @@ func TestOneActor(t *testing.T) {
 		{name: "an event of the past", want: Pass, story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Resource, a.V.Subresource = "events.k8s.io/events", "" })
 		}},
-		{name: "nobody knows whose", want: Pass, story: func() *story {
-			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Node = "" })
+		{name: "the old one, from an address that is not a node's", want: Inconclusive, says: "does not show which instance of kube-scheduler acted at 42.000s, since the source address of the request is not a node's: create of pods/binding default/p by an unknown instance", story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned)
+		}},
+		{name: "two act, one through the balancer, without any election", want: Inconclusive, says: "which instance of kube-scheduler acted at 15.000s", story: func() *story {
+			s := newStory().renews("node-1", 1, 50)
+			for t := range steps(10, 50, 10) {
+				s.action("node-1", t).action("node-2", t+5).lastAction(unowned)
+			}
+			return s
+		}},
+		{name: "nothing but acts from an address that is not a node's", want: Inconclusive, says: "which instance of kube-scheduler acted at 42.000s", story: func() *story {
+			return newStory().action("node-2", 42).lastAction(unowned)
+		}},
+		{name: "one beside another, and one from an address that is not a node's", want: Fail, says: "acted at 42.000s", story: func() *story {
+			return succession().action("node-2", 42).action("node-1", 44).lastAction(unowned)
+		}},
+		{name: "refused, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Code = 409 })
+		}},
+		{name: "an event, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Resource, a.V.Subresource = "events", "" })
+		}},
+		{name: "a renewal, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().renews("node-2", 42, 43).lastAction(unowned)
+		}},
+		{name: "an add-on manager, from an address that is not a node's", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Component = facts.AddonManager })
 		}},
 		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
 			s := newStory().renews("node-2", 1, 10).renews("node-3", 26, 58).probes("node-2", true, 1, 11).probes("node-2", false, 11, 41.8)
@@ -148,9 +299,6 @@ func TestOneActor(t *testing.T) {
 		}},
 		{name: "its clock is behind, and another has the lease", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which kube-scheduler on node-2 acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
-		}},
-		{name: "its clock is behind, by a fault", want: Pass, story: func() *story {
-			return succession().fault("clock", "clock-jump", "node-2", "", 11, 58).action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
 		}},
 		{name: "told late, by a clock that agrees", want: Pass, story: func() *story {
 			return succession().action("node-2", 9.5).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) }).

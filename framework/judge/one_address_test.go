@@ -35,6 +35,39 @@ func TestOneAddress(t *testing.T) {
 			s.at(20.2).standby("node-2", 20).at(21.2).backend("node-3", true, 21)
 		})},
 		{name: "kept while it was cut off", want: Pass, story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29) })},
+		{name: "kept while it was cut off from the other nodes, and clients reached both", want: Fail,
+			says: "node-1 and node-2, which clients could both reach, had it for 15s (14.000s to 29.000s)", story: cut(func(s *story) {
+				s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29)
+				s.probes("node-1", true, 1, 40)
+			})},
+		{name: "kept in a split, and clients reached both", want: Fail, says: "had it for 15s", story: func() *story {
+			s := cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29) })().probes("node-1", true, 1, 40)
+			return s.change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Effects = effects["split"]
+				}
+			})
+		}},
+		{name: "kept for long enough to be reached for some time", want: Fail, says: "had it for 950ms (20.000s to 20.950s)", story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29)
+			s.probes("node-1", false, 10, 20).probes("node-1", true, 20, 21).probes("node-1", false, 21, 30)
+		})},
+		{name: "given up while it was cut off from the other nodes, and clients reached both", want: Pass, says: "The address was on node-2 4s after", story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 13)
+			s.probes("node-1", true, 1, 40)
+		})},
+		{name: "kept while it was cut off, from clients too", want: Pass, story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29)
+			s.probes("node-1", true, 1, 10).probes("node-1", false, 10, 30).probes("node-1", true, 30, 40)
+		})},
+		{name: "kept while it was cut off, and one probe was answered", want: Pass, story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29)
+			s.probes("node-1", false, 10, 20).probe(record.Probe{Entrance: "node-1", Kind: record.ProbeRead, Start: sec(20), End: sec(20.05), OK: true}).probes("node-1", false, 20.1, 30)
+		})},
+		{name: "kept while it was cut off, and answered once it was being healed", want: Pass, story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 30.9)
+			s.probes("node-1", false, 10, 30).probes("node-1", true, 30.1, 40)
+		})},
 		{name: "kept afterwards", want: Fail, says: "node-2 and node-1, which clients could both reach, had it for 2s (31.000s to 33.000s)", story: cut(func(s *story) {
 			s.at(14.2).backend("node-2", true, 14).at(31.5).backend("node-1", true, 0).at(33.2).standby("node-1", 33)
 		})},
@@ -57,6 +90,14 @@ func TestOneAddress(t *testing.T) {
 		{name: "not asked afterwards", want: Inconclusive, says: "before both nodes said", story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14) })},
 		{name: "another way of balancing", want: NotApplicable, says: "no node stands by", story: func() *story {
 			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-1", true, 0).backend("node-2", true, 0)
+		}},
+		{name: "without power, and answering while it boots", want: Pass, story: func() *story {
+			s := cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 30.5) })().probes("node-1", true, 28, 40)
+			return s.change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Effects = effects["reboot"]
+				}
+			})
 		}},
 		{name: "without power", want: Pass, story: func() *story {
 			s := cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 31.5) })()

@@ -80,6 +80,15 @@ func TestSingleHolder(t *testing.T) {
 				a.V.Verb, a.V.Resource, a.V.Subresource, a.V.Name = "update", "coordination.k8s.io/leasecandidates", "", "node-2_x"
 			})
 		}},
+		{name: "a standby acts, through the balancer", want: Inconclusive, says: "whether the other instances of kube-scheduler stand by is not known: the source address of a request of one of them, or of the holder, is not a node's: create of pods/binding", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25).lastAction(unowned)
+		}},
+		{name: "one acts through the balancer, once the lease is no longer watched", want: Pass, story: func() *story {
+			return elected(both...).action("node-2", 40).lastAction(unowned)
+		}},
+		{name: "one is refused through the balancer", want: Pass, story: func() *story {
+			return elected(both...).action("node-2", 25).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Code = 409 })
+		}},
 		{name: "the holder's log is missing", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease for 28s", story: func() *story {
 			return elected(both...).action("node-2", 10).change(func(r *record.Run) {
 				r.Actions = slices.DeleteFunc(r.Actions, func(a record.Timed[record.Action]) bool { return a.V.Node == "node-1" })

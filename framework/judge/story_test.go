@@ -76,6 +76,7 @@ var effects = map[string][]record.Effect{
 	"clock-jump":       {record.EffectClock},
 	"compact":          {record.EffectCompacted},
 	"crash-loop":       {record.EffectRestarted},
+	"disk-slow":        {record.EffectDisk},
 	"freeze":           {record.EffectFrozen},
 	"isolate":          {record.EffectNetwork, record.EffectIsolated},
 	"isolate-etcd":     {record.EffectNetwork, record.EffectIsolated},

@@ -31,12 +31,12 @@ func (o Overlap) String() string {
 // Untimed returns an action of unknown time, because the clock of its API server differs from the
 // harness's, by an instance that another had taken over from when the action entered the audit
 // log; nil if there is none. A late entry does not count if the API server's other entries of
-// that time show that its clock agrees, nor does a clock that a fault moved.
+// that time show that its clock agrees, nor does one of when a fault was moving the clock.
 func (d Actions) Untimed(m *Matter) *Act {
 	for i, act := range d.Doubtful {
 		logged := act
 		logged.Received = act.At
-		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoved(act.Via) || m.clockAgrees(act.Via, act.At) {
+		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoving(act.Via, act.At) || d.clockAgrees(m, act.Via, act.At) {
 			continue
 		}
 		return &d.Doubtful[i]
@@ -55,16 +55,18 @@ func (m *Matter) clockMoved(node string) bool {
 }
 
 // clockAgrees reports whether an audit log has an entry of about a time whose stamps agree
-// with the harness's clock.
-func (m *Matter) clockAgrees(via string, t record.Nanos) bool {
+// with the harness's clock, or would without the known shift of its own.
+func (d Actions) clockAgrees(m *Matter, via string, t record.Nanos) bool {
 	const about = record.Nanos(5 * time.Second)
+	margin := m.Run.Meta.Settings["M"]
 	return slices.ContainsFunc(m.Run.Actions, func(a record.Timed[record.Action]) bool {
-		return a.V.Via == via && a.At >= t-about && a.At <= t+about && !doubtfulStamps(a, m.Run.Meta.Settings["M"])
+		return a.V.Via == via && a.At >= t-about && a.At <= t+about && !doubtfulStamps(rebased(a, d.shifts, margin), margin)
 	})
 }
 
 // Act is an action that can be compared with others: its instance is known, it took effect, and
-// the clock of its API server agrees with the harness's.
+// the clock of its API server agrees with the harness's, or a fault moved it by a known time, so
+// that its stamps are corrected.
 type Act struct {
 	record.Action
 	At record.Nanos
@@ -77,26 +79,35 @@ type Actions struct {
 	Elections []Act // acquisitions and renewals of the lease
 	// Doubtful are actions left out because of the clock of their API server.
 	Doubtful []Act
+	// Unattributed are what only the active instance may do, by an unknown instance: the source
+	// address of the request is not a node's, as behind a load balancer.
+	Unattributed []Act
+
+	shifts []clockShift
 }
 
 // ActionsOf classifies the actions of a component. An audit entry is logged right after it
 // completes. So a stamp that is older than the time it takes to be seen, at most margin, or that
-// is from afterwards, comes from another clock.
+// is from afterwards, comes from another clock. It is corrected if a fault moved that clock by a
+// known time.
 func ActionsOf(run *record.Run, component string, margin time.Duration) Actions {
-	d := Actions{Component: component}
+	d := Actions{Component: component, shifts: clockShifts(run, margin)}
 	for _, t := range run.Actions {
+		t = rebased(t, d.shifts, margin)
 		a := t.V
-		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
+		if a.Component != component || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
 			continue
 		}
-		if doubtfulStamps(t, margin) {
-			d.Doubtful = append(d.Doubtful, Act{a, t.At})
-			continue
-		}
-		if a.Election {
-			d.Elections = append(d.Elections, Act{a, t.At})
-		} else {
-			d.Acts = append(d.Acts, Act{a, t.At})
+		switch act := (Act{a, t.At}); {
+		case a.Node == "" && !a.Election:
+			d.Unattributed = append(d.Unattributed, act)
+		case a.Node == "": // the lease says who made it; see Unrecorded
+		case doubtfulStamps(t, margin):
+			d.Doubtful = append(d.Doubtful, act)
+		case a.Election:
+			d.Elections = append(d.Elections, act)
+		default:
+			d.Acts = append(d.Acts, act)
 		}
 	}
 	for _, list := range [][]Act{d.Acts, d.Elections} {
@@ -122,6 +133,12 @@ func (d Actions) Lease(act Act) (own, rival *Act) {
 	return own, rival
 }
 
+// Ahead reports whether some entries of the audit logs of API servers come from clocks that are
+// ahead of the harness's. Then the stamps of entries that were read late may agree by chance.
+func (d Actions) Ahead(servers ...string) bool {
+	return slices.ContainsFunc(d.Doubtful, func(a Act) bool { return slices.Contains(servers, a.Via) && a.Completed > a.At })
+}
+
 // Unrecorded returns the node of an instance that was seen to renew its lease for longer than it
 // may skip renewals, although no audit log has any lease write by it: then its other actions are
 // in no log either.
@@ -129,7 +146,7 @@ func (d Actions) Unrecorded(m *Matter) string {
 	first := map[string]time.Time{}
 	for _, l := range m.Run.Leases {
 		node := HolderNode(l.V)
-		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) ||
+		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) && slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node }) ||
 			slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
 			continue
 		}
@@ -148,8 +165,12 @@ func DescribeAction(a record.Action) string {
 		what += "/" + a.Subresource
 	}
 	name := strings.Trim(a.Namespace+"/"+a.Name, "/")
-	return fmt.Sprintf("%s of %s %s by %s on %s (status %d, received %s, completed %s)",
-		a.Verb, what, name, a.Component, a.Node, a.Code, text.When(a.Received), text.When(a.Completed))
+	by := a.Component + " on " + a.Node
+	if a.Node == "" {
+		by = "an unknown instance of " + a.Component + " through the API server on " + a.Via
+	}
+	return fmt.Sprintf("%s of %s %s by %s (status %d, received %s, completed %s)",
+		a.Verb, what, name, by, a.Code, text.When(a.Received), text.When(a.Completed))
 }
 
 // doubtfulStamps reports whether the stamps of an entry come from another clock.

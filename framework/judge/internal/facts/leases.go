@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -103,4 +104,32 @@ func Newer(a, b record.Lease) bool {
 		return va > vb
 	}
 	return true
+}
+
+// Seized returns how long the lease of a component lasts that one node's instance held when one
+// of another node took it over, at some time. It is not known if the lease was not seen to pass
+// directly from the one to the other: it was released or deleted before, or a third instance may
+// have held it in between.
+func (m *Matter) Seized(component, from, by string, at record.Nanos) (lasts time.Duration, known bool) {
+	states := LeaseStates(m.Run, component, 0, m.Run.EndAt)
+	at -= record.Nanos(m.Run.Meta.Settings["M"])
+	i := slices.IndexFunc(states, func(s record.Timed[record.Lease]) bool {
+		return s.At >= at && s.V.Holder != "" && HolderNode(s.V) == by
+	})
+	if i < 1 {
+		return 0, false
+	}
+	old := states[i-1].V
+	changes := states[i].V.Transitions - old.Transitions
+	known = old.Holder != "" && HolderNode(old) == from && (changes == 0 || changes == 1)
+	return time.Duration(old.Duration) * time.Second, known
+}
+
+// LeasesChanged reports whether a fault between two times may have changed leases themselves, or
+// the clocks by which they expire: then an instance may take over one that another renews.
+func (m *Matter) LeasesChanged(from, to record.Nanos) bool {
+	return slices.ContainsFunc(m.Touching(from, to, record.Nanos(m.Run.Meta.Settings["M"])), func(inj *Injection) bool {
+		f := inj.Injected
+		return f == nil || len(f.Effects) == 0 || f.Has(record.EffectLease, record.EffectRestored, record.EffectDisk, record.EffectClock)
+	})
 }

@@ -2,21 +2,36 @@ package facts
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// confined reports whether the fault acts only on one process, on the lease of one component or
-// on whole nodes. Any other fault may have consequences everywhere.
+// onProcesses are the effects that end with a process, the lease of one component or whole nodes.
+// onPlaces are those that other nodes may notice: through etcd, whose members wait for each other.
+var (
+	onProcesses = []record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower, record.EffectLease}
+	onPlaces    = []record.Effect{record.EffectNetwork, record.EffectDisk, record.EffectClock, record.EffectCompacted, record.EffectLeadership}
+)
+
+// confined reports whether the fault acts only on one process, on the lease of one component, on
+// whole nodes, or on the links, the disk, the clock or the etcd member of known ones. Any other
+// fault may have consequences everywhere.
 func confined(f *record.Fault) bool {
 	if f.Has(record.EffectIsolated) {
 		return true
 	}
-	return len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e record.Effect) bool {
-		return !slices.Contains([]record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower, record.EffectLease}, e)
+	known := len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e record.Effect) bool {
+		return !slices.Contains(onProcesses, e) && !slices.Contains(onPlaces, e)
 	})
+	somewhere := f.Node != "" || len(f.Nodes) > 0 || f.Host != ""
+	return known && (somewhere || !f.Has(record.EffectNetwork, record.EffectDisk, record.EffectClock))
 }
+
+// placed reports whether a confined fault has effects that other nodes may notice.
+func placed(f *record.Fault) bool { return !f.Has(record.EffectIsolated) && f.Has(onPlaces...) }
 
 // Touching returns the injections that were active at any time between from and to, or
 // less than after before it.
@@ -36,28 +51,123 @@ func (m *Matter) Touching(from, to, after record.Nanos) (all []*Injection) {
 	return all
 }
 
+// Exit is the exit of a component's process, which was first seen to run at Since, and exited
+// between From and To.
+type Exit struct {
+	Node, Component string
+	Since, From, To record.Nanos
+}
+
 // Reached reports whether any of some injections, active at the same time, can make a component
-// of a node exit. A fault of an elected component reaches that process alone, and a fault of its
-// lease each of its instances. A fault of an API server or of the load balancer can cost an
-// instance of an elected component its lease on any node, so that it exits. A fault of etcd or of
-// a node can do that too. It makes components of other nodes fail, and their supervisors restart
-// them, only if it may cost etcd its quorum.
-func (m *Matter) Reached(by []*Injection, node, component string) bool {
+// of a node exit. A fault of an elected component reaches that process alone, and one of its
+// lease or clock each of its instances. A fault of an API server or of the load balancer can cost an
+// instance of an elected component its lease on any node, so that it exits; a standby instance
+// has nothing to lose. A fault of etcd or of a node can do that too. It makes components of other
+// nodes fail, and their supervisors restart them, only if it may cost etcd its quorum; an API
+// server also if the member that leads is slow.
+func (m *Matter) Reached(by []*Injection, x Exit) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected
 		if f == nil || !confined(f) {
 			return true
 		}
-		here := f.Host == node || slices.Contains(inj.Nodes(), node)
+		here := f.Host == x.Node || slices.Contains(inj.Nodes(), x.Node) || m.atOtherEnd(f, x.Node)
 		switch {
 		case m.isElected(f.Component) && len(f.Group) == 0:
-			return (here || f.Has(record.EffectLease)) && component == f.Component
-		case here || m.isElected(component):
+			return (here || f.Has(record.EffectLease, record.EffectClock)) && x.Component == f.Component
+		case here:
 			return true
-		case f.Hits("etcd"):
-			return len(inj.Nodes()) == 0 || m.quorumInDoubt(by)
+		case m.isElected(x.Component):
+			return m.quorumInDoubt(by) || m.mayLose(by, x)
+		case f.Hits("etcd") && (len(inj.Nodes()) == 0 || m.quorumInDoubt(by)):
+			return true
+		case !placed(f):
+			return false
+		case x.Component == "kube-apiserver":
+			return f.Hits("etcd") && m.mayLead(inj.Nodes(), f.Called-record.Nanos(m.Run.Meta.Settings["M"]), x.To)
 		}
-		return false
+		return x.Component != "etcd"
+	})
+}
+
+// atOtherEnd reports whether a node may be at the other end of the links that a fault names. Its
+// nodes have numbers in the order of joining.
+func (m *Matter) atOtherEnd(f *record.Fault, node string) bool {
+	i := slices.IndexFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == node })
+	return slices.ContainsFunc(text.SplitList(f.Params["peer"]), func(peer string) bool {
+		peer = strings.TrimPrefix(peer, "node/")
+		number, err := strconv.Atoi(peer)
+		switch {
+		case m.WasNode(peer):
+			return peer == node
+		case err == nil:
+			return i < 0 || len(m.Run.Nodes) > 0 || i+1 == number
+		}
+		return strings.Contains(peer, "/") // a zone
+	})
+}
+
+// mayLose reports whether an instance of an elected component may have exited because it lost its
+// lease, or could not start: it may have held the lease since the first of some injections, or
+// have been started since. Any other instance stands by, whatever becomes of the API servers.
+func (m *Matter) mayLose(by []*Injection, x Exit) bool {
+	first := x.From
+	for _, inj := range by {
+		if inj.Injected != nil {
+			first = min(first, inj.Injected.Called)
+		}
+	}
+	s := m.Settings(x.Component)
+	return x.Since > first || m.mayHold(x.Component, x.Node, first-record.Nanos(s["R"]+s["P"]+s["M"]), x.To)
+}
+
+// mayHold reports whether an instance may have held the lease of a component at some time between
+// from and to. If the lease was seen to change hands more than once between two states, or was
+// not seen until the end, any instance may have held it.
+func (m *Matter) mayHold(component, node string, from, to record.Nanos) bool {
+	states := LeaseStates(m.Run, component, 0, m.Run.EndAt)
+	if len(states) == 0 || LockReads(m.Run)[component] != nil || m.wroteLease(component, node, from, to) {
+		return true
+	}
+	seen := record.Nanos(0)
+	for i, s := range states {
+		later := i+1 < len(states) && states[i+1].At <= from
+		if later {
+			continue // another state is the last one before
+		}
+		if HolderNode(s.V) == node {
+			return true
+		}
+		if seen = max(seen, s.At); s.At > to {
+			return false
+		}
+		if i+1 < len(states) {
+			if t := states[i+1].V.Transitions - s.V.Transitions; t < 0 || t > 1 {
+				return true
+			}
+		}
+	}
+	return text.Span(seen, to) > m.Settings(component)["L"]
+}
+
+// wroteLease reports whether an audit log has a write of its lease by an instance between two
+// times.
+func (m *Matter) wroteLease(component, node string, from, to record.Nanos) bool {
+	return slices.ContainsFunc(m.Run.Actions, func(a record.Timed[record.Action]) bool {
+		return a.V.Election && a.V.Component == component && a.V.Node == node && a.V.Code >= 200 && a.V.Code <= 299 && a.At >= from && a.At <= to
+	})
+}
+
+// mayLead reports whether the etcd member of one of some nodes may have led between two times.
+func (m *Matter) mayLead(nodes []string, from, to record.Nanos) bool {
+	leaders := map[string]bool{}
+	for _, e := range m.Run.Etcd {
+		if e.At >= from && e.At <= to && e.V.Leader != "" {
+			leaders[e.V.Leader] = true
+		}
+	}
+	return len(leaders) == 0 || slices.ContainsFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
+		return slices.Contains(nodes, e.V.Node) && leaders[e.V.Member]
 	})
 }
 

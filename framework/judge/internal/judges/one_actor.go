@@ -17,7 +17,7 @@ func oneActor() Definition {
 		Name:      "one-actor",
 		Needs:     []record.Access{record.AuditLogs},
 		Invariant: "HA-INV-008",
-		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more. How often and for how long two acted is said.",
+		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more, and none takes a valid lease from one that is active. How often and for how long two acted is said.",
 		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
 	}, judgeOneActor}
 }
@@ -27,7 +27,8 @@ func oneActor() Definition {
 // for R. Once another has taken over it cannot work. So an action breaks the
 // guarantee where its API server received it after another instance had taken over
 // and that time had passed. An instance that was frozen begins to try when it is
-// thawed, and has R from then. Three more things are allowed for: clocks (M), a request that
+// thawed, and has R from then. No such time is allowed if the other one took over a lease that
+// was valid; see takenWhileValid. Three more things are allowed for: clocks (M), a request that
 // was received before and only completed afterwards, and one that waited unread in
 // front of an API server that stood still. An attempt without effect is none; events
 // are left out because they tell, from a queue, of what was done before.
@@ -38,9 +39,9 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	var told []string
 	acts, doubtful := 0, 0
-	unrecorded := ""       // a holder of whose actions nothing is known
-	var unknown *facts.Act // one whose time is not known
-	var besides []string   // who acted beside whom
+	unrecorded := ""                // a holder of whose actions nothing is known
+	var unknown, unowned *facts.Act // one whose time is not known, and one whose instance is not
+	var besides []string            // who acted beside whom
 	var longest *facts.Overlap
 	for _, component := range ElectedComponents(m.Run) {
 		d := facts.ActionsOf(m.Run, component, s["M"])
@@ -61,6 +62,9 @@ func judgeOneActor(m *facts.Matter) Finding {
 		if unknown == nil {
 			unknown = d.Untimed(m)
 		}
+		if unowned == nil && len(d.Unattributed) > 0 {
+			unowned = &d.Unattributed[0]
+		}
 		if node := d.Unrecorded(m); node != "" {
 			unrecorded = component + " on " + node
 		}
@@ -71,6 +75,9 @@ func judgeOneActor(m *facts.Matter) Finding {
 	switch {
 	case unrecorded != "":
 		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
+	case unowned != nil:
+		return Inconclusive("the record does not show which instance of %s acted %s, since the source address of the request is not a node's: %s",
+			unowned.Component, text.At(unowned.Received), facts.DescribeAction(unowned.Action))
 	case acts == 0 && doubtful > 0:
 		return Inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
 	case unknown != nil:
@@ -127,6 +134,9 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 		if thawed := thawed(m, d.Component, act.Node, act.Received); thawed > 0 {
 			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
 		}
+		if f := takenWhileValid(d, m, act, own, rival); f != nil {
+			return nil, f
+		}
 		if act.Received <= end {
 			i := slices.IndexFunc(overlaps, func(o facts.Overlap) bool { return o.Node == act.Node && o.Rival == rival.Node })
 			if i < 0 {
@@ -153,6 +163,33 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 			Shows("taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action)).problem()
 	}
 	return overlaps, nil
+}
+
+// takenWhileValid finds an instance that acts after another one took its lease over, earlier after
+// its last renewal than the lease lasts. Then the election allows no overlap at all. It may do so
+// where the instance released the lease, as one that exits does, or where a fault took the lease
+// from it. The API server stored the renewal when it had received it, or later.
+func takenWhileValid(d facts.Actions, m *facts.Matter, act facts.Act, own, rival *facts.Act) *Finding {
+	margin := record.Nanos(m.Run.Meta.Settings["M"])
+	if own == nil || own.Name != d.Component || rival.Name != d.Component || act.Received <= rival.Completed+margin {
+		return nil
+	}
+	lasts, known := m.Seized(d.Component, act.Node, rival.Node, rival.Received)
+	until := own.Received + record.Nanos(lasts)
+	switch {
+	case !known || rival.Received >= until-margin:
+		return nil
+	case m.LeasesChanged(own.Received-margin, rival.Completed) || d.Ahead(own.Via, rival.Via):
+		return nil
+	case !facts.Reachable(m.Run, act.Via, rival.Completed, act.Received):
+		return nil
+	case !facts.SameProcess(m.Run, act.Node, d.Component, own.Received, act.Received+record.Nanos(facts.LookedAt)):
+		return nil
+	}
+	return Failed("Never two instances of %s may act at the same time: the one on %s took the lease over %s, though the one on %s had renewed it %s and it was valid until %s, and that one acted %s: %s.",
+		d.Component, rival.Node, text.At(rival.Received), act.Node, text.At(own.Received), text.When(until), text.At(act.Received), facts.DescribeAction(act.Action)).
+		Rests(own.Received, act.Received).
+		Shows("renewed: "+facts.DescribeAction(own.Action), "taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action)).problem()
 }
 
 // thawed is when an instance was last thawed before to, 0 if it never was frozen.

@@ -22,7 +22,8 @@ func oneAddress() Definition {
 }
 
 // judgeOneAddress relies on the nodes' own reports of the address. A node that a fault hits
-// cannot be reached until it is healed; its later reports count from then.
+// cannot be reached until it is healed, except while its API server answers clients; its later
+// reports count from then.
 func judgeOneAddress(m *facts.Matter) Finding {
 	told, moves := 0, false
 	for i := range m.Run.Backends {
@@ -66,7 +67,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 			continue
 		}
 		longest = max(longest, text.Span(free, h.from))
-		if free = max(free, h.to); next == "" {
+		if free = max(free, h.to); next == "" || next == m.Fault.Node() && h.node != next {
 			next, moved = h.node, text.Span(effect, h.from)
 		}
 	}
@@ -120,33 +121,86 @@ func holdings(m *facts.Matter) (all []holding) {
 }
 
 // inReach returns the rest of a holding without the times in which a fault had hit the whole
-// node. A node that lost power comes back without the address.
+// node, and clients could not reach it. A node that lost power comes back without the address.
 func inReach(m *facts.Matter, h holding) []holding {
 	parts := []holding{h}
 	for _, f := range m.Faults {
 		if f.Injected == nil || f.Injected.Component != "" || !slices.Contains(f.Nodes(), h.node) {
 			continue
 		}
-		called, healed := f.Injected.Called, m.Run.EndAt
+		healed := m.Run.EndAt
 		if f.Healed != nil {
 			healed = f.HealEffect()
 		}
-		var left []holding
-		for _, p := range parts {
-			if p.to <= called || p.from >= healed {
-				left = append(left, p)
-				continue
-			}
-			if p.from < called {
-				left = append(left, holding{p.node, p.from, called})
-			}
-			if p.to > healed && saysAfter(m, h.node, healed, !f.KeepsAPIServerDown()) {
-				left = append(left, holding{p.node, healed, p.to})
-			}
+		for _, lost := range beyondReach(m, f, h.node, healed) {
+			says := saysAfter(m, h.node, lost.To, lost.To < healed || !f.KeepsAPIServerDown())
+			parts = without(parts, lost, says)
 		}
-		parts = left
 	}
 	return parts
+}
+
+// without returns the parts of holdings that are outside of a time, those after it only if the
+// node says that it still had the address.
+func without(parts []holding, lost facts.Interval, says bool) (left []holding) {
+	for _, p := range parts {
+		if p.to <= lost.From || p.from >= lost.To {
+			left = append(left, p)
+			continue
+		}
+		if p.from < lost.From {
+			left = append(left, holding{p.node, p.from, lost.From})
+		}
+		if p.to > lost.To && says {
+			left = append(left, holding{p.node, lost.To, p.to})
+		}
+	}
+	return left
+}
+
+// beyondReach returns the times in which clients could not reach a node because of a fault: all of
+// it, unless it is one of links and leaves those to the clients. Then the API server of the node
+// answers them.
+func beyondReach(m *facts.Matter, f *facts.Injection, node string, healed record.Nanos) (lost []facts.Interval) {
+	in, from := f.Injected, f.Injected.Called
+	if in.Has(record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned) && !in.Has(record.EffectPower, record.EffectDown, record.EffectRestarted, record.EffectFrozen) {
+		until := healed
+		if f.Healed != nil {
+			until = f.Healed.Called
+		}
+		for _, answered := range answeredTimes(m, node, f.Effect(), until) {
+			lost = append(lost, facts.Interval{From: from, To: answered.From})
+			from = answered.To
+		}
+	}
+	return append(lost, facts.Interval{From: from, To: healed})
+}
+
+// answeredTimes returns the times between from and to in which an entrance answered each of two or
+// more successive probes.
+func answeredTimes(m *facts.Matter, entrance string, from, to record.Nanos) (times []facts.Interval) {
+	var probes []record.Probe
+	for _, p := range m.Run.Probes {
+		if p.V.Entrance == entrance && p.V.Start >= from && p.V.Start <= to {
+			probes = append(probes, p.V)
+		}
+	}
+	slices.SortStableFunc(probes, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+	for len(probes) > 0 {
+		n, end := 0, record.Nanos(0)
+		for n < len(probes) && probes[n].OK && probes[n].End <= to {
+			end = max(end, probes[n].End)
+			n++
+		}
+		if n < len(probes) {
+			end = min(end, probes[n].Start)
+		}
+		if n > 1 && end > probes[0].Start {
+			times = append(times, facts.Interval{From: probes[0].Start, To: end})
+		}
+		probes = probes[max(n, 1):]
+	}
+	return times
 }
 
 // saysAfter reports whether a node reports, when it answers again after a time, that it had the

@@ -27,7 +27,8 @@ func restarts() Definition {
 func judgeRestarts(m *facts.Matter) Finding {
 	type key struct{ node, component string }
 	last := map[key]*record.Timed[record.ProcessState]{}
-	silent := map[key]bool{} // the node has not reported since
+	since := map[key]record.Nanos{} // when the process was first seen
+	silent := map[key]bool{}        // the node has not reported since
 	explained := 0
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
@@ -41,6 +42,10 @@ func judgeRestarts(m *facts.Matter) Finding {
 		}
 		old := last[k]
 		last[k] = p
+		began := since[k]
+		if old == nil || !facts.SameLife(old.V, p.V) {
+			since[k] = p.At
+		}
 		if old == nil || old.V.PID == 0 || facts.SameLife(old.V, p.V) {
 			delete(silent, k)
 			continue
@@ -53,7 +58,8 @@ func judgeRestarts(m *facts.Matter) Finding {
 		s := m.Settings(p.V.Component)
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
 		active := m.Touching(from, p.At, late)
-		if m.Reached(active, p.V.Node, p.V.Component) || changing(m, p.V.Node, from, p.At, late) || balancerEnded(m, p.V, from, p.At) {
+		exit := facts.Exit{Node: p.V.Node, Component: p.V.Component, Since: began, From: from, To: p.At}
+		if m.Reached(active, exit) || changing(m, p.V.Node, from, p.At, late) || balancerEnded(m, p.V, from, p.At) {
 			explained++
 			continue
 		}

@@ -106,12 +106,17 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 // unknownActs says why the actions of a component's instances between two moments at which one of
 // them held its lease are not known; empty if they are. They are known if each API server's audit
 // log was read, and if the logs have the holder's actions, with clocks that agree with the
-// harness's.
+// harness's and source addresses that are nodes'.
 func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	for _, a := range d.Doubtful {
 		if a.Node != facts.HolderNode(held) && !a.Election && a.At >= from && a.At <= to {
 			return "the clock of an API server does not agree with the harness's, by which the one on " + a.Node + " acted: " + facts.DescribeAction(a.Action)
+		}
+	}
+	for _, a := range d.Unattributed {
+		if a.At >= from && a.At <= to {
+			return "the source address of a request of one of them, or of the holder, is not a node's: " + facts.DescribeAction(a.Action)
 		}
 	}
 	if !slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
