@@ -132,7 +132,7 @@ func TestKubeletOfVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if capped := strings.Contains(strings.Join(all, ""), "crashLoopBackOff:\n  maxContainerRestartPeriod: 10s\n"); capped != step.capped {
+		if capped := strings.Contains(strings.Join(all, ""), "crashLoopBackOff:\n  maxContainerRestartPeriod: 5s\n"); capped != step.capped {
 			t.Errorf("capped: %t\n%s", capped, all)
 		}
 		if gated := strings.Contains(strings.Join(all, ""), "featureGates:\n  KubeletInUserNamespace: true\n"); gated != step.gated {
