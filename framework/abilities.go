@@ -100,6 +100,13 @@ type HostNamer interface {
 	HostName() string
 }
 
+// ProgramVersioner is the ability of a node to ask the running program of a component for its
+// version, for components that serve nothing to others.
+type ProgramVersioner interface {
+	// ProgramVersion returns the version, such as v1.37.1.
+	ProgramVersion(ctx context.Context, c Component) (string, error)
+}
+
 // Grouper is a Node that may run several components in one process.
 type Grouper interface {
 	// Group returns the components that are one process with c, c among them; nil if c is a

@@ -1,14 +1,36 @@
 package kind
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-var _ framework.EndpointLister = (*node)(nil)
+var (
+	_ framework.EndpointLister   = (*node)(nil)
+	_ framework.ProgramVersioner = (*node)(nil)
+)
+
+// ProgramVersion implements framework.ProgramVersioner: the file that the process runs prints its
+// version.
+func (n *node) ProgramVersion(ctx context.Context, c framework.Component) (string, error) {
+	p, err := n.Process(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if p.PID == 0 {
+		return "", fmt.Errorf("%s does not run on %s", c, n.name)
+	}
+	out, err := n.docker(ctx, "exec", n.name, "sh", "-c", agent.AskVersion(c, p.PID))
+	if err != nil {
+		return "", fmt.Errorf("asking %s on %s for its version: %w", c, n.name, err)
+	}
+	return agent.ParseVersion(out)
+}
 
 // ServingEndpoints implements framework.EndpointLister. Controller manager and scheduler serve
 // only on the node's loopback, kubeadm's default.

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -284,14 +285,12 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 			if !ok || f.fused(c) {
 				continue
 			}
-			// By its name: one program may be several components.
-			out, err := all[name].run(ctx, fmt.Sprintf(`d=$(mktemp -d) && ln -s /proc/%d/exe "$d/%s" && "$d/%[2]s" --version; status=$?
-rm -rf "$d"; exit $status`, p.pid, c), nil)
+			out, err := all[name].run(ctx, agent.AskVersion(c, p.pid), nil)
 			if err != nil {
 				return nil, fmt.Errorf("failed to read the version of %s: %w", c, err)
 			}
-			if fields := strings.Fields(out); len(fields) == 2 { // "Kubernetes v1.37.1"
-				versions[name][c] = fields[1]
+			if v, err := agent.ParseVersion(out); err == nil {
+				versions[name][c] = v
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 // Versions asks each API server, directly, for its version (/version), and each controller
 // manager and scheduler whose node reports its serving endpoint (the metric
-// kubernetes_build_info). The operations have the purpose "version", the component as their key
+// kubernetes_build_info); for others the node asks the program. The operations have the purpose "version", the component as their key
 // and the version as their value.
 //
 // For every kubelet and kube-proxy that the first API server lists there is one more operation,
@@ -63,17 +63,18 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 		if err := ask(n.Name(), framework.APIServer, config, "/version", GitVersion); err != nil {
 			return err
 		}
-		lister, ok := n.(framework.EndpointLister)
-		if !ok {
-			continue
-		}
+		lister, _ := n.(framework.EndpointLister)
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
 			if !slices.Contains(n.Components(), component) {
 				continue
 			}
-			endpoints, err := lister.ServingEndpoints(component)
-			if err != nil || len(endpoints) == 0 {
-				continue // the cluster's own report has to do
+			var endpoints []framework.ServingEndpoint
+			if lister != nil {
+				endpoints, _ = lister.ServingEndpoints(component)
+			}
+			if len(endpoints) == 0 {
+				all.Go(func() { programVersion(ctx, n, component, w) })
+				continue
 			}
 			// Metrics need an administrator's permissions; the endpoint's health check does not.
 			own := rest.CopyConfig(config)
@@ -88,6 +89,24 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 		return err
 	}
 	return w.Err()
+}
+
+// programVersion asks the running program of a component that serves nothing to others. If its
+// node cannot do that, the cluster's own report has to do.
+func programVersion(ctx context.Context, n framework.Node, component framework.Component, w *record.Writer) {
+	versioner, ok := n.(framework.ProgramVersioner)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	op := record.Op{Client: "versions", Entrance: n.Name(), API: "kubernetes", Type: record.OpGet, Key: string(component), Purpose: "version", Call: w.Now()}
+	version, err := versioner.ProgramVersion(ctx, component)
+	op.Return, op.Value, op.Found, op.Outcome = w.Now(), version, err == nil, record.OK
+	if err != nil {
+		op.Outcome, op.Error = record.Unknown, err.Error()
+	}
+	_ = w.Append(record.KindOp, op)
 }
 
 // nodeVersions records the versions of what runs on every node: those that kubelets report in
