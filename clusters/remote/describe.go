@@ -299,16 +299,16 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 
 // find inspects all nodes concurrently, and refuses machines of other nodes.
 func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*found, error) {
-	g, ctx := errgroup.WithContext(ctx)
+	g, looking := errgroup.WithContext(ctx)
 	seen := make([]*found, len(a.Spec.Nodes))
 	for i, n := range a.Spec.Nodes {
 		g.Go(func() error {
-			s, err := all[n.Name].look(ctx)
+			s, err := all[n.Name].look(looking)
 			if err == nil {
 				seen[i], err = detect(a.Spec.Distribution, n, s)
 			}
 			if err == nil {
-				err = seen[i].readConfig(ctx, all[n.Name])
+				err = seen[i].readConfig(looking, all[n.Name])
 			}
 			return err
 		})
