@@ -119,7 +119,7 @@ func TestBundleOfCluster(t *testing.T) {
 	if err != nil || p.Problem != "" {
 		t.Fatalf("%v, %s", err, p.Problem)
 	}
-	if hits := hit(v.Record("planting")); len(hits) != 1 {
+	if hits := hit(v.Record("planting"), nodesOf(p)); len(hits) != 1 {
 		t.Fatalf("nothing was planted: %v", hits)
 	}
 	file, err := Bundle(out, v, Judge(v), Tool{Version: "v1"}, testKey(t))

@@ -93,23 +93,41 @@ func Judge(v *run.Verdicts) *Outcome {
 	}
 	var all []experiment
 	for _, s := range v.Plan.Scenarios {
-		all = append(all, experiment{s, byScenario[s.Metadata.Name], hit(v.Record(s.Metadata.Name))})
+		all = append(all, experiment{s, byScenario[s.Metadata.Name], hit(v.Record(s.Metadata.Name), nodesOf(v.Plan))})
 	}
 	o := outcome(v.Plan, all)
 	v.Certificate = o.certificate()
 	return o
 }
 
-// hit returns the control-plane nodes that a record proves to have been hit by its faults.
-func hit(seen *record.Run) (nodes []string) {
+// nodesOf returns the names of the control-plane nodes in a plan.
+func nodesOf(p *run.Plan) (names []string) {
+	for _, n := range p.Cluster.Nodes() {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// hit returns the control-plane nodes that a record proves to have been hit by its faults, under
+// their names in the plan: kind names the nodes of each cluster after it.
+func hit(seen *record.Run, planned []string) (nodes []string) {
 	if seen == nil {
 		return nil
 	}
+	add := func(name string) {
+		i := slices.IndexFunc(seen.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
+		if i >= 0 && i < len(planned) && !slices.Contains(planned, name) {
+			name = planned[i]
+		}
+		nodes = append(nodes, name)
+	}
 	for _, f := range seen.Faults {
 		if f.V.Phase == record.FaultInjected && f.V.Proven {
-			nodes = append(nodes, f.V.Nodes...)
+			for _, n := range f.V.Nodes {
+				add(n)
+			}
 			if f.V.Node != "" {
-				nodes = append(nodes, f.V.Node)
+				add(f.V.Node)
 			}
 		}
 	}
@@ -120,10 +138,7 @@ func hit(seen *record.Run) (nodes []string) {
 func outcome(p *run.Plan, all []experiment) *Outcome {
 	o := &Outcome{Class: Class(p.Rows, ProfileOf(p))}
 	o.Certified = o.Class != "observed"
-	var nodes []string
-	for _, n := range p.Cluster.Nodes() {
-		nodes = append(nodes, n.Name)
-	}
+	nodes := nodesOf(p)
 	counts, left := map[judge.Verdict]int{}, map[string]bool{}
 	for _, id := range withInvariants(p.Rows, all) {
 		r := rowOf(id, all, nodes, max(Turns, len(nodes)))

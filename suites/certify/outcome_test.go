@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
@@ -106,6 +107,64 @@ func TestObservation(t *testing.T) {
 		o := outcome(c.plan, all(test.of))
 		if o.Class != "observed" || o.Certified || o.ExitCode() != test.code || !strings.Contains(o.Judgement, test.says) {
 			t.Errorf("%s: class %s, certified %v, exit code %d, %q; want %d, %q", name, o.Class, o.Certified, o.ExitCode(), o.Judgement, test.code, test.says)
+		}
+	}
+}
+
+// TestHit: kind names the nodes of each of its clusters after it; a node is the same victim by its
+// place.
+func TestHit(t *testing.T) {
+	seen := &record.Run{Meta: record.Meta{Nodes: []record.Node{{Name: "c-1-control-plane"}, {Name: "c-1-control-plane2"}, {Name: "c-1-control-plane3"}}}}
+	for _, f := range []record.Fault{
+		{Phase: record.FaultInjected, Proven: true, Node: "c-1-control-plane2"},
+		{Phase: record.FaultInjected, Proven: true, Nodes: []string{"c-1-control-plane3", "c-1-worker"}},
+		{Phase: record.FaultInjected, Node: "c-1-control-plane"}, // without a proof
+	} {
+		seen.Faults = append(seen.Faults, record.Timed[record.Fault]{V: f})
+	}
+	planned := []string{"node-1", "node-2", "node-3"}
+	if got := hit(seen, planned); !slices.Equal(got, []string{"c-1-worker", "node-2", "node-3"}) {
+		t.Errorf("%q", got)
+	}
+	named := []string{"c-1-control-plane3", "c-1-control-plane2", "c-1-control-plane"}
+	if got := hit(seen, named); !slices.Equal(got, []string{"c-1-control-plane2", "c-1-control-plane3", "c-1-worker"}) {
+		t.Errorf("of a plan with these names: %q", got)
+	}
+}
+
+// TestRenamedNodes: a record has the plan's nodes, or, of a cluster that a provider made with names
+// of its own, as many others.
+func TestRenamedNodes(t *testing.T) {
+	c := newCertification(t, "HA-QR-005")
+	s := c.plan.Scenarios[0]
+	version := c.plan.Part(s).Cluster.Spec.KubernetesVersion
+	of := func(names ...string) record.Meta {
+		m := record.Meta{Versions: map[string]map[string]string{}}
+		for _, n := range names {
+			m.Nodes = append(m.Nodes, record.Node{Name: n})
+			m.Versions[n] = map[string]string{"kube-apiserver": version}
+		}
+		return m
+	}
+	for _, test := range []struct {
+		provider string
+		attach   bool
+		names    []string
+		refused  bool
+	}{
+		{"local", false, []string{"node-1", "node-2", "node-3"}, false},
+		{"local", false, []string{"a", "b", "c"}, true},
+		{"kind", false, []string{"a", "b", "c"}, false},
+		{"kind", false, []string{"a", "b"}, true},
+		{"kind", false, []string{"a", "node-2", "c"}, true},
+		{"kind", true, []string{"a", "b", "c"}, true},
+	} {
+		plan := *c.plan
+		plan.Provider, plan.Attach = test.provider, test.attach
+		v := &verifier{plan: &plan, v: &Verification{}}
+		v.cluster(s, of(test.names...))
+		if refused := slices.ContainsFunc(v.v.Problems, func(p string) bool { return strings.Contains(p, "is of a cluster with nodes") }); refused != test.refused {
+			t.Errorf("%+v: refused %t: %q", test, refused, v.v.Problems)
 		}
 	}
 }
