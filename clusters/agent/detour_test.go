@@ -172,7 +172,7 @@ func (l *lab) filters() map[string]string {
 }
 
 // TestFiltersRestored checks that the node's reverse path filters are what they were before a
-// detour, whoever ends it.
+// detour, and whether the agent or the shell script ends it.
 func TestFiltersRestored(t *testing.T) {
 	t.Parallel()
 	l := detourLab(t)

@@ -3,13 +3,11 @@ package workload
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,51 +128,6 @@ func (p *application) start() error {
 		})
 	}
 	return nil
-}
-
-// errNoPlace is the error of a cluster whose nodes accept no pods.
-var errNoPlace = errors.New("the cluster has no node that takes pods")
-
-// nodeSpec is what decides whether a node accepts pods.
-type nodeSpec struct {
-	Unschedulable bool
-	Taints        []struct{ Key, Effect string }
-}
-
-// open reports whether a node accepts ordinary pods, ready or not.
-func (n nodeSpec) open() bool {
-	return !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t struct{ Key, Effect string }) bool {
-		// A taint with this prefix says that the node is not healthy, which is a different case.
-		return t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
-	})
-}
-
-// awaitPlace waits for a node that accepts pods, ready or not, and returns errNoPlace if none
-// exists: a control plane without workers is not broken. If it cannot list nodes it returns nil,
-// and the deployment shows what is wrong.
-func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) error {
-	api, err := client.NewAPI(e.Config, client.Options{})
-	if err != nil {
-		return fmt.Errorf("looking for nodes through %s: %w", e.Name, err)
-	}
-	defer api.Close()
-	ctx, cancel := context.WithTimeout(ctx, p.settings.StartLimit/4)
-	defer cancel()
-	answered := false
-	if tryUntil(ctx, func() bool {
-		var nodes struct {
-			Items []struct{ Spec nodeSpec }
-		}
-		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/nodes"})
-		if a.Outcome() != record.OK || json.Unmarshal(a.Body, &nodes) != nil {
-			return false
-		}
-		answered = true
-		return slices.ContainsFunc(nodes.Items, func(n struct{ Spec nodeSpec }) bool { return n.Spec.open() })
-	}) || !answered {
-		return nil
-	}
-	return errNoPlace
 }
 
 // watch watches every kind through each API server or, if none can be reached directly, through

@@ -61,7 +61,7 @@ func judgeEndpointsStable(m *facts.Matter) Finding {
 			watched = d
 		}
 	}
-	// The bound is a minimum: the time is no share of it.
+	// The bound is a minimum, so the time is not a share of it.
 	if watched < m.Bound.Limit {
 		return Inconclusive("the addresses in default/kubernetes did not change, but were watched for only %s, less than %s", text.Short(watched), m.Bound).counted("%s", text.Short(watched))
 	}
