@@ -40,7 +40,7 @@ func origins(c *Cluster, s framework.Settings) map[string]string {
 			for _, component := range one.components {
 				value, err := one.parse(n.ExtraArgs[component][one.flag])
 				if err == nil && value == s.Symbols()[one.symbol] {
-					all[one.symbol] = fmt.Sprintf("--%s of %s on %s", one.flag, component, n.Name)
+					all[one.symbol] = fmt.Sprintf("%s of %s on %s", one.flag, component, n.Name)
 				}
 			}
 		}

@@ -17,8 +17,8 @@ func TestOrigins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for symbol, want := range map[string]string{
-		"L": "--leader-elect-lease-duration of kube-controller-manager on " + c.Node(1).Name,
-		"E": "--election-timeout of etcd on " + c.Node(1).Name,
+		"L": "leader-elect-lease-duration of kube-controller-manager on " + c.Node(1).Name,
+		"E": "election-timeout of etcd on " + c.Node(1).Name,
 		"P": "default of kube-controller-manager and kube-scheduler",
 		"T": "constant of kube-apiserver",
 		"H": "health check of the load balancer, as described",

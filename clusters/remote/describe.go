@@ -164,7 +164,7 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		if f := seen[n.Name]; f != nil {
 			s.ExtraArgs = argsOf(f.processes)
 			for c, times := range args {
-				if f.fused(c) { // its process has no arguments of the component
+				if f.fused(c) || f.unread == c { // its process has no arguments of the component
 					s.ExtraArgs = clusters.ExtraArgs{c: times}.Merge(s.ExtraArgs)
 				}
 			}
@@ -326,11 +326,11 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 // readConfig reads the configuration files of etcd and of the scheduler, if they have one.
 func (f *found) readConfig(ctx context.Context, s shell) error {
 	if path := f.file(framework.Scheduler, "config"); path != "" {
+		// In a container the path may be another one.
 		file, err := s.run(ctx, "cat -- "+shellescape.Quote(path), nil)
-		if err == nil {
-			err = f.configureScheduler([]byte(file))
-		}
 		if err != nil {
+			f.unread = framework.Scheduler
+		} else if err := f.configureScheduler([]byte(file)); err != nil {
 			return fmt.Errorf("failed to read the configuration of the scheduler: %w", err)
 		}
 	}

@@ -154,7 +154,7 @@ func (n *node) mends(c framework.Component, do func() error) error {
 
 // changes changes data on the node for ttl, if the owner has consented: an etcd member without its
 // data, and an API server with defective certificates, serve as little as one that is down.
-func (n *node) changes(what string, ttl time.Duration, do func() error) error {
+func (n *node) changes(what string, c framework.Component, ttl time.Duration, do func() error) error {
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err
 	}
@@ -162,24 +162,28 @@ func (n *node) changes(what string, ttl time.Duration, do func() error) error {
 		return framework.Untouched{Err: &fault.MissingAbility{Ability: "EtcdOperator", Of: "node " + n.Name(), For: "to " + what,
 			Why: "its etcd is one process with other components, which has arguments and certificates of its own"}}
 	}
-	if err := n.cluster.breaks(n.changed(), []string{n.Name()}, ttl); err != nil {
+	var nodes []string
+	if slices.Contains(needed, c) {
+		nodes = []string{n.Name()}
+	}
+	if err := n.cluster.breaks(n.changed(c), nodes, ttl); err != nil {
 		return err
 	}
 	err := do()
 	if err != nil {
-		n.cluster.broken.mend(n.changed())
+		n.cluster.broken.mend(n.changed(c))
 	}
 	return err
 }
 
-// changed is the key of changes of the node's data.
-func (n *node) changed() string { return n.Name() + " data" }
+// changed is the key of changes of a component's data or certificates.
+func (n *node) changed(c framework.Component) string { return n.Name() + "/" + string(c) + " data" }
 
-// unchanged records that the node's data are its own again, if do succeeds.
-func (n *node) unchanged(do func() error) error {
+// unchanged records that the data of a component are its own again, if do succeeds.
+func (n *node) unchanged(c framework.Component, do func() error) error {
 	err := do()
 	if err == nil {
-		n.cluster.broken.mend(n.changed())
+		n.cluster.broken.mend(n.changed(c))
 	}
 	return err
 }
@@ -221,27 +225,27 @@ func (n *node) EndCrashLoop(ctx context.Context, c framework.Component) error {
 
 // SpoilCertificates implements framework.CertificateFaulter.
 func (n *node) SpoilCertificates(ctx context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	return n.changes("spoil certificates", ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
+	return n.changes("spoil certificates", c, ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
 }
 
 // RestoreCertificates implements framework.CertificateFaulter.
 func (n *node) RestoreCertificates(ctx context.Context, c framework.Component) error {
-	return n.unchanged(func() error { return n.Client.RestoreCertificates(ctx, c) })
+	return n.unchanged(c, func() error { return n.Client.RestoreCertificates(ctx, c) })
 }
 
 // RejoinEtcd implements framework.EtcdOperator.
 func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return n.changes("wipe the data of etcd", 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
+	return n.changes("wipe the data of etcd", framework.Etcd, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
 }
 
 // RestoreEtcd implements framework.EtcdOperator.
 func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return n.changes("replace the data of etcd", 0, func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
+	return n.changes("replace the data of etcd", framework.Etcd, 0, func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
 }
 
 // WipeDisk implements framework.DiskWiper.
 func (n *node) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
-	err = n.changes("wipe the data of etcd", ttl, func() (err error) {
+	err = n.changes("wipe the data of etcd", framework.Etcd, ttl, func() (err error) {
 		handle, err = n.Client.WipeDisk(ctx, ttl)
 		return err
 	})
@@ -250,5 +254,5 @@ func (n *node) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, 
 
 // RestoreDisk implements framework.DiskWiper.
 func (n *node) RestoreDisk(ctx context.Context, handle string) error {
-	return n.unchanged(func() error { return n.Client.RestoreDisk(ctx, handle) })
+	return n.unchanged(framework.Etcd, func() error { return n.Client.RestoreDisk(ctx, handle) })
 }

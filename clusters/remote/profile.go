@@ -119,6 +119,7 @@ type found struct {
 	node      clusters.InventoryNode
 	processes map[framework.Component]process
 	units     map[framework.Component]string // by which components are stopped
+	unread    framework.Component            // whose configuration file cannot be read
 }
 
 // detect finds a node's components by a profile, or by the first one that fits.

@@ -130,6 +130,9 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if observed.pods, err = a.pods(ctx); err != nil {
 		return nil, err
 	}
+	if !a.Reachable() {
+		observed.settings.Origins["L"] = "Lease objects, or the arguments of static pods"
+	}
 	if !a.Reachable() || !consent.allows(Processes) {
 		observed.find()
 		return observed, nil
@@ -175,18 +178,23 @@ func (c *Observed) assumeElection() {
 	}
 }
 
-// assumeFused notes what is unknown of components that share a process: nothing shows their
-// arguments, and leases do not contain renew deadlines and retry periods. Their version is that
-// of the API server.
+// assumeFused notes what is unknown of components that share a process, or whose file cannot be
+// read: nothing shows their arguments, and leases do not contain renew deadlines and retry periods.
+// The version of components that share a process is that of the API server.
 func (c *Observed) assumeFused(seen map[string]*found) {
 	for _, n := range c.spec.Nodes() {
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
-			if !seen[n.Name].fused(component) {
+			f := seen[n.Name]
+			if !f.fused(component) && f.unread != component {
 				continue
 			}
-			c.released[n.Name][component] = n.KubernetesVersion
+			symbols := []string{"R", "P"}
+			if f.fused(component) {
+				c.released[n.Name][component] = n.KubernetesVersion
+				symbols = append(symbols, "N", "G")
+			}
 			c.settings.Origins["L"] = fmt.Sprintf("Lease of %s", component)
-			for _, symbol := range []string{"R", "P", "N", "G"} {
+			for _, symbol := range symbols {
 				if !slices.Contains(c.settings.Assumed, symbol) {
 					c.settings.Assumed = append(c.settings.Assumed, symbol)
 				}

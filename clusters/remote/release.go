@@ -92,59 +92,81 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 	return nil
 }
 
-// Detach implements clusters.Attacher. It also deletes what a run created in the cluster.
+// Detach implements clusters.Attacher. It also deletes what a run created in the cluster. It goes
+// as far as it can: an agent is removed also if the API does not answer, or another node does not.
 func (Provider) Detach(ctx context.Context, spec *clusters.Cluster, _ bool) error {
 	i := spec.Spec.Inventory
 	if i == nil {
 		return nil
 	}
-	a, err := reach(i)
-	if err != nil {
-		return err
+	a, problem := reach(i)
+	clean := func(do func(context.Context) error) {
+		if a == nil {
+			return
+		}
+		cleaning, cancel := context.WithTimeout(ctx, cleanUpLimit)
+		defer cancel()
+		problem = errors.Join(problem, do(cleaning))
 	}
-	cleaning, cancel := context.WithTimeout(ctx, cleanUpLimit)
-	defer cancel()
+	namespaces := func(ctx context.Context) error { return workload.CleanUp(ctx, a.entrances) }
 	if !i.Reachable() {
-		return workload.CleanUp(cleaning, a.entrances)
+		clean(namespaces)
+		return problem
 	}
 	c := &Cluster{Observed: &Observed{access: a, spec: spec}}
+	var err error
 	if c.shells, c.done, err = shells(i); err != nil {
-		return err
+		return errors.Join(problem, err)
 	}
 	defer c.done()
+	var mu sync.Mutex
 	for _, n := range i.Spec.Nodes {
 		one := &node{plain: &plain{spec: clusters.Node{Name: n.Name}, address: n.Address}, cluster: c, shell: c.shells[n.Name]}
 		one.Client = agent.NewClient(n.Name, one.shell.dialAgent)
 		defer one.Client.Close()
 		c.reached = append(c.reached, one)
 	}
-	if err := c.each(func(n *node) error { return n.shell.idle(ctx) }); err != nil {
+	var answers []*node
+	err = c.each(func(n *node) error {
+		err := n.shell.idle(ctx)
+		if err == nil {
+			_ = n.Client.HealAll(ctx) // takeOut checks what is left
+			mu.Lock()
+			defer mu.Unlock()
+			answers = append(answers, n)
+		}
 		return err
+	})
+	if errors.Is(err, ErrUnsafe) { // another run uses them
+		return errors.Join(problem, err)
 	}
-	err = workload.CleanUp(cleaning, a.entrances)
-	if with := c.withAgents(ctx); len(with) > 0 {
-		err = errors.Join(err, workload.CleanUpEtcd(cleaning, c, with))
+	problem, c.reached = errors.Join(problem, err), answers
+	clean(namespaces)
+	if with := c.withMembers(ctx); len(with) > 0 {
+		clean(func(ctx context.Context) error { return workload.CleanUpEtcd(ctx, c, with) })
 	}
-	return errors.Join(err, c.each(func(n *node) error { return takeOut(ctx, n.shell, n.Client) }))
+	return errors.Join(problem, c.each(func(n *node) error { return takeOut(ctx, n.shell, n.Client) }))
 }
 
-// cleanUpLimit is how long deleting what a run created may take.
+// cleanUpLimit is how long deleting what a run created may take, through the API and through etcd.
 const cleanUpLimit = 30 * time.Second
 
-// withAgents returns the nodes whose agents answer.
-func (c *Cluster) withAgents(ctx context.Context) []string {
+// withMembers returns the nodes whose agents reach an etcd member.
+func (c *Cluster) withMembers(ctx context.Context) []string {
 	var mu sync.Mutex
-	var answer []string
+	var all []string
 	_ = c.each(func(n *node) error {
-		state, err := n.shell.run(ctx, agent.Used(), nil)
-		if err != nil || strings.TrimSpace(state) != "used" || n.Ping(ctx) != nil {
+		ctx, cancel := context.WithTimeout(ctx, etcdDialLimit)
+		defer cancel()
+		conn, err := n.DialEtcd(ctx)
+		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		answer = append(answer, n.Name())
-		return nil
+		all = append(all, n.Name())
+		return conn.Close()
 	})
-	slices.Sort(answer)
-	return answer
+	slices.Sort(all)
+	return all
 }

@@ -150,7 +150,7 @@ func (r *run) loseNodes(ctx, limited context.Context, a *Action) error {
 	}
 	// That they are gone is known to no member.
 	if err := observe.ListEtcd(limited, r.cluster, r.w); err != nil {
-		return err
+		return errors.Join(err, lighten(ctx, all))
 	}
 	for i := range all {
 		r.disturb(limited)

@@ -53,13 +53,16 @@ func cleanUp(ctx context.Context, e framework.Entrance) error {
 var ownPrefixes = []string{"/holdfast/", "holdfast/"}
 
 // CleanUpEtcd deletes what holdfast wrote to etcd past the API, through the member on the first
-// of the nodes that accepts it: for clusters that stay.
+// of the nodes that accepts it: for clusters that stay. Without nodes it has written nothing.
 func CleanUpEtcd(ctx context.Context, access framework.EtcdAccess, nodes []string) error {
-	last := errors.New("no node has a member")
+	var last error
 	for _, node := range nodes {
 		if last = cleanUpMember(ctx, access, node); last == nil {
 			return nil
 		}
+	}
+	if last == nil {
+		return nil
 	}
 	return fmt.Errorf("deleting holdfast's keys from etcd: %w; delete the keys with the prefix %s by hand", last, ownPrefixes[0])
 }

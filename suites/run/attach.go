@@ -87,7 +87,9 @@ func (c *takenOver) Close(ctx context.Context) error {
 				members = append(members, n.Name())
 			}
 		}
-		err = errors.Join(err, workload.CleanUpEtcd(limited, access, members))
+		more, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
+		defer cancel()
+		err = errors.Join(err, workload.CleanUpEtcd(more, access, members))
 	}
 	return errors.Join(err, c.cluster.Close(ctx), os.RemoveAll(c.dir))
 }
