@@ -27,8 +27,8 @@ const (
 
 // maxBackOff is the longest wait of kubelets before they restart a component, instead of 5
 // minutes. A cluster has several faults that kill one, each doubles the wait, and it begins
-// when the component is no longer held down. It is less than the kubelet's first wait of 10 s,
-// which is also all that HA-RC-001 allows, so that every kill is judged. Source:
+// when the hold of the component ends. The kubelet's default first wait is 10 s, which is also
+// the bound of HA-RC-001: with a shorter one, every kill is judged. Source:
 // KubeletConfiguration, crashLoopBackOff, available by default since Kubernetes backOffFrom.
 const (
 	maxBackOff  = 5 * time.Second

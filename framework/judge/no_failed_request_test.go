@@ -248,17 +248,17 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a conflict", want: Pass, story: func() *story {
 			return refused("status 409 (Conflict): the object has been modified")
 		}},
-		{name: "an object that is none", want: Pass, story: func() *story { return refused("status 422 (Invalid): too long") }},
+		{name: "an invalid object", want: Pass, story: func() *story { return refused("status 422 (Invalid): too long") }},
 		{name: "too many requests", want: Fail, took: "1 of 1201", says: "update of k through balancer", story: func() *story {
 			return refused("status 429 (TooManyRequests): too many requests")
 		}},
-		{name: "nobody took the connection", want: Fail, took: "1 of 1201", says: "connection refused", story: func() *story {
+		{name: "the connection is refused", want: Fail, took: "1 of 1201", says: "connection refused", story: func() *story {
 			return refused("dial tcp 10.77.0.10:6443: connect: connection refused")
 		}},
 		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
 			return drained().probe(failed(15, 15.01)).change(func(r *record.Run) { r.Harness[15].V.Late = 2 * time.Second })
 		}},
-		{name: "nobody looked", want: Inconclusive, says: "nothing probed balancer for", story: func() *story {
+		{name: "no probe", want: Inconclusive, says: "nothing probed balancer for", story: func() *story {
 			return newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 30).probes("balancer", true, 1, 12).probes("balancer", true, 20, 58)
 		}},
 		{name: "too few probes", want: Inconclusive, says: "too few probes through balancer", story: func() *story {

@@ -14,8 +14,8 @@ func listSemantics() Definition {
 		Name:      "list-semantics",
 		Invariant: "HA-INV-004",
 		Lasting:   true,
-		Guarantee: "A successful answer to a list is a list, and exactly the state of the version that it gives. Without a resourceVersion that is no older than any write or deletion that was acknowledged, and any version that was read, before the call; " +
-			"with NotOlderThan it is at least the version asked for, with Exact that version, and with 0 any version.",
+		Guarantee: "A successful response to a list is a list, and exactly the state of its version. Without a resourceVersion, this version is at least as new as every write and deletion acknowledged, and every version read, before the call; " +
+			"with NotOlderThan, it is at least the requested version; with Exact, the requested version; with 0, any version.",
 		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
 		Params: map[string]string{
 			"each": "how many lists of each kind every API server must have answered, since the check's fault where it names one: unset, 0, NotOlderThan, Exact, and paged (default 0)",

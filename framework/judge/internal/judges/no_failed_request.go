@@ -207,7 +207,7 @@ func describeList(l *record.List) string {
 }
 
 // repeatedList returns the next list of a list's client through its entrance that was requested
-// no earlier than the server had asked for, nil if there is none; elsewhere reports that the
+// no earlier than the server had asked for, nil if the client made none; elsewhere reports that the
 // client listed through another entrance after that one.
 func repeatedList(m *facts.Matter, l *record.List) (again *record.List, elsewhere bool) {
 	for i := range m.Run.Lists {
