@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,15 +68,33 @@ func (n Node) AddonManager() (interval time.Duration, release string, ok bool, e
 // Margin covers the time of the measurement itself.
 const Margin = 2 * time.Second
 
-// isRemote reports whether etcd-servers is one address that is not the node's own loopback
-// address.
-func isRemote(servers string) bool {
-	u, err := url.Parse(servers)
-	if err != nil || u.Hostname() == "" || strings.Contains(servers, ",") {
+// isLoopback reports whether a URL in etcd-servers is the node's own loopback address.
+func isLoopback(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
 		return false
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// etcdServers returns the URLs at which API servers reach etcd, without loopback addresses, and
+// whether one of them uses several members, or all the same one.
+func etcdServers(nodes []Node) (servers []string, remote bool) {
+	used := map[string]int{}
+	for _, node := range nodes {
+		own := strings.FieldsFunc(node.ExtraArgs[framework.APIServer]["etcd-servers"], func(r rune) bool { return r == ',' })
+		remote = remote || len(own) > 1
+		for _, server := range own {
+			if !isLoopback(server) {
+				used[server]++
+			}
+		}
+	}
+	for _, times := range used {
+		remote = remote || times > 1
+	}
+	return slices.Sorted(maps.Keys(used)), remote
 }
 
 // Settings returns the durations from which bounds are computed, as configured on the
@@ -104,13 +123,6 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			return framework.Settings{}, err
 		}
 		s.AddonInterval = max(s.AddonInterval, interval)
-		servers := node.ExtraArgs[framework.APIServer]["etcd-servers"]
-		s.RemoteEtcd = s.RemoteEtcd || strings.Contains(servers, ",")
-		if i == 0 && isRemote(servers) {
-			s.SharedEtcd = servers
-		} else if servers != s.SharedEtcd {
-			s.SharedEtcd = ""
-		}
 		for _, component := range electable {
 			lease, renew, retry, err := node.ElectionTimes(component)
 			if err != nil {
@@ -141,10 +153,7 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			*setting.into = max(*setting.into, value)
 		}
 	}
-	if len(c.Nodes()) == 1 {
-		s.SharedEtcd = ""
-	}
-	s.RemoteEtcd = s.RemoteEtcd || s.SharedEtcd != ""
+	s.EtcdServers, s.RemoteEtcd = etcdServers(c.Nodes())
 	s.Origins = origins(c, s)
 	return s, nil
 }

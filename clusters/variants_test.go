@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -14,16 +15,16 @@ func TestWhereEtcdIs(t *testing.T) {
 	for what, test := range map[string]struct {
 		servers []string // of each node
 		remote  bool
-		shared  string
+		want    []string
 	}{
-		"own":              {own("", "", ""), false, ""},
-		"loopback":         {own("https://127.0.0.1:2379", "https://127.0.0.1:2379"), false, ""},
-		"localhost":        {own("https://localhost:2379", "https://localhost:2379"), false, ""},
-		"own addresses":    {own("https://10.0.0.1:2379", "https://10.0.0.2:2379"), false, ""},
-		"all members":      {own("https://10.0.0.1:2379,https://10.0.0.2:2379", "https://10.0.0.1:2379,https://10.0.0.2:2379"), true, ""},
-		"a balancer":       {own("https://etcd.example:2379", "https://etcd.example:2379"), true, "https://etcd.example:2379"},
-		"the only node":    {own("https://10.0.0.1:2379"), false, ""},
-		"a balancer, once": {own("https://10.0.0.9:2379", ""), false, ""},
+		"own":              {own("", "", ""), false, nil},
+		"loopback":         {own("https://127.0.0.1:2379", "https://127.0.0.1:2379"), false, nil},
+		"localhost":        {own("https://localhost:2379", "https://localhost:2379"), false, nil},
+		"own addresses":    {own("https://10.0.0.1:2379", "https://10.0.0.2:2379"), false, own("https://10.0.0.1:2379", "https://10.0.0.2:2379")},
+		"all members":      {own("https://10.0.0.1:2379,https://10.0.0.2:2379", "https://10.0.0.1:2379,https://10.0.0.2:2379"), true, own("https://10.0.0.1:2379", "https://10.0.0.2:2379")},
+		"a balancer":       {own("https://etcd.example:2379", "https://etcd.example:2379"), true, own("https://etcd.example:2379")},
+		"the only node":    {own("https://10.0.0.1:2379"), false, own("https://10.0.0.1:2379")},
+		"a balancer, once": {own("https://10.0.0.9:2379", ""), false, own("https://10.0.0.9:2379")},
 	} {
 		c := Default()
 		c.SetNodes(len(test.servers))
@@ -32,8 +33,8 @@ func TestWhereEtcdIs(t *testing.T) {
 				c.Spec.Nodes[i].ExtraArgs = ExtraArgs{framework.APIServer: {"etcd-servers": servers}}
 			}
 		}
-		if s, err := Settings(c); err != nil || s.RemoteEtcd != test.remote || s.SharedEtcd != test.shared {
-			t.Errorf("%s: remote %v, shared %q, %v", what, s.RemoteEtcd, s.SharedEtcd, err)
+		if s, err := Settings(c); err != nil || s.RemoteEtcd != test.remote || !slices.Equal(s.EtcdServers, test.want) {
+			t.Errorf("%s: remote %v, servers %q, %v", what, s.RemoteEtcd, s.EtcdServers, err)
 		}
 	}
 }

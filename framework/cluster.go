@@ -9,6 +9,8 @@ package framework
 import (
 	"context"
 	"net/netip"
+	"net/url"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -113,10 +115,9 @@ type Settings struct {
 	// RemoteEtcd is set if an API server has several etcd members configured, so that it uses
 	// those of other nodes as well.
 	RemoteEtcd bool `json:"remoteEtcd,omitempty"`
-	// SharedEtcd is the one address at which the API servers of all nodes reach etcd, such as a
-	// load balancer's: cutting off a member cuts off none of them. Empty if each uses the
-	// members' own addresses.
-	SharedEtcd string `json:"sharedEtcd,omitempty"`
+	// EtcdServers are the URLs at which API servers reach etcd, but for their own node's loopback
+	// address.
+	EtcdServers []string `json:"etcdServers,omitempty"`
 	// GoawayChance is the probability with which an API server asks the client of a request to
 	// close its HTTP/2 connection (--goaway-chance); the lowest one if they differ.
 	GoawayChance float64 `json:"goawayChance,omitempty"`
@@ -149,6 +150,21 @@ func (s Settings) Symbols() map[string]time.Duration {
 		"T": s.EndpointTTL, "I": s.EndpointInterval, "E": s.ElectionTimeout,
 		"H": s.BalancerDetection, "M": s.Margin, "G": s.NodeGrace, "N": s.NodePeriod, "A": s.AddonInterval,
 	}
+}
+
+// OutsideEtcd returns the first URL at which an API server reaches etcd that is not an address of
+// a control-plane node, such as a load balancer's: cutting off a member does not cut off an API
+// server that uses it. It is empty if they use the members on the nodes alone.
+func OutsideEtcd(c Cluster) string {
+	for _, server := range c.Settings().EtcdServers {
+		u, err := url.Parse(server)
+		if err != nil || !slices.ContainsFunc(c.Nodes(), func(n Node) bool {
+			return u.Hostname() == n.Name() || u.Hostname() == n.Address().String()
+		}) {
+			return server
+		}
+	}
+	return ""
 }
 
 // EtcdAccess is the ability of a cluster to give direct access to its etcd members, one client

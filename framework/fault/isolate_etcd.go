@@ -31,9 +31,9 @@ var IsolateEtcd = network(&Fault{
 	if err != nil {
 		return nil, err
 	}
-	if at := r.Cluster.Settings().SharedEtcd; at != "" {
+	if at := framework.OutsideEtcd(r.Cluster); at != "" {
 		return nil, &MissingAbility{Ability: "NetworkFaulter", Of: "cluster " + r.Cluster.Name(), For: "fault isolate-etcd",
-			Why: "its API servers ask for etcd at " + at + ", which stays in reach of the one beside the member"}
+			Why: "an API server reaches etcd at " + at + ", which is not an address of a control-plane node, and stays in reach of the one beside the member"}
 	}
 	node := r.Target.Node
 	peers := slices.DeleteFunc(nodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })

@@ -66,21 +66,35 @@ func (c *etcdCluster) awaitOtherLeader(t *testing.T, before string) string {
 	}
 }
 
-// behindBalancer is a cluster whose API servers reach etcd at an address of its own.
-type behindBalancer struct{ *etcdCluster }
-
-func (behindBalancer) Settings() framework.Settings {
-	return framework.Settings{SharedEtcd: "https://10.0.0.9:2379"}
+// configured is a cluster whose API servers reach etcd at certain addresses.
+type configured struct {
+	*etcdCluster
+	servers []string
 }
 
-// TestIsolateEtcdOfOthers: where API servers do not depend on the member of their node, it cuts
-// none of them off, and what rests on that is not applicable.
+func (c configured) Settings() framework.Settings { return framework.Settings{EtcdServers: c.servers} }
+
+// TestIsolateEtcdOfOthers: where an API server does not depend on the members of the nodes, the
+// fault may not cut it off, and what rests on that is not applicable.
 func TestIsolateEtcdOfOthers(t *testing.T) {
 	c := startEtcd(t)
-	_, err := IsolateEtcd.Inject(t.Context(), behindBalancer{c}, c.resolve(t, "etcd/leader"), Params{TTL: ttl})
-	var missing *MissingAbility
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "https://10.0.0.9:2379, which stays in reach") {
-		t.Errorf("%v", err)
+	own := "https://127.0.0.1:2379" // the address of every node of the test
+	for what, servers := range map[string][]string{
+		"all through a balancer": {"https://10.0.0.9:2379"},
+		"one through a balancer": {own, "https://10.0.0.9:2379"},
+	} {
+		_, err := IsolateEtcd.Inject(t.Context(), configured{c, servers}, c.resolve(t, "etcd/leader"), Params{TTL: ttl})
+		var missing *MissingAbility
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "https://10.0.0.9:2379, which is not an address of a control-plane node") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	i, err := IsolateEtcd.Inject(t.Context(), configured{c, []string{own}}, c.resolve(t, "etcd/leader"), Params{TTL: ttl})
+	if err != nil {
+		t.Fatalf("members' own addresses: %v", err)
+	}
+	if _, err := i.Heal(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
