@@ -1,9 +1,15 @@
 package selftest
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 const (
@@ -82,5 +88,23 @@ func leasePlants() []Plant {
 		{Name: "ahead-for-good", Violation: "no standby controller manager can write its lease once the active one, whose clock is ahead, is killed",
 			Cluster: proxied, Scenario: "catalogue/clocks-apart", From: 3, May: neverSteady, Tamper: refused(managers),
 			Catches: []Catch{{Requirement: "HA-LE-012", Says: "none did"}}},
+		{Name: "seized-behind", Violation: "a standby seizes the lease of the controller manager whose clock is behind",
+			Cluster: proxied, Scenario: "catalogue/clocks-behind", From: 4, Do: seizeLease,
+			Catches: []Catch{
+				{Requirement: "HA-LE-012", Says: "must cost no lease"},
+				{Judge: "active-again", Says: "must cost no lease"},
+			},
+			// The former holder acts until it notices, and exits.
+			May: []string{"one-actor", "restarts", "takeover"}},
 	}
+}
+
+// seizeLease makes a standby controller manager the holder of the lease, without its knowledge.
+func seizeLease(ctx context.Context, c framework.Cluster) error {
+	standby, err := fault.Resolve(ctx, c, "kcm/standby")
+	if err != nil {
+		return err
+	}
+	return ask(ctx, c, client.Request{Method: http.MethodPatch, Path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager",
+		Type: "application/merge-patch+json", Body: fmt.Appendf(nil, `{"spec": {"holderIdentity": "%s_seized"}}`, standby.Node)})
 }
