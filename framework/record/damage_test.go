@@ -332,8 +332,8 @@ func TestNextKeepsItsError(t *testing.T) {
 	}
 }
 
-// A packed record has the same lines, in a smaller file that is sealed as the first one was;
-// what is not whole is refused.
+// A packed record has the same entries, in a smaller file that is sealed as the first one was; what
+// is not whole is refused.
 func TestPack(t *testing.T) {
 	texts := make([]string, 3000)
 	for i := range texts {
@@ -344,8 +344,23 @@ func TestPack(t *testing.T) {
 	if err := Pack(&out, bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(unpack(t, out.Bytes()), unpack(t, data)) || out.Len() >= len(data) {
-		t.Errorf("%d bytes were packed into %d, or have other lines", len(data), out.Len())
+	want := bytes.TrimSuffix(resum("r", texts...), []byte("\n"))
+	packed := bytes.Split(bytes.TrimSuffix(unpack(t, out.Bytes()), []byte("\n")), []byte("\n"))
+	for i, line := range bytes.Split(want, []byte("\n")) {
+		if i > 0 && i < len(texts)-1 {
+			line = line[sumLen+1:]
+		}
+		if !bytes.Equal(line, packed[i]) {
+			t.Fatalf("line %d: %s, want %s", i+1, packed[i], line)
+		}
+	}
+	if len(packed) != len(texts) || out.Len() >= len(data) {
+		t.Errorf("%d lines of %d bytes were packed into %d of %d", len(texts), len(data), len(packed), out.Len())
+	}
+	again := bytes.Clone(out.Bytes())
+	out.Reset()
+	if err := Pack(&out, bytes.NewReader(again)); err != nil || !bytes.Equal(out.Bytes(), again) {
+		t.Errorf("packed again: %d bytes instead of %d, %v", out.Len(), len(again), err)
 	}
 	out.Reset()
 	if err := Pack(&out, bytes.NewReader(sample(t))); err != nil {
@@ -358,6 +373,42 @@ func TestPack(t *testing.T) {
 	for name, bad := range map[string][]byte{"cut off": data[:len(data)-20], "without a seal": data[:len(data)-sealLen], "a byte changed": changed, "empty": nil} {
 		if err := Pack(io.Discard, bytes.NewReader(bad)); err == nil {
 			t.Errorf("%s: packed", name)
+		}
+	}
+}
+
+// TestPackedDamage: the checksum of its last line proves a packed record, and without it nothing of
+// the record can be used.
+func TestPackedDamage(t *testing.T) {
+	var out bytes.Buffer
+	if err := Pack(&out, bytes.NewReader(sample(t))); err != nil {
+		t.Fatal(err)
+	}
+	data := unpack(t, out.Bytes())
+	ls := lines(data) // meta, 4 operations, end, ""
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	for name, tt := range map[string]struct {
+		data    []byte
+		problem string
+	}{
+		"a value changed":            {bytes.Replace(data, []byte(`"v2"`), []byte(`"v9"`), 1), "line 6: the checksum is"},
+		"two lines swapped":          {join(ls[0], ls[1], ls[3], ls[2], ls[4], ls[5]), "line 4: time goes back"},
+		"a line left out":            {join(ls[0], ls[1], ls[3], ls[4], ls[5]), "line 5: the checksum is"},
+		"no end":                     {join(ls[:5]...), "line 6: the record ends here without an end entry"},
+		"the end has no checksum":    {join(join(ls[:5]...), ls[5][sumLen+1:]), "line 6: the end entry has no checksum"},
+		"cut off in an entry":        {data[:len(ls[0])+len(ls[1])+20], "line 3: the line is cut off"},
+		"a first line without proof": {data[sumLen+1:], ""},
+	} {
+		run, err := gatherBytes(pack(t, tt.data))
+		switch {
+		case tt.problem == "":
+			if err == nil || !strings.Contains(err.Error(), "line 1: the line does not begin with a checksum") {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case run.Complete || len(run.Ops) > 0 || !strings.Contains(run.Problem, tt.problem):
+			t.Errorf("%s: %d operations, %q", name, len(run.Ops), run.Problem)
 		}
 	}
 }

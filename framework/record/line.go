@@ -38,6 +38,18 @@ func (c chainSum) next(json []byte) chainSum {
 	return hexSum(crc32.Update(crc32.Checksum(c[:], castagnoli), castagnoli, json))
 }
 
+// cutSum splits a line into its checksum, zero if it has none, and its JSON.
+func cutSum(line []byte) (sum chainSum, text []byte, ok bool) {
+	if len(line) > 0 && line[0] == '{' {
+		return sum, line, true
+	}
+	if len(line) < sumLen+1 || line[sumLen] != ' ' {
+		return sum, nil, false
+	}
+	copy(sum[:], line)
+	return sum, line[sumLen+1:], true
+}
+
 func hexSum(sum uint32) (c chainSum) {
 	hex.Encode(c[:], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
 	return c

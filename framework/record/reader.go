@@ -34,10 +34,12 @@ type Reader struct {
 	closer io.Closer
 	meta   Meta
 	sum    chainSum
-	line   int
-	last   Nanos
-	ended  bool
-	err    error // set once, returned by every later Next
+	// unproven reports whether lines without a checksum came after the last one with one.
+	unproven bool
+	line     int
+	last     Nanos
+	ended    bool
+	err      error // set once, returned by every later Next
 }
 
 // Open opens the record in dir and reads its metadata. It refuses a file that is not a record,
@@ -108,6 +110,9 @@ func NewReader(in io.Reader, path string) (*Reader, error) {
 
 func (r *Reader) readMeta() error {
 	sum, text, err := r.readLine()
+	if err == nil && sum == (chainSum{}) {
+		err = r.damage("the line does not begin with a checksum and a space")
+	}
 	if err != nil {
 		return fmt.Errorf("%w; without its first line a record cannot be used", notEOF(err, r))
 	}
@@ -184,15 +189,19 @@ func (r *Reader) next() (Entry, error) {
 		return Entry{}, r.damage("there is an entry after the end entry")
 	}
 	r.sum = r.sum.next(text)
-	if sum != r.sum {
+	bare := sum == (chainSum{})
+	if !bare && sum != r.sum {
 		return Entry{}, r.damage("the checksum is %s, the lines up to here give %s: a line was changed, moved, left out or comes from another record",
 			sum[:], r.sum[:])
 	}
+	r.unproven = bare
 	entry, err := parseEntry(text)
 	if err != nil {
 		return Entry{}, r.damage("%v", err)
 	}
 	switch {
+	case entry.Kind == KindEnd && bare:
+		return Entry{}, r.damage("the end entry has no checksum")
 	case entry.Kind == KindEnd:
 		r.ended = true
 	case entry.Kind == KindMeta:
@@ -221,8 +230,8 @@ func (r *Reader) damage(format string, args ...any) *Damage {
 	return &Damage{Path: r.path, Line: r.line, Reason: fmt.Sprintf(format, args...)}
 }
 
-// readLine returns one line's checksum and JSON, which stay valid until the next call, or io.EOF
-// at the end of the lines.
+// readLine returns one line's checksum, zero if it has none, and its JSON, which stays valid until
+// the next call, or io.EOF at the end of the lines.
 func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -251,12 +260,11 @@ func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 	case err != nil:
 		return sum, nil, r.damage("the compressed data is damaged: %v", err)
 	}
-	line = line[:len(line)-1]
-	if len(line) < sumLen+1 || line[sumLen] != ' ' {
+	sum, text, ok := cutSum(line[:len(line)-1])
+	if !ok {
 		return sum, nil, r.damage("the line does not begin with a checksum and a space")
 	}
-	copy(sum[:], line)
-	return sum, line[sumLen+1:], nil
+	return sum, text, nil
 }
 
 func parseEntry(text []byte) (Entry, error) {

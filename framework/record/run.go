@@ -55,7 +55,7 @@ type Run struct {
 }
 
 // Read reads the record in dir. A truncated or damaged record is returned as far as it can be
-// trusted, with Complete false and Problem set; an error means that none of it is usable.
+// trusted, which of a packed one is only its metadata, with Complete false and Problem set; an error means that none of it is usable.
 func Read(dir string) (*Run, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -92,6 +92,9 @@ func gather(r *Reader, limit int64) (*Run, error) {
 			run.Complete = true
 			return run, nil
 		case errors.As(err, &damage):
+			if r.unproven {
+				run = &Run{Meta: r.Meta()}
+			}
 			run.End = End{}
 			run.Problem = fmt.Sprintf("line %d: %s", damage.Line, damage.Reason)
 			return run, nil

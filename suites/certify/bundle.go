@@ -247,10 +247,15 @@ func pack(from, to string) error {
 // logLimit is the size to which each log in a bundle is cut, keeping its end.
 const logLimit = 1 << 20
 
-// logs copies component logs, compressed. It skips audit logs: the records have what judges need
-// from them.
+// logs copies component logs, compressed. It skips audit logs, since the records have what judges
+// need from them, and the containers' logs under their second name, as kind exports them.
 func (r *redactor) logs(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == "containers" {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), "pods")); err == nil {
+				return fs.SkipDir
+			}
+		}
 		if err != nil || d.IsDir() || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "audit") || !strings.HasSuffix(d.Name(), ".log") {
 			return err
 		}

@@ -151,3 +151,25 @@ func searched(t *testing.T, file, text string) map[string]string {
 	}
 	return files
 }
+
+// The logs of kind's containers are packed once, although kind exports them under two names.
+func TestLogsOnce(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	for _, name := range []string{"kind/node/pods/etcd/0.log", "kind/node/containers/etcd.log", "other/containers/etcd.log"} {
+		path := filepath.Join(from, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("line\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := newRedactor().logs(from, to); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"kind/node/pods/etcd/0.log.zst": true, "kind/node/containers": false, "other/containers/etcd.log.zst": true} {
+		if _, err := os.Stat(filepath.Join(to, name)); (err == nil) != want {
+			t.Errorf("%s is in the bundle: %v, want %v", name, err == nil, want)
+		}
+	}
+}
