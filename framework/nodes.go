@@ -180,16 +180,26 @@ type EtcdPeer struct {
 	URLs []string `json:"urls"`
 }
 
-// CertificateRotator is the ability of a cluster to replace the certificates of its nodes, and
-// the CAs that issued them, one node at a time while it runs.
+// CertificateRotator is the ability of a cluster to replace the certificates of its nodes, one
+// node at a time while it runs.
 //
 // Each change restarts the components of the node, one after the other, and returns when they
 // serve with their new certificates. An error that is ErrNothingDone left everything as it was;
-// after any other error the change may be retried, or reverted by a change to the previous stage.
+// after any other error the change may be retried.
 type CertificateRotator interface {
 	// RotateCertificates gives all components of a control-plane node new certificates and keys,
 	// from the CA that issued the current ones.
 	RotateCertificates(ctx context.Context, name string) error
+	// CAClients returns the TLS configuration of admin clients, each of which knows only one
+	// Kubernetes CA: it trusts no other and has a certificate from it. The key is the name of the
+	// CA. If the cluster is a CARotator, the old and the new one exist at every stage.
+	CAClients() (map[string]rest.TLSClientConfig, error)
+}
+
+// CARotator is the ability of a cluster to also replace the CAs that issued the certificates. A
+// change that failed may be reverted by a change to the previous stage, too.
+type CARotator interface {
+	CertificateRotator
 	// RotateCA moves a control-plane node to a stage of the rotation of all CAs. It refuses a
 	// change that would put two nodes more than one stage apart, because one would reject the
 	// other.
@@ -197,10 +207,6 @@ type CertificateRotator interface {
 	// TrustStages returns the stage of each node: the lowest and the highest that any part of it
 	// may be at.
 	TrustStages() map[string][2]TrustStage
-	// CAClients returns the TLS configuration of admin clients, each of which knows only one
-	// Kubernetes CA: it trusts no other and has a certificate from it. The key is the name of the
-	// CA; the old and the new one exist at every stage.
-	CAClients() (map[string]rest.TLSClientConfig, error)
 }
 
 // TrustStage is how far a node is in the rotation of the CAs.

@@ -44,12 +44,16 @@ func (s *server) rotate(ctx context.Context, r ChangeRequest) (refused bool, err
 		}
 		return false, nil
 	}
-	changes, err := planTrust(names, rotator.TrustStages(), r.Undo)
+	replacer, ok := s.cluster.(framework.CARotator)
+	if !ok {
+		return true, fmt.Errorf("the CAs of cluster %s cannot be replaced: its provider cannot do that yet", s.cluster.Name())
+	}
+	changes, err := planTrust(names, replacer.TrustStages(), r.Undo)
 	if r.Check || err != nil {
 		return true, err
 	}
 	for i, c := range changes {
-		err := rotator.RotateCA(ctx, c.node, c.to)
+		err := replacer.RotateCA(ctx, c.node, c.to)
 		// Also after an error: the nodes may trust or use other CAs now.
 		if writing := s.writeKubeconfig(); err == nil {
 			err = writing

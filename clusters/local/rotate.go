@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-var _ framework.CertificateRotator = (*Cluster)(nil)
+var _ framework.CARotator = (*Cluster)(nil)
 
 // RotateCertificates implements framework.CertificateRotator.
 func (c *Cluster) RotateCertificates(ctx context.Context, name string) error {
@@ -40,7 +40,7 @@ func (c *Cluster) RotateCertificates(ctx context.Context, name string) error {
 	return nil
 }
 
-// RotateCA implements framework.CertificateRotator.
+// RotateCA implements framework.CARotator.
 func (c *Cluster) RotateCA(ctx context.Context, name string, to framework.TrustStage) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
@@ -75,7 +75,7 @@ func (c *Cluster) ReplaceCA(ctx context.Context, name string) error {
 	return n.reissue(ctx, c.pki.Unprepared(), []framework.Component{framework.APIServer})
 }
 
-// TrustStages implements framework.CertificateRotator.
+// TrustStages implements framework.CARotator.
 func (c *Cluster) TrustStages() map[string][2]framework.TrustStage {
 	all := map[string][2]framework.TrustStage{}
 	for _, n := range c.controlPlane() {

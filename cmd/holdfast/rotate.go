@@ -10,8 +10,8 @@ func newRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate certificates|ca",
 		Short: "Replace certificates or CAs of a running cluster, node by node",
-		Long: `Replace the certificates of the components of a running local cluster, or the CAs that
-issue them, node by node.`,
+		Long: `Replace the certificates of the components of a running cluster, or the CAs that issue
+them, node by node. The CAs of clusters of kind cannot be replaced.`,
 		Example: `  holdfast rotate certificates --node node-1
   holdfast rotate ca`,
 	}
@@ -27,7 +27,8 @@ func newRotateCertificatesCommand() *cobra.Command {
 		Long: `Give the components of one control-plane node, or of all, one after the other, new
 certificates and keys from the same CAs: etcd (client and peer ports), API server,
 controller manager and scheduler, for serving and as clients. Each component is
-restarted gracefully, and each port is asked for its new certificate.
+restarted gracefully, and each port is asked for its new certificate. On clusters of kind
+kubeadm renews them (kubeadm certs renew all).
 
 If it fails or is interrupted, the error names the step: run the same command again.
 The CAs do not change, so the components accept each other's old and new certificates.

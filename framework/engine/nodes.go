@@ -301,18 +301,19 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 			args[framework.Component(component)] = flags
 		}
 		err = c.Reconfigure(ctx, n.Name(), args)
-	case actionRotate, actionRotateCA:
-		change.To = a.To
+	case actionRotate:
 		c, ok := r.cluster.(framework.CertificateRotator)
-		switch {
-		case !ok:
+		if !ok {
 			return missing("CertificateRotator")
-		case a.Name == actionRotate:
-			err = c.RotateCertificates(ctx, n.Name())
-		default:
-			change.From = c.TrustStages()[n.Name()][0].String()
-			err = c.RotateCA(ctx, n.Name(), framework.TrustStage(slices.Index(framework.TrustStageNames, a.To)))
 		}
+		err = c.RotateCertificates(ctx, n.Name())
+	case actionRotateCA:
+		c, ok := r.cluster.(framework.CARotator)
+		if !ok {
+			return missing("CARotator")
+		}
+		change.From, change.To = c.TrustStages()[n.Name()][0].String(), a.To
+		err = c.RotateCA(ctx, n.Name(), framework.TrustStage(slices.Index(framework.TrustStageNames, a.To)))
 	default:
 		change.To = a.To
 		var upgrade func(context.Context, string, string) error

@@ -119,6 +119,17 @@ func TestCertificatesRotated(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated"}, []ruling{
 		{name: "new certificates of the same CA", want: Pass, took: "15 certificates", story: rotated([]string{""}, asIs)},
+		{name: "controller managers and schedulers that serve on the loopback alone", want: Pass, took: "9 certificates", story: rotated([]string{""}, func(_ int, o *record.Op) {
+			if o.Key == "kube-controller-manager/https" || o.Key == "kube-scheduler/https" {
+				o.Purpose = "not recorded"
+			}
+		})},
+		{name: "a scheduler that reported its port and was not seen", want: Inconclusive, says: "the certificate of kube-scheduler on node-1", story: rotated([]string{""}, at(0, "node-1", "kube-scheduler/https", unseen))},
+		{name: "API servers that were not looked at", want: Inconclusive, says: "the certificate of kube-apiserver on node-1", story: rotated([]string{""}, func(_ int, o *record.Op) {
+			if o.Key == "kube-apiserver/https" {
+				o.Purpose = "not recorded"
+			}
+		})},
 		{name: "as before", want: Fail, says: "served the old one", story: rotated([]string{""}, at(1, "node-1", "kube-apiserver/https", func(o *record.Op) { o.Value = "0 old" }))},
 	})
 }

@@ -131,6 +131,16 @@ func TestUnknownReadsNothing(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-SEC-003", Judge: "unknown-reads-nothing"}, []ruling{
 		{name: "as it should be", want: Pass, took: "1800 requests refused", says: "Each API server (node-1, node-2 and node-3)", story: asked(nil)},
 		{name: "something served", want: Fail, says: "node-2 served /api/v1/secrets to a client without credentials", story: spoil(record.OK, "200", "/api/v1/secrets")},
+		{name: "something served among many", want: Fail, says: "node-2 served /api/v1/watch/secrets to a client without credentials",
+			story: spoil(record.OK, "650", "/api/v1/watch/secrets; 1 × 200 (/api/v1/watch/secrets), 649 × 403")},
+		{name: "allowed to read an object that does not exist", want: Fail, says: "node-2 answered a client without credentials that the object at /api/v1/namespaces/default/secrets/holdfast-unknown does not exist",
+			story: asked(func(op *record.Op) bool {
+				if op.Entrance == "node-2" && op.Key == "anonymous" {
+					op.Outcome, op.Error = record.OK, "/api/v1/namespaces/default/secrets/holdfast-unknown; 649 × 403, 1 × 404 (/api/v1/namespaces/default/secrets/holdfast-unknown)"
+				}
+				return true
+			})},
+		{name: "paths that do not exist", want: Pass, took: "1800 requests refused", story: spoil(record.Refused, "200", "198 × 401, 2 × 404 (/logs, /logs/)")},
 		{name: "no answer to one path", want: Inconclusive, says: "a client without credentials at node-2: 1 of 200 paths have no answer", took: "1600 requests refused", story: spoil(record.Unknown, "200", "1 of 200 paths have no answer; /metrics: status 500")},
 		{name: "few paths", want: Inconclusive, says: "it asked for 19 paths, at least 20", story: spoil(record.Refused, "19", "")},
 		{name: "one kind not asked", want: Inconclusive, says: "a client with an invalid token at node-1", story: asked(func(op *record.Op) bool { return op.Key != "invalid token" })},

@@ -52,6 +52,14 @@ func (s *story) upgraded(name, node, from, to string, called float64) *story {
 	return s
 }
 
+// asked has the API servers of the nodes answer which version they are of.
+func asked(s *story, t float64, versions ...string) *story {
+	for i, v := range versions {
+		s.says(fmt.Sprintf("node-%d", i+1), "kube-apiserver", v, t)
+	}
+	return s
+}
+
 func upgradedAll() *story {
 	return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20).upgraded("three", "node-3", release36, release37, 30)
 }
@@ -87,6 +95,35 @@ func TestChangedOneByOne(t *testing.T) {
 		}},
 		{name: "steps that nobody recorded", want: Inconclusive, says: "no restart of a component by upgrade of node-1", story: func() *story {
 			return upgradedAll().change(func(r *record.Run) { r.Steps = nil })
+		}},
+		{name: "each asked before and after", want: Pass, took: "3 changes", story: func() *story {
+			s := asked(fleetOf(release36), 5, release36, release36, release36)
+			s = asked(s.upgraded("one", "node-1", release36, release37, 10), 18, release37, release36, release36)
+			s = asked(s.upgraded("two", "node-2", release36, release37, 20), 28, release37, release37, release36)
+			return asked(s.upgraded("three", "node-3", release36, release37, 30), 38, release37, release37, release37)
+		}},
+		{name: "all upgraded with the first", want: Fail, says: "the API server on node-2 answered v1.37.1 before its turn (its own upgrade began 20.000s)", story: func() *story {
+			s := asked(fleetOf(release36), 5, release36, release36, release36)
+			s = asked(s.upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release37)
+			// Its own turn finds nothing to do.
+			return s.inPlace("two", "upgrade", "node-2", release37, release37, 20, 21).inPlace("three", "upgrade", "node-3", release37, release37, 30, 31)
+		}},
+		{name: "of the new version from the start", want: Inconclusive, says: "no restart of a component by upgrade of node-2", story: func() *story {
+			s := asked(fleetOf(release36), 5, release36, release37, release36)
+			s = asked(s.upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release36)
+			return s.inPlace("two", "upgrade", "node-2", release37, release37, 20, 21).upgraded("three", "node-3", release36, release37, 30)
+		}},
+		{name: "not asked before", want: Pass, took: "3 changes", story: func() *story {
+			return asked(fleetOf(release36).upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release37).
+				upgraded("two", "node-2", release36, release37, 20).upgraded("three", "node-3", release36, release37, 30)
+		}},
+		{name: "a server answers of two minor versions less", want: Fail, says: "must hold at every step: after upgrade of node-1 from v1.36.3 to v1.37.1, there are kube-apiserver v1.35.3 on node-3 and kube-apiserver v1.37.1 on node-1", story: func() *story {
+			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
+			return asked(s, 18, release37, release36, "v1.35.3").upgraded("two", "node-2", release36, release37, 20).upgraded("three", "node-3", release36, release37, 30)
+		}},
+		{name: "a server that answered before it was upgraded", want: Pass, took: "3 changes", story: func() *story {
+			return fleetOf("v1.35.8").upgraded("one", "node-1", "v1.35.8", release36, 10).upgraded("two", "node-2", "v1.35.8", release36, 20).
+				says("node-3", "kube-apiserver", "v1.35.8", 28).upgraded("three", "node-3", "v1.35.8", release36, 30)
 		}},
 		{name: "it could not be done", want: Inconclusive, says: "no such version", story: failed("")},
 		{name: "the cluster cannot do it", want: NotApplicable, says: "no such version", story: failed("Upgrader")},

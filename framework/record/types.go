@@ -182,7 +182,8 @@ type Op struct {
 	// must be valid for, prefixed by its owner: balancer/, node/ or service/), "token" (key: the
 	// API server that issued it; value: the user that it authenticates, or the reason of a
 	// refusal), "unknown-etcd-client" (key: the port and the kind of client), "unknown-reader"
-	// (key: the kind of client; value: the number of paths that it requested), "lock" (a read of
+	// (key: the kind of client; value: the number of paths; error: how often each status was
+	// answered, after the first path that was not refused), "lock" (a read of
 	// the lock of a component that a supervisor elects), "failover" (a client that knows several
 	// addresses); once the traffic has stopped, "final-write" (the last write of a key),
 	// "final-read" and "cleanup". Empty for traffic.

@@ -3,14 +3,15 @@ package workload
 import (
 	"context"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 
@@ -19,34 +20,24 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// readersAtATime is how many requests of unknown readers are made at the same time.
-const readersAtATime = 4
-
-// otherPaths are paths of an API server that discovery does not list, or that it lists
-// only where they are enabled. Profiles are left out, since they take 30 s.
-var otherPaths = []string{
-	"/", "/api", "/apis", "/openapi/v2", "/openapi/v3", "/metrics", "/metrics/slis", "/logs", "/logs/",
-	"/debug/pprof", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/flags/v", "/configz", "/flagz", "/statusz",
-	"/.well-known/openid-configuration", "/openid/v1/jwks",
-}
-
-// namespacePaths are lists in single namespaces: a role may give rights in one alone.
-var namespacePaths = []string{
-	"/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets",
-	"/api/v1/namespaces/kube-public/configmaps", "/api/v1/namespaces/kube-public/secrets",
-	"/api/v1/namespaces/kube-system/configmaps", "/api/v1/namespaces/kube-system/secrets",
-}
+const (
+	// readersAtATime is how many requests of unknown readers are made at the same time.
+	readersAtATime = 4
+	// enoughServed is after how many served paths a client stops.
+	enoughServed = 10
+)
 
 // UnknownReaders reads from each API server, directly, as clients that it does not know: without
 // credentials, with a certificate that a foreign CA signed, and with a token that no server
-// issued. They request every path of the API that can be listed and the paths outside of it,
-// except the public ones (/healthz, /livez, /readyz and /version). No object is read by its name,
-// so that the ConfigMap cluster-info in kube-public, which kubeadm publishes, is not requested.
+// issued. They request every path that discovery and OpenAPI list and some that neither lists,
+// except the public ones (/healthz, /livez, /readyz and /version). Objects are requested by a name
+// that none has: the answer that it does not exist shows that the client was allowed to read it.
+// So the ConfigMap cluster-info in kube-public, which kubeadm publishes, is not requested.
 //
 // There is one operation for each API server and each kind of client, which is its key. They have
-// the purpose "unknown-reader" and the number of paths as their value; Found reports that
-// something was served, and the error names the first served path, or else the first one without
-// an answer.
+// the purpose "unknown-reader" and the number of paths as their value. The outcome is OK if a path
+// was not refused: with Found, something was served. The error then starts with the first such
+// path; it says how often each status was answered, and to which paths unless it refuses them.
 func UnknownReaders(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}})
 	if err != nil {
@@ -65,57 +56,121 @@ func UnknownReaders(ctx context.Context, c framework.Cluster, w *record.Writer) 
 			}
 			op := record.Op{Client: "unknown-readers", Entrance: e.Name, API: apiKubernetes, Type: record.OpGet, Key: kind, Purpose: "unknown-reader",
 				Call: w.Now(), Value: strconv.Itoa(len(paths)), Outcome: record.Unknown}
-			err := problem
-			if err == nil {
-				op.Outcome, err = readAs(ctx, config, paths)
+			if problem == nil {
+				op.Outcome, op.Found, op.Error = readAs(ctx, config, paths)
+			} else {
+				op.Error = client.Shorten(problem.Error())
 			}
-			if op.Found, op.Return = op.Outcome == record.OK, w.Now(); err != nil {
-				op.Error = client.Shorten(err.Error())
-			}
+			op.Return = w.Now()
 			_ = w.Append(record.KindOp, op)
 		}
 	}
 	return w.Err()
 }
 
-// readAs requests paths with a configuration. The outcome is OK if one was served, Refused if
-// every one was answered otherwise.
-func readAs(ctx context.Context, config *rest.Config, paths []string) (record.Outcome, error) {
+// readAs requests paths with a configuration. The outcome is OK if one was served or if one was
+// allowed to be read, Refused if every one was answered otherwise.
+func readAs(ctx context.Context, config *rest.Config, paths []string) (o record.Outcome, found bool, text string) {
 	api, err := client.NewAPI(config, client.Options{})
 	if err != nil {
-		return record.Unknown, err
+		return record.Unknown, false, client.Shorten(err.Error())
 	}
 	defer api.Close()
+	answers := requestAll(ctx, api, paths)
+	paths = paths[:len(answers)]
+	if i := slices.IndexFunc(answers, served); i >= 0 {
+		return record.OK, true, client.Shorten(paths[i] + "; " + tally(paths, answers))
+	}
+	for i, a := range answers {
+		if absent(paths[i], a) {
+			return record.OK, false, client.Shorten(paths[i] + "; " + tally(paths, answers))
+		}
+	}
+	unanswered := 0
+	for i, a := range slices.Backward(answers) {
+		if !answered(a) {
+			unanswered++
+			text = fmt.Sprintf("%d of %d paths have no answer; %s: %s", unanswered, len(paths), paths[i], a.Problem())
+		}
+	}
+	if unanswered > 0 {
+		return record.Unknown, false, text
+	}
+	return record.Refused, false, client.Shorten(tally(paths, answers))
+}
+
+// requestAll requests paths until enough of them were served, and returns the answers to those
+// that it requested.
+func requestAll(ctx context.Context, api *client.API, paths []string) []client.Answer {
 	answers := make([]client.Answer, len(paths))
 	next := make(chan int)
+	var open atomic.Int32
 	var all sync.WaitGroup
 	for range readersAtATime {
 		all.Go(func() {
 			for i := range next {
-				// One object of a list will do.
-				answers[i] = untilAnswered(ctx, api, client.Request{Method: http.MethodGet, Path: paths[i], Query: url.Values{"limit": {"1"}}})
+				if answers[i] = untilAnswered(ctx, api, readRequest(paths[i])); served(answers[i]) {
+					open.Add(1)
+				}
 			}
 		})
 	}
-	for i := range paths {
-		next <- i
+	requested := 0
+	for ; requested < len(paths) && open.Load() < enoughServed; requested++ {
+		next <- requested
 	}
 	close(next)
 	all.Wait()
-	served := slices.IndexFunc(answers, func(a client.Answer) bool { return a.Status >= 200 && a.Status < 300 })
-	if served >= 0 {
-		return record.OK, fmt.Errorf("%s", paths[served])
+	return answers[:requested]
+}
+
+// readRequest returns a request that reads little: one object of a list, one second of a watch.
+func readRequest(path string) client.Request {
+	query := url.Values{"limit": {"1"}}
+	if isWatch(path) {
+		query = url.Values{"timeoutSeconds": {"1"}}
 	}
-	var unanswered []int
+	return client.Request{Method: http.MethodGet, Path: path, Query: query}
+}
+
+func served(a client.Answer) bool { return a.Status >= 200 && a.Status < 300 }
+
+// absent reports whether an API server answered that the object of a path does not exist, which
+// it says only to a client that may read the object.
+func absent(path string, a client.Answer) bool {
+	resource, named, ok := strings.Cut(path, "/"+unknownName)
+	if !ok || named != "" && named[0] != '/' {
+		return false
+	}
+	return a.Absent(resource[strings.LastIndexByte(resource, '/')+1:], unknownName)
+}
+
+// tally counts answers by their status, as in "605 × 403, 2 × 404 (/logs, /logs/)": paths that
+// were refused or have no answer are not named, and of the others the first ones are.
+func tally(paths []string, answers []client.Answer) string {
+	const most = 3
+	by := map[int][]string{}
 	for i, a := range answers {
-		if !answered(a) {
-			unanswered = append(unanswered, i)
+		by[a.Status] = append(by[a.Status], paths[i])
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(by)) {
+		which := by[status]
+		part := fmt.Sprintf("%d × %d", len(which), status)
+		switch status {
+		case 0:
+			part = fmt.Sprintf("%d × no status", len(which))
+		case http.StatusUnauthorized, http.StatusForbidden:
+		default:
+			part += " (" + strings.Join(which[:min(most, len(which))], ", ")
+			if len(which) > most {
+				part += ", …"
+			}
+			part += ")"
 		}
+		parts = append(parts, part)
 	}
-	if len(unanswered) > 0 {
-		return record.Unknown, fmt.Errorf("%d of %d paths have no answer; %s: %s", len(unanswered), len(paths), paths[unanswered[0]], answers[unanswered[0]].Problem())
-	}
-	return record.Refused, nil
+	return strings.Join(parts, ", ")
 }
 
 // untilAnswered makes a request, and retries if the server did not answer or was too busy.
@@ -135,71 +190,4 @@ func untilAnswered(ctx context.Context, api *client.API, r client.Request) (a cl
 // the body, or with a TLS alert, as a server does that requires a certificate it can verify.
 func answered(a client.Answer) bool {
 	return tlsAlert(a.Err) || a.Status > 0 && a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests
-}
-
-// readablePaths queries, as an administrator, what an API server serves.
-func readablePaths(ctx context.Context, e framework.Entrance) ([]string, error) {
-	api, err := client.NewAPI(e.Config, client.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer api.Close()
-	read := func(path string, into any) error {
-		a := untilAnswered(ctx, api, client.Request{Method: http.MethodGet, Path: path})
-		if a.Outcome() != record.OK {
-			return fmt.Errorf("discovery of %s: %s", path, a.Problem())
-		}
-		if err := json.Unmarshal(a.Body, into); err != nil {
-			return fmt.Errorf("discovery of %s: %w", path, err)
-		}
-		return nil
-	}
-	var index struct{ Paths []string }
-	var core struct{ Versions []string }
-	var named struct {
-		Groups []struct {
-			Versions []struct{ GroupVersion string }
-		}
-	}
-	for path, into := range map[string]any{"/": &index, "/api": &core, "/apis": &named} {
-		if err := read(path, into); err != nil {
-			return nil, err
-		}
-	}
-	var versions []string
-	for _, v := range core.Versions {
-		versions = append(versions, "/api/"+v)
-	}
-	for _, g := range named.Groups {
-		for _, v := range g.Versions {
-			versions = append(versions, "/apis/"+v.GroupVersion)
-		}
-	}
-	paths := slices.Concat(otherPaths, namespacePaths, index.Paths, versions)
-	for _, version := range versions {
-		var served struct {
-			Resources []struct {
-				Name  string
-				Verbs []string
-			}
-		}
-		if err := read(version, &served); err != nil {
-			return nil, err
-		}
-		for _, r := range served.Resources {
-			if slices.Contains(r.Verbs, "list") {
-				paths = append(paths, version+"/"+r.Name)
-			}
-		}
-	}
-	slices.Sort(paths)
-	return slices.DeleteFunc(slices.Compact(paths), isPublic), nil
-}
-
-// isPublic reports whether a path may be read without credentials: health checks, and
-// the version (the ClusterRole system:public-info-viewer).
-func isPublic(path string) bool {
-	return slices.ContainsFunc([]string{"/healthz", "/livez", "/readyz", "/version"}, func(open string) bool {
-		return path == open || strings.HasPrefix(path, open+"/")
-	})
 }

@@ -155,14 +155,17 @@ func (p *Plan) Upgraded() (all []*clusters.Cluster) {
 				continue
 			}
 			for _, step := range s.Spec.Timeline {
-				if step.Action == nil || step.Action.To == "" {
+				if step.Action == nil {
 					continue
 				}
 				c := *part.Cluster
-				if step.Action.Name == "upgrade-etcd" {
-					c.Spec.EtcdVersion = step.Action.To
-				} else {
+				switch step.Action.Name {
+				case "upgrade":
 					c.Spec.KubernetesVersion = step.Action.To
+				case "upgrade-etcd":
+					c.Spec.EtcdVersion = step.Action.To
+				default: // rotate-ca moves to a stage
+					continue
 				}
 				all = append(all, &c)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -52,6 +53,31 @@ func TestPlanOnDisk(t *testing.T) {
 	}
 	if run := d.Report(); len(run.Clusters) != 2 || run.Clusters[0].Problem != "the worker ended" || len(run.Times) != 0 {
 		t.Errorf("%+v", run)
+	}
+}
+
+// What is prepared for the catalogue's scenarios are the versions that they upgrade to, and not the
+// stages to which they take CAs.
+func TestUpgraded(t *testing.T) {
+	p := &Plan{Cluster: clusters.Default(), Scenarios: scenarios.All()}
+	part := Part{Cluster: p.Cluster}
+	for _, s := range p.Scenarios {
+		part.Scenarios = append(part.Scenarios, s.Metadata.Name)
+	}
+	p.Parts = []Part{part}
+	kubernetes, etcd := map[string]bool{}, map[string]bool{}
+	for _, c := range p.Upgraded() {
+		kubernetes[c.Spec.KubernetesVersion], etcd[c.Spec.EtcdVersion] = true, true
+	}
+	for product, versions := range map[release.Product]map[string]bool{release.Kubernetes: kubernetes, release.Etcd: etcd} {
+		for v := range versions {
+			if _, err := release.ParseVersion(product, v); err != nil && v != "" { // the built-in etcd
+				t.Errorf("%s %s: %v", product, v, err)
+			}
+		}
+	}
+	if !kubernetes["v1.36.3"] || !kubernetes["v1.37.1"] || !etcd["v3.7.3"] {
+		t.Errorf("%v, %v", kubernetes, etcd)
 	}
 }
 

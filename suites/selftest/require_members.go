@@ -52,6 +52,10 @@ func memberPlants() []Plant {
 				{Requirement: "HA-MB-010", Says: cut},
 				{Requirement: "HA-MB-011", Says: cut},
 			}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "leaves-a-member", Violation: "a member that no node runs is left, for 2 s, by the last addition that was interrupted",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/members-replaced", From: 16, Do: phantomOnce,
+			// The next removal finds one member more, too.
+			Catches: []Catch{{Requirement: "HA-MB-008", Says: phantom}}, May: []string{"HA-MB-003", "steady-state"}},
 		{Name: "balancer-stays", Violation: "the load balancer runs with a single node, too",
 			Cluster: growing, Twin: onDemand, Scenario: "catalogue/balancer-on-demand", From: 3,
 			Catches: []Catch{
@@ -107,7 +111,12 @@ func cutClients(ctx context.Context, c framework.Cluster) error {
 
 // phantomMember adds a voting member that no process runs as soon as one has left, and removes it
 // 2 s later, until ctx is done.
-func phantomMember(ctx context.Context, c framework.Cluster) error {
+func phantomMember(ctx context.Context, c framework.Cluster) error { return phantoms(ctx, c, false) }
+
+// phantomOnce is phantomMember for the first member that leaves.
+func phantomOnce(ctx context.Context, c framework.Cluster) error { return phantoms(ctx, c, true) }
+
+func phantoms(ctx context.Context, c framework.Cluster, once bool) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
 		return errors.New("nothing gives access to the cluster's etcd members")
@@ -119,6 +128,9 @@ func phantomMember(ctx context.Context, c framework.Cluster) error {
 		for client.Pause(ctx, 20*time.Millisecond) {
 			nodes := c.Nodes()
 			if voters, ok := phantomAfter(ctx, access, nodes[turn%len(nodes)].Name(), peer, known); ok {
+				if once && voters < known {
+					return
+				}
 				known = voters
 			} else {
 				turn++ // that member may have lost its power

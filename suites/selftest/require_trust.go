@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	autoTLS = "auto-tls"
 	// opened is healthy, for a ClusterRoleBinding that stays.
 	opened = "opened"
+	// watched is the same, for one that lets clients watch alone.
+	watched = "watched"
 )
 
 func trustKinds() map[string]kind {
@@ -27,6 +30,7 @@ func trustKinds() map[string]kind {
 	return map[string]kind{
 		trusting: {one, false},
 		opened:   {with(nil), false},
+		watched:  {with(nil), false},
 		autoTLS: {with(clusters.ExtraArgs{framework.Etcd: {"peer-auto-tls": "true", "peer-client-cert-auth": "false",
 			"peer-trusted-ca-file": "", "peer-cert-file": "", "peer-key-file": ""}}), false},
 	}
@@ -46,6 +50,10 @@ func trustPlants() []Plant {
 			Cluster: opened, Scenario: "catalogue/steady", Do: openToAnonymous,
 			Catches: []Catch{{Requirement: "HA-SEC-003", Says: "to a client without credentials"},
 				{Judge: "unknown-reads-nothing", Says: "to a client without credentials"}}},
+		{Name: "watched-by-anonymous", Violation: "a ClusterRole that lets system:anonymous watch ConfigMaps, not list them: only OpenAPI names the path",
+			Cluster: watched, Scenario: "catalogue/steady", Do: letAnonymousWatch,
+			Catches: []Catch{{Requirement: "HA-SEC-003", Says: "served /api/v1/watch/configmaps to a client without credentials"},
+				{Judge: "unknown-reads-nothing", Says: "served /api/v1/watch/configmaps to a client without credentials"}}},
 		{Name: "expired-unseen", Violation: "an API server with a certificate that has expired, unknown to the record",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/certificate-expired", From: 1, Do: expire,
 			Catches: []Catch{{Requirement: "HA-SEC-005", Says: "that of kube-apiserver/https on node-3"},
@@ -79,8 +87,24 @@ func expire(ctx context.Context, c framework.Cluster) error {
 
 // openToAnonymous lets clients without credentials view most objects.
 func openToAnonymous(ctx context.Context, c framework.Cluster) error {
-	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Body: []byte(`{
+	return bindToAnonymous(ctx, c, "view")
+}
+
+// letAnonymousWatch lets clients without credentials watch ConfigMaps.
+func letAnonymousWatch(ctx context.Context, c framework.Cluster) error {
+	err := ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterroles", Body: []byte(`{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "selftest-watcher"},
+		"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"]}]}`)})
+	if err != nil {
+		return err
+	}
+	return bindToAnonymous(ctx, c, "selftest-watcher")
+}
+
+// bindToAnonymous gives clients without credentials the rights of a ClusterRole.
+func bindToAnonymous(ctx context.Context, c framework.Cluster, role string) error {
+	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Body: fmt.Appendf(nil, `{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "selftest-anonymous"},
-		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}]}`)})
+		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": %q},
+		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}]}`, role)})
 }

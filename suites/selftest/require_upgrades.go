@@ -71,6 +71,22 @@ func upgradePlants() []Plant {
 				{Requirement: "HA-UP-004", Says: "answered v1.36.3"},
 				{Judge: "changed-one-by-one", Says: "answered v1.36.3"},
 			}, May: []string{"restarts"}},
+		{Name: "upgraded-together", Violation: "all nodes are upgraded with the first one, without waiting for their turn",
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: upgradeOthers,
+			Catches: []Catch{
+				{Requirement: "HA-UP-001", Says: "answered v1.37.1 before its turn"},
+				{Judge: "changed-one-by-one", Says: "answered v1.37.1 before its turn"},
+			}, May: []string{"restarts", "steady-state"}},
+		{Name: "skips-a-minor", Violation: "an upgrade that leaves an API server two minor versions behind another",
+			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Until: 5,
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
+			Catches: []Catch{
+				{Requirement: "HA-UP-001", Says: "The version skew policy must hold at every step"},
+				{Judge: "changed-one-by-one", Says: "The version skew policy must hold at every step"},
+			}},
+		{Name: "not-taken-back", Violation: "something upgrades a node again as soon as it was taken back",
+			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: upgradeAgain,
+			Catches: []Catch{{Requirement: "HA-UP-002", Says: "answered v1.37.1"}}, May: []string{"restarts", "steady-state"}},
 		{Name: "no-way-in", Violation: "a load balancer that loses every API server for eight seconds, again and again, as if all nodes were upgraded at the same time",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
 			Catches: []Catch{
@@ -115,11 +131,32 @@ func upgradePlants() []Plant {
 
 // takeBack downgrades the second node to the old version.
 func takeBack(ctx context.Context, c framework.Cluster) error {
+	return move(ctx, c, scenarios.Topologies()[previous].Kubernetes, 2)
+}
+
+// upgradeOthers upgrades the second and the third node.
+func upgradeOthers(ctx context.Context, c framework.Cluster) error {
+	return move(ctx, c, upgradedTo, 2, 3)
+}
+
+// upgradeAgain upgrades the first node.
+func upgradeAgain(ctx context.Context, c framework.Cluster) error { return move(ctx, c, upgradedTo, 1) }
+
+// upgradedTo is the version to which the catalogue's scenarios upgrade.
+const upgradedTo = "v1.37.1"
+
+// move upgrades or downgrades nodes, given by their numbers, without an entry in the record.
+func move(ctx context.Context, c framework.Cluster, version string, nodes ...int) error {
 	u, ok := c.(framework.Upgrader)
 	if !ok {
 		return errors.New("the nodes of the cluster cannot be upgraded")
 	}
-	return u.UpgradeNode(ctx, c.Nodes()[1].Name(), scenarios.Topologies()[previous].Kubernetes)
+	for _, n := range nodes {
+		if err := u.UpgradeNode(ctx, c.Nodes()[n-1].Name(), version); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cutBalancer cuts the balancer off from every node for 8 s in every 16 s, until ctx is done.

@@ -52,6 +52,15 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		longest = max(longest, time.Duration(c.Effect-c.Called))
 		evidence = append(evidence, fmt.Sprintf("%s in %s", facts.InPlaceWords(c), text.Short(time.Duration(c.Effect-c.Called))))
 	}
+	for i, c := range changes {
+		f := answeredSkew(m, c)
+		if f == nil {
+			f = beforeItsTurn(m, changes[0], changes[i])
+		}
+		if f != nil {
+			return f.Shows(evidence...)
+		}
+	}
 	steps, f := skewSteps(m, changes)
 	if f != nil {
 		return f.Shows(evidence...)
@@ -66,6 +75,53 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 	}
 	return Passed("%d changes of nodes were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component answered in its version.",
 		len(changes), text.Short(longest), steps).counted("%d changes", len(changes)).Shows(evidence...)
+}
+
+// versionsOf returns which versions API servers answered between two times, the last answer of
+// each.
+func versionsOf(m *facts.Matter, from, to record.Nanos) fleet {
+	answered := fleet{}
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == "version" && op.Key == "kube-apiserver" && op.Outcome == record.OK && op.Call >= from && op.Return <= to {
+			answered[op.Entrance] = map[string]string{op.Key: op.Value}
+		}
+	}
+	return answered
+}
+
+// answeredSkew checks whether API servers answered with versions that break the policy after an
+// upgrade, before the next change of any node.
+func answeredSkew(m *facts.Matter, c record.NodeChange) *Finding {
+	if c.Action != "upgrade" {
+		return nil
+	}
+	until := facts.Endless
+	for _, next := range slices.Concat(m.Run.Changes, m.Run.Nodes) {
+		if next.V.Called >= c.Effect {
+			until = min(until, next.V.Called)
+		}
+	}
+	if why := versionsOf(m, c.Effect, until).skew(); why != "" {
+		return Failed("The version skew policy must hold at every step: after %s, %s.", facts.InPlaceWords(c), why).problem()
+	}
+	return nil
+}
+
+// beforeItsTurn checks whether the API server of a node that is upgraded answered in the new
+// version before that, although it had not when the first node's turn came.
+func beforeItsTurn(m *facts.Matter, first, c record.NodeChange) *Finding {
+	if c.Action != "upgrade" || slices.ContainsFunc(m.Run.Changes, func(o record.Timed[record.NodeChange]) bool {
+		return o.V.Node.Name == c.Node.Name && o.V.Called < c.Called
+	}) {
+		return nil
+	}
+	before := versionsOf(m, 0, first.Called)[c.Node.Name]["kube-apiserver"]
+	early := versionsOf(m, first.Called, c.Called)[c.Node.Name]["kube-apiserver"]
+	if before == "" || before == c.To || early != c.To {
+		return nil
+	}
+	return Failed("Nodes must be changed one after the other: the API server on %s answered %s before its turn (its own upgrade began %s).",
+		c.Node.Name, early, text.When(c.Called)).problem()
 }
 
 // skewSteps returns how many steps the changes took, and which of them broke the policy.

@@ -32,9 +32,15 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 		if op.Purpose != facts.PurposeUnknownReader || op.Call > to {
 			continue
 		}
-		if op.Outcome == record.OK && op.Found {
+		// The path comes first, then how often each status was answered.
+		path, _, _ := strings.Cut(op.Error, "; ")
+		switch {
+		case op.Outcome == record.OK && op.Found:
 			return Failed("An API server must serve nothing but health checks and the version to clients that it does not know: %s served %s to %s.",
-				op.Entrance, op.Error, unknownReader(op.Key)).Shows(text.Describe(op))
+				op.Entrance, path, unknownReader(op.Key)).Shows(text.Describe(op), op.Error)
+		case op.Outcome == record.OK && path != "":
+			return Failed("An API server must let clients that it does not know read no object: %s answered %s that the object at %s does not exist, instead of refusing to say so.",
+				op.Entrance, unknownReader(op.Key), path).Shows(text.Describe(op), op.Error)
 		}
 		last[[2]string{op.Entrance, op.Key}] = op
 	}
