@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,9 @@ func (n *node) healed(ctx context.Context) error {
 // putAgent copies the agent to the node, unless it exists, and starts it.
 func (n *node) putAgent(ctx context.Context) error {
 	n.put = true
-	files, err := agent.Files(n.found.config())
+	config := n.found.config()
+	config.PeerControlPorts = n.cluster.portsBut(n)
+	files, err := agent.Files(config)
 	if err != nil {
 		return err
 	}
@@ -81,6 +84,17 @@ func (n *node) putAgent(ctx context.Context) error {
 		return fmt.Errorf("failed to start the agent on %s: %w; its output: %s", n.Name(), err, strings.TrimSpace(said))
 	}
 	return n.healed(ctx)
+}
+
+// portsBut returns the ports of sshd on all nodes but one, as those nodes see them.
+func (c *Cluster) portsBut(one *node) (ports []uint16) {
+	for _, n := range c.reached {
+		if n != one && n.found.sight.port != 0 {
+			ports = append(ports, n.found.sight.port)
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
 }
 
 // unpack reads the files of an agent from its input.

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +70,29 @@ func TestAlone(t *testing.T) {
 		err = alone(clusters.InventoryNode{Name: "node-2", SSH: "admin@cp"}, second, map[string]*sight{"node-1": first})
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestControlPorts: the ports that faults leave alone are those of the connections, as each node
+// sees them, and not what the inventory or ssh_config says.
+func TestControlPorts(t *testing.T) {
+	c := &Cluster{}
+	for i, connection := range []string{"10.0.0.9 51234 10.0.0.11 22", "10.0.0.9 51235 192.168.0.2 2222", "fd00::9 51236 fd00::13 22", ""} {
+		s, err := parseSight(shown("1", "0", "init") + "connection " + connection + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := clusters.InventoryNode{Name: fmt.Sprintf("node-%d", i+1), SSH: "root@cp"}
+		c.reached = append(c.reached, &node{found: &found{sight: s, node: n}})
+	}
+	for i, want := range []struct {
+		own    uint16
+		others []uint16
+	}{{22, []uint16{22, 2222}}, {2222, []uint16{22}}, {22, []uint16{22, 2222}}, {0, []uint16{22, 2222}}} {
+		n := c.reached[i]
+		if own, others := n.found.config().ControlPort, c.portsBut(n); own != want.own || !slices.Equal(others, want.others) {
+			t.Errorf("%s: port %d, others %v, want %+v", n.found.node.Name, own, others, want)
 		}
 	}
 }
