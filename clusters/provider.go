@@ -159,6 +159,13 @@ type Footprinter interface {
 	Footprint(c *Cluster) []string
 }
 
+// Leasher is the ability of a provider to have the nodes of an attached cluster heal faults that
+// have time left, once they receive no more requests from this process.
+type Leasher interface {
+	// Leash returns after how long they do.
+	Leash() time.Duration
+}
+
 // Made is a cluster that a provider has created.
 type Made interface {
 	framework.Cluster

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,8 +29,11 @@ const pingEach = Leash / 5
 type Provider struct{}
 
 var (
-	_ clusters.Provider = Provider{}
-	_ clusters.Attacher = Provider{}
+	_ clusters.Provider    = Provider{}
+	_ clusters.Attacher    = Provider{}
+	_ clusters.Permitter   = Provider{}
+	_ clusters.Footprinter = Provider{}
+	_ clusters.Leasher     = Provider{}
 )
 
 // Name implements clusters.Provider.
@@ -67,12 +71,22 @@ func (Provider) Describe(ctx context.Context, inventory string) (*clusters.Clust
 	return a.describe(ctx)
 }
 
+// Leash implements clusters.Leasher. It holds for every fault: none cuts the connection between
+// the harness and the agents.
+func (Provider) Leash() time.Duration { return Leash }
+
 // Footprint implements clusters.Footprinter.
 func (Provider) Footprint(c *clusters.Cluster) []string {
 	if !c.Spec.Inventory.Reachable() {
 		return nil
 	}
-	all := []string{"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
+	var nodes []string
+	for _, n := range c.Spec.Inventory.Spec.Nodes {
+		nodes = append(nodes, n.Name+" (ssh "+n.SSH+")")
+	}
+	all := []string{"the node agent, as root, on " + strings.Join(nodes, ", "),
+		"in etcd: keys under /holdfast/ and holdfast/, deleted at the end",
+		"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
 	for _, line := range agent.Footprint() {
 		all = append(all, "on each node: "+line)
 	}
