@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Provider creates clusters of one kind.
@@ -145,8 +146,9 @@ type Attacher interface {
 
 // Permitter is the ability of a provider to predict whether Attach would refuse a cluster.
 type Permitter interface {
-	// Permit returns nil if the owner of the cluster allows attaching to it.
-	Permit(ctx context.Context, c *Cluster) error
+	// Permit returns nil if the owner of the cluster allows attaching to it, and faults with these
+	// effects would not cut this process off from it.
+	Permit(ctx context.Context, c *Cluster, effects ...record.Effect) error
 }
 
 // Footprinter is the ability of a provider to list what a run installs on an attached cluster,
@@ -155,6 +157,13 @@ type Footprinter interface {
 	// Footprint returns one line for each thing and its location; empty if nothing is
 	// installed. A line completes "if the owner consents to it".
 	Footprint(c *Cluster) []string
+}
+
+// Leasher is the ability of a provider to have the nodes of an attached cluster heal faults that
+// have time left, once they receive no more requests from this process.
+type Leasher interface {
+	// Leash returns after how long they do.
+	Leash() time.Duration
 }
 
 // Made is a cluster that a provider has created.

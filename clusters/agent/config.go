@@ -36,10 +36,12 @@ type Config struct {
 	// the engine renumbers it when a container is reconnected. Empty if links are not to be
 	// impaired.
 	Device string `json:"device,omitempty"`
-	// ControlPort is the TCP port of the node through which the harness reaches the agent; the
-	// harness's traffic with it is never impaired, nor, if the harness's address is the node's,
-	// that with the same port of other nodes. 0 if the agent is not reached through the network.
-	ControlPort uint16 `json:"controlPort,omitempty"`
+	// ControlPort is the TCP port of the node through which the harness reaches the agent, and
+	// PeerControlPorts are those of the other nodes. The harness's traffic with ControlPort is
+	// never impaired, nor, if the harness's address is the node's, that with PeerControlPorts.
+	// 0 and empty if agents are not reached through the network.
+	ControlPort      uint16   `json:"controlPort,omitempty"`
+	PeerControlPorts []uint16 `json:"peerControlPorts,omitempty"`
 	// Leash is the longest time between two requests of the harness: after it the agent ends
 	// all faults. 0 if only the faults' own times end them.
 	Leash time.Duration `json:"leash,omitempty"`

@@ -9,10 +9,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
+// control are the ports through which the harness reaches the agents.
+type control struct {
+	own    uint16   // see Config.ControlPort; 0 for none
+	others []uint16 // see Config.PeerControlPorts
+}
+
 // exempt returns what matches the traffic that no impairment affects, one element for each rule.
-// Without the harness's traffic with the control port (0 for none) it could neither heal the node
-// nor keep its leash. address matches the source or destination of a packet.
-func exempt(peers []Peer, port uint16, out bool, address func(netip.Prefix, bool) []expr.Any) (all [][]expr.Any) {
+// Without the harness's traffic with the control ports it could neither heal the nodes nor keep
+// their leashes. address matches the source or destination of a packet.
+func exempt(peers []Peer, ports control, out bool, address func(netip.Prefix, bool) []expr.Any) (all [][]expr.Any) {
 	const source, destination = 0, 2 // offsets of the ports
 	own, other := uint32(destination), uint32(source)
 	if out {
@@ -26,13 +32,14 @@ func exempt(peers []Peer, port uint16, out bool, address func(netip.Prefix, bool
 		all = append(all, one)
 	}
 	for _, prefix := range prefixesOf(peers, framework.HarnessHost) {
-		if port == 0 {
-			break
+		if ports.own != 0 {
+			match(address(prefix, out), protocolIs(unix.IPPROTO_TCP), portIs(own, ports.own))
 		}
-		match(address(prefix, out), protocolIs(unix.IPPROTO_TCP), portIs(own, port))
-		// The harness, or its jump host, may be this very node, from which it reaches the port of
+		// The harness, or its jump host, may be this very node, from which it reaches the ports of
 		// the other nodes.
-		match(address(prefix, !out), protocolIs(unix.IPPROTO_TCP), portIs(other, port))
+		for _, port := range ports.others {
+			match(address(prefix, !out), protocolIs(unix.IPPROTO_TCP), portIs(other, port))
+		}
 	}
 	// For IPv6, what ARP is for IPv4, which no rule matches.
 	for _, kind := range []byte{neighborSolicitation, neighborAdvertisement} {

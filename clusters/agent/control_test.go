@@ -15,15 +15,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-const controlPort = 2222
+// The ports of sshd on the first host, and on the second one.
+const controlPort, peerControlPort = 2222, 2223
 
-// withControlPort restarts the agent of the first host with a control port, and sets the
+// withControlPort restarts the agent of the first host with the control ports, and sets the
 // parties: the harness is on a host.
 func (l *lab) withControlPort(harness int) {
 	l.t.Helper()
 	n := l.nodes[node1]
 	n.kill()
-	n.config.ControlPort = controlPort
+	n.config.ControlPort, n.config.PeerControlPorts = controlPort, []uint16{peerControlPort}
 	n.up()
 	at := func(host int) []netip.Prefix {
 		return []netip.Prefix{netip.MustParsePrefix(hostAddr(host) + "/32"), netip.MustParsePrefix(hostAddr6(host) + "/128")}
@@ -180,7 +181,8 @@ func TestControlPortDetour(t *testing.T) {
 }
 
 // TestControlPortFromNode checks that a harness, or its jump host, on a node reaches the control
-// port of another one through the faults of its own node, and that nothing else does.
+// port of another one, which is not that of its own node, through the faults of its own node, and
+// that nothing else does.
 func TestControlPortFromNode(t *testing.T) {
 	t.Parallel()
 	l := detourLab(t)
@@ -189,11 +191,13 @@ func TestControlPortFromNode(t *testing.T) {
 	const delay = 300 * time.Millisecond
 	links := []framework.Link{link(node1), link(node2)}
 	l.answer(node1, hostAddr(node1), controlPort)
-	l.answer(node2, hostAddr(node2), 80)
+	for _, port := range []int{80, controlPort} {
+		l.answer(node2, hostAddr(node2), port)
+	}
 	var control []net.Conn
 	for _, address := range of(node2) {
-		l.answer(node2, address, controlPort)
-		conn, err := l.reach(node1, address, controlPort, 5*time.Second)
+		l.answer(node2, address, peerControlPort)
+		conn, err := l.reach(node1, address, peerControlPort, 5*time.Second)
 		must(t, err)
 		control = append(control, conn)
 	}
@@ -204,12 +208,14 @@ func TestControlPortFromNode(t *testing.T) {
 			if d := took(t, func() error { return echo(control[i], 5*time.Second) }); d > delay/2 {
 				t.Errorf("%+v: to the control port of %s a round trip takes %s", imp, address, d)
 			}
-			if _, err := l.reach(node1, address, controlPort, 5*time.Second); err != nil {
+			if _, err := l.reach(node1, address, peerControlPort, 5*time.Second); err != nil {
 				t.Errorf("%+v: connecting to the control port of %s: %v", imp, address, err)
 			}
 		}
-		if _, err := l.reach(node1, hostAddr(node2), 80, delay); err == nil {
-			t.Errorf("%+v: another port is not impaired", imp)
+		for _, port := range []int{80, controlPort} {
+			if _, err := l.reach(node1, hostAddr(node2), port, delay); err == nil {
+				t.Errorf("%+v: port %d of the other node is not impaired", imp, port)
+			}
 		}
 		if _, err := l.reach(node2, hostAddr(node1), controlPort, delay); err == nil {
 			t.Errorf("%+v: the other node, which is not the harness's, reaches the control port", imp)

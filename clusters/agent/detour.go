@@ -33,7 +33,7 @@ type detour struct {
 type detours struct {
 	store   *store
 	device  string
-	control uint16             // see Config.ControlPort
+	control control
 	all     map[string]*detour // by linkName
 	last    int                // number in the name of the last device
 }

@@ -30,8 +30,8 @@
 // With Config.Leash an agent that receives no request for that time heals everything. It then
 // also has a guard (Guard): a plain shell script that heals the node and removes the agent from
 // it if the agent is gone or hangs for as long, or is abandoned. For the guard the agent keeps
-// a script up to date that heals what is active. The harness's traffic with Config.ControlPort,
-// through which it reaches the node, is never impaired.
+// a script up to date that heals what is active. The harness's traffic with Config.ControlPort and
+// Config.PeerControlPorts, through which it reaches the nodes, is never impaired.
 //
 // Pausing a node (docker pause) pauses its agent too, and a stopped node does not run one. The
 // provider's guard, outside the node, must undo those faults in time.

@@ -59,7 +59,7 @@ const restoredLimit = 64
 type network struct {
 	store    *store
 	device   string
-	control  uint16 // see Config.ControlPort
+	control  control
 	detours  detours
 	resetter *resetter
 	// cannot says why this node cannot impair links.
@@ -73,9 +73,9 @@ type network struct {
 }
 
 func newNetwork(config Config, s *store) *network {
-	device := deviceOf(config.Device)
-	return &network{store: s, device: device, control: config.ControlPort, resetter: newResetter(), off: map[string]bool{},
-		detours: detours{store: s, device: device, control: config.ControlPort, all: map[string]*detour{}}}
+	device, ports := deviceOf(config.Device), control{config.ControlPort, config.PeerControlPorts}
+	return &network{store: s, device: device, control: ports, resetter: newResetter(), off: map[string]bool{},
+		detours: detours{store: s, device: device, control: ports, all: map[string]*detour{}}}
 }
 
 func (n *network) saved() (all map[string]*impairedState) {

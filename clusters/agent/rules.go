@@ -310,9 +310,9 @@ func (b *batch) silences() bool {
 }
 
 // dispatch sends packets through exactly the active impairments. silent is the index of the
-// device that drops condemned packets; 0 for none. The harness's traffic with the control port
+// device that drops condemned packets; 0 for none. The harness's traffic with the control ports
 // bypasses them all.
-func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint16) {
+func (b *batch) dispatch(peers []Peer, forces []force, silent int, ports control) {
 	for _, peer := range peers {
 		b.counter(passedName(peer.Name, false))
 		b.counter(passedName(peer.Name, true))
@@ -334,7 +334,7 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint1
 		// A packet between two of the node's own addresses is on no link, also if the harness has
 		// one of them.
 		b.rule(at.name, onLoopback(at.out), to(expr.VerdictAccept, ""))
-		for _, traffic := range exempt(peers, control, at.out, addressIn) {
+		for _, traffic := range exempt(peers, ports, at.out, addressIn) {
 			b.rule(at.name, traffic, to(expr.VerdictAccept, ""))
 		}
 		lead(pathName)

@@ -103,7 +103,7 @@ true
 // restores all of it but what is said to stay.
 func Footprint() []string {
 	return []string{
-		"program " + BinaryPath + ", with the link " + ConnectPath,
+		"program " + BinaryPath + ", with the link " + ConnectPath + " (and " + KeepPath + " without systemd)",
 		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
 		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",

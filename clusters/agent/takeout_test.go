@@ -58,7 +58,7 @@ func TestTakeOut(t *testing.T) {
 // TestFootprint checks that everything that reaches beyond the agent's own files is listed.
 func TestFootprint(t *testing.T) {
 	all := strings.Join(Footprint(), "\n")
-	for _, what := range []string{BinaryPath, ConfigPath, defaultDir, runDir, UnitPath, GuardPath, GuardUnitPath, framesTable,
+	for _, what := range []string{BinaryPath, ConnectPath, KeepPath, ConfigPath, defaultDir, runDir, UnitPath, GuardPath, GuardUnitPath, framesTable,
 		detourDevice, filepath.Base(filterFile("eth0")), asideDir, ".holdfast-*", "stays: the annotation " + renewed} {
 		if !strings.Contains(all, what) {
 			t.Errorf("%q is missing in:\n%s", what, all)

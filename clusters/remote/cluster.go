@@ -127,6 +127,7 @@ type Cluster struct {
 	pings   sync.WaitGroup
 	broken  broken
 	once    sync.Once
+	onNode  error // is ErrOnNode if this process runs on a node
 }
 
 var (
@@ -153,7 +154,7 @@ const etcdDialLimit = 5 * time.Second
 
 // Impair implements framework.NetworkFaulter, if the owner has consented.
 func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
-	if err := c.permits(Network, "impair the network"); err != nil {
+	if err := c.impairs(); err != nil {
 		return "", err
 	}
 	key := rand.Text()
@@ -180,7 +181,7 @@ func (c *Cluster) Restore(ctx context.Context, handle string) error {
 
 // CheckImpairment implements framework.ImpairmentChecker.
 func (c *Cluster) CheckImpairment(ctx context.Context, links []framework.Link, imp framework.Impairment) error {
-	if err := c.permits(Network, "impair the network"); err != nil {
+	if err := c.impairs(); err != nil {
 		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	return c.Network.CheckImpairment(ctx, links, imp)

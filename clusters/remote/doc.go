@@ -21,7 +21,8 @@
 // Nodes are reached with the system's ssh, so that ssh_config, agents and jump hosts apply.
 // Scripts run as root, with sudo -n for other users. No port is opened on a node; the agent is
 // copied once, and requests to it pass through ssh, including those to etcd: the agent
-// authenticates with the node's own certificate, and no key leaves the node.
+// authenticates with the node's own certificate, and no key leaves the node. Faults on the network
+// leave these connections alone, and are refused (ErrOnNode) if this process runs on a node.
 //
 // # Tests
 //

@@ -114,11 +114,16 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 	}
 	defer done()
 	nodes, problem := a.nodes(ctx)
+	before := map[string]*sight{}
 	for _, n := range i.Spec.Nodes {
 		c := Check{What: "node " + n.Name + " (ssh " + n.SSH + ")"}
 		s, err := ssh[n.Name].look(ctx)
 		if err == nil && problem == nil {
 			err = leadsTo(n, s, nodes)
+		}
+		if err == nil {
+			err = alone(n, s, before)
+			before[n.Name] = s
 		}
 		var f *found
 		if err == nil {
@@ -130,6 +135,12 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 			c.Found = f.String()
 		}
 		all = append(all, c)
+	}
+	if len(before) < len(i.Spec.Nodes) {
+		return all
+	}
+	if err := a.onNode(ctx, before); errors.Is(err, ErrOnNode) {
+		all = append(all, Check{What: "where holdfast runs", Found: err.Error()})
 	}
 	return all
 }

@@ -21,6 +21,7 @@ const lookScript = `echo "connection $1"
 echo "host $(cat /proc/sys/kernel/hostname)"
 echo "machine $(cat /etc/machine-id 2>/dev/null)"
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+echo "network $(readlink /proc/self/ns/net)"
 if [ -d /run/systemd/system ]; then echo systemd; fi
 ip -o address show 2>/dev/null | while read -r _ device _ address _; do echo "address $device $address"; done
 for p in /proc/[0-9]*; do
@@ -54,6 +55,8 @@ type sight struct {
 	host    string // the machine's own host name
 	// machine and boot are the IDs of the machine and of its boot; empty if it has none.
 	machine, boot string
+	// network is the kernel's name of the network namespace that sshd is in.
+	network string
 	// client and port are the harness's address and sshd's port, as the node sees them.
 	client netip.Addr
 	port   uint16
@@ -120,6 +123,8 @@ func parseSight(out string) (*sight, error) {
 			s.machine = fields[0]
 		case kind == "boot" && len(fields) == 1:
 			s.boot = fields[0]
+		case kind == "network" && len(fields) == 1:
+			s.network = fields[0]
 		case kind == "connection" && len(fields) == 4:
 			client, err := netip.ParseAddr(fields[0])
 			port, problem := strconv.ParseUint(fields[3], 10, 16)

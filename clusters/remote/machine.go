@@ -21,9 +21,28 @@ func (a *access) sameMachines(ctx context.Context, seen map[string]*found) error
 	if err != nil {
 		return err
 	}
+	before := map[string]*sight{}
 	for _, n := range a.Spec.Nodes {
-		if err := leadsTo(n, seen[n.Name].sight, nodes); err != nil {
+		s := seen[n.Name].sight
+		if err := leadsTo(n, s, nodes); err != nil {
 			return err
+		}
+		if err := alone(n, s, before); err != nil {
+			return err
+		}
+		before[n.Name] = s
+	}
+	return nil
+}
+
+// alone returns an error if what was seen is also the machine of another node, with whose agent
+// one of this node would share the network. Containers of one machine share only its boot ID.
+func alone(n clusters.InventoryNode, s *sight, others map[string]*sight) error {
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		o := others[name]
+		if s.boot != "" && s.network != "" && s.boot == o.boot && s.network == o.network {
+			return fmt.Errorf("ssh %s of node %s leads to the machine of node %s (host name %s, the same boot ID and network namespace): correct ssh in the inventory, in which each node is a machine of its own",
+				n.SSH, n.Name, name, s.host)
 		}
 	}
 	return nil

@@ -1,11 +1,15 @@
 package remote
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-ha/holdfast/clusters"
 )
 
 // TestLeadsTo: a machine is that of a node if it has the IDs that its kubelet reports or, without
@@ -43,6 +47,53 @@ func TestLeadsTo(t *testing.T) {
 	nodes := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: "m1"}}}}
 	if other.machine = "m1"; leadsTo(testNode(), other, nodes) != nil {
 		t.Error("a machine whose address is translated on the way was refused")
+	}
+}
+
+// TestAlone: two nodes are two machines, whatever the port or the user by which ssh reaches them.
+func TestAlone(t *testing.T) {
+	for _, tc := range []struct{ name, first, second, want string }{
+		{"two machines", "boot b1\nnetwork net:[1]\n", "boot b2\nnetwork net:[1]\n", ""},
+		{"two containers of one machine", "boot b1\nnetwork net:[1]\n", "boot b1\nnetwork net:[2]\n", ""},
+		{"one machine, with two ports of sshd", "boot b1\nnetwork net:[1]\nconnection 10.0.0.9 51234 10.0.0.11 22\n", "boot b1\nnetwork net:[1]\nconnection 10.0.0.9 51235 10.0.0.11 2222\n",
+			"ssh admin@cp of node node-2 leads to the machine of node node-1 (host name node-1.example, the same boot ID and network namespace)"},
+		{"no IDs", "", "", ""},
+	} {
+		first, err := parseSight(kubeadmNode() + tc.first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := parseSight(kubeadmNode() + tc.second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = alone(clusters.InventoryNode{Name: "node-2", SSH: "admin@cp"}, second, map[string]*sight{"node-1": first})
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestControlPorts: the ports that faults leave alone are those of the connections, as each node
+// sees them, and not what the inventory or ssh_config says.
+func TestControlPorts(t *testing.T) {
+	c := &Cluster{}
+	for i, connection := range []string{"10.0.0.9 51234 10.0.0.11 22", "10.0.0.9 51235 192.168.0.2 2222", "fd00::9 51236 fd00::13 22", ""} {
+		s, err := parseSight(shown("1", "0", "init") + "connection " + connection + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := clusters.InventoryNode{Name: fmt.Sprintf("node-%d", i+1), SSH: "root@cp"}
+		c.reached = append(c.reached, &node{found: &found{sight: s, node: n}})
+	}
+	for i, want := range []struct {
+		own    uint16
+		others []uint16
+	}{{22, []uint16{22, 2222}}, {2222, []uint16{22}}, {22, []uint16{22, 2222}}, {0, []uint16{22, 2222}}} {
+		n := c.reached[i]
+		if own, others := n.found.config().ControlPort, c.portsBut(n); own != want.own || !slices.Equal(others, want.others) {
+			t.Errorf("%s: port %d, others %v, want %+v", n.found.node.Name, own, others, want)
+		}
 	}
 }
 

@@ -1,29 +1,22 @@
 package remote
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
-	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Leash is how long an agent keeps faults active without a request from the harness.
@@ -36,8 +29,11 @@ const pingEach = Leash / 5
 type Provider struct{}
 
 var (
-	_ clusters.Provider = Provider{}
-	_ clusters.Attacher = Provider{}
+	_ clusters.Provider    = Provider{}
+	_ clusters.Attacher    = Provider{}
+	_ clusters.Permitter   = Provider{}
+	_ clusters.Footprinter = Provider{}
+	_ clusters.Leasher     = Provider{}
 )
 
 // Name implements clusters.Provider.
@@ -75,12 +71,22 @@ func (Provider) Describe(ctx context.Context, inventory string) (*clusters.Clust
 	return a.describe(ctx)
 }
 
+// Leash implements clusters.Leasher. It holds for every fault: none cuts the connection between
+// the harness and the agents.
+func (Provider) Leash() time.Duration { return Leash }
+
 // Footprint implements clusters.Footprinter.
 func (Provider) Footprint(c *clusters.Cluster) []string {
 	if !c.Spec.Inventory.Reachable() {
 		return nil
 	}
-	all := []string{"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
+	var nodes []string
+	for _, n := range c.Spec.Inventory.Spec.Nodes {
+		nodes = append(nodes, n.Name+" (ssh "+n.SSH+")")
+	}
+	all := []string{"the node agent, as root, on " + strings.Join(nodes, ", "),
+		"in etcd: keys under /holdfast/ and holdfast/, deleted at the end",
+		"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
 	for _, line := range agent.Footprint() {
 		all = append(all, "on each node: "+line)
 	}
@@ -88,9 +94,19 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 }
 
 // Permit implements clusters.Permitter.
-func (Provider) Permit(ctx context.Context, spec *clusters.Cluster) error {
-	_, _, err := permitted(ctx, spec)
-	return err
+func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...record.Effect) error {
+	a, consent, err := permitted(ctx, spec)
+	if err != nil || !a.Reachable() || !consent.allows(Network) || !slices.Contains(effects, record.EffectNetwork) {
+		return err
+	}
+	seen, err := a.lookAll(ctx)
+	if err == nil {
+		err = a.onNode(ctx, seen)
+	}
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", spec.Metadata.Name, err)
+	}
+	return nil
 }
 
 // permitted returns how to reach a cluster, and what its owner allows.
@@ -209,6 +225,13 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	if err != nil {
 		return err
 	}
+	sights := map[string]*sight{}
+	for name, f := range seen {
+		sights[name] = f.sight
+	}
+	if c.onNode = c.access.onNode(ctx, sights); c.onNode != nil && !errors.Is(c.onNode, ErrOnNode) {
+		return c.onNode
+	}
 	if c.released, err = c.access.versions(ctx, c.shells, seen); err != nil {
 		return err
 	}
@@ -293,87 +316,4 @@ func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.
 		all = append(all, agent.Party{Name: framework.HarnessHost, Prefixes: harness})
 	}
 	return all, nil
-}
-
-// agentUp is how long an agent may take until it answers.
-const agentUp = 30 * time.Second
-
-// healed returns when no fault of another run is active on the node.
-func (n *node) healed(ctx context.Context) error {
-	if err := n.HealAll(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("it was not healed within %s", agentUp))
-	defer cancel()
-	return await.Until(ctx, 100*time.Millisecond, func(ctx context.Context) error {
-		left, err := n.Active(ctx)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("on %s a fault of another run is active (%s)", n.Name(), strings.Join(left, ", "))
-		}
-		return err
-	})
-}
-
-// putAgent copies the agent to the node, unless it exists, and starts it.
-func (n *node) putAgent(ctx context.Context) error {
-	n.put = true
-	files, err := agent.Files(n.found.config())
-	if err != nil {
-		return err
-	}
-	start := agent.SetUp()
-	if !n.found.sight.systemd {
-		delete(files, agent.UnitPath)
-		delete(files, agent.GuardUnitPath)
-		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &\n" + agent.KeepGuard()
-	}
-	sum, err := ownSum()
-	if err != nil {
-		return err
-	}
-	there, err := n.shell.run(ctx, "sha256sum "+agent.BinaryPath+" 2>/dev/null || true", nil)
-	if err != nil {
-		return err
-	}
-	var archive bytes.Buffer
-	t := tar.NewWriter(&archive)
-	if !strings.HasPrefix(strings.TrimSpace(there), sum) {
-		// The file of a running program cannot be written to.
-		start = "rm -f " + agent.BinaryPath + " && " + unpack + " && { " + start + "\n}"
-		err = agent.AddProgram(t)
-	} else {
-		start = unpack + " && { " + start + "\n}"
-	}
-	if err := errors.Join(err, agent.AddFiles(t, files), t.Close()); err != nil {
-		return err
-	}
-	if _, err := n.shell.run(ctx, start, &archive); err != nil {
-		return fmt.Errorf("failed to start the agent: %w", err)
-	}
-	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
-	defer cancel()
-	if err := await.Until(waiting, 100*time.Millisecond, n.Ping); err != nil {
-		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
-		return fmt.Errorf("failed to start the agent on %s: %w; its output: %s", n.Name(), err, strings.TrimSpace(said))
-	}
-	return n.healed(ctx)
-}
-
-// unpack reads the files of an agent from its input.
-const unpack = "tar -xf - -C /"
-
-// ownSum returns the SHA-256 of this program.
-func ownSum() (string, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	f, err := os.Open(exe)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
 }

@@ -226,7 +226,7 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 		all = append(all, one.Cluster)
 	}
 	if owner, ok := provider.(clusters.Permitter); ok && p.Attach {
-		if err := owner.Permit(ctx, p.Cluster); err != nil {
+		if err := owner.Permit(ctx, p.Cluster, p.Effects()...); err != nil {
 			return nil, exitWith(exitUsage, err)
 		}
 	}

@@ -3,11 +3,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -34,7 +38,9 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 			if err != nil {
 				return err
 			}
-			printScenario(w, s, here.of(s.Expected(settings)))
+			if err := printScenario(w, s, settings, here.of(s.Expected(settings)), leash(provider, p)); err != nil {
+				return err
+			}
 		}
 		fmt.Fprintln(w)
 	}
@@ -54,15 +60,34 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 	return err
 }
 
-func printScenario(w io.Writer, s *scenarios.Scenario, expected time.Duration) {
+// leash returns after how long nodes heal faults without requests from the run; 0 if only the
+// faults' own times end them.
+func leash(provider clusters.Provider, p *run.Plan) time.Duration {
+	if l, ok := provider.(clusters.Leasher); ok && p.Attach {
+		return l.Leash()
+	}
+	return 0
+}
+
+func printScenario(w io.Writer, s *scenarios.Scenario, settings framework.Settings, expected, leash time.Duration) error {
 	fmt.Fprintf(w, "\n%s (about %s)\n", s.Metadata.Name, expected.Round(time.Second))
 	if s.Spec.Summary != "" {
 		fmt.Fprintf(w, "  %s\n", s.Spec.Summary)
 	}
-	for _, step := range s.Spec.Timeline {
-		if in := step.Inject; in != nil {
-			fmt.Fprintf(w, "  touches: %s of %s\n", in.Fault, in.Target)
+	for i, step := range s.Spec.Timeline {
+		in := step.Inject
+		if in == nil {
+			continue
 		}
+		ttl, err := s.Experiment().TTL(i, settings)
+		if err != nil {
+			return fmt.Errorf("scenario %s: the time to live of %s: %w", s.Metadata.Name, in.Fault, err)
+		}
+		fmt.Fprintf(w, "  touches: %s of %s%s, healed after %s at most", in.Fault, in.Target, given(in.Params), ttl.Round(time.Second))
+		if leash > 0 {
+			fmt.Fprintf(w, ", %s after holdfast is gone", min(leash, ttl).Round(time.Second))
+		}
+		fmt.Fprintln(w)
 	}
 	for _, r := range s.Spec.Requirements {
 		bound := ""
@@ -71,6 +96,19 @@ func printScenario(w io.Writer, s *scenarios.Scenario, expected time.Duration) {
 		}
 		fmt.Fprintf(w, "  settles: %s by %s%s\n", r.ID, r.Judge, bound)
 	}
+	return nil
+}
+
+// given lists the parameters of a fault in brackets; empty if it has none.
+func given(params map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		all = append(all, name+"="+params[name])
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, " ") + ")"
 }
 
 func plural(n int, thing string) string {

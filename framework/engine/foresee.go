@@ -29,7 +29,7 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		if in == nil {
 			continue
 		}
-		ttl, err := r.ttl(first+i, in)
+		ttl, err := r.experiment.TTL(first+i, r.cluster.Settings())
 		if err != nil {
 			return false, err
 		}

@@ -95,7 +95,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	}
 	r.disturb(limited)
 	entry := record.Fault{ID: in.ID, Name: in.Fault, Target: in.Target, Params: in.Params, Phase: record.FaultInjected, Called: r.w.Now()}
-	ttl, err := r.ttl(i, in)
+	ttl, err := r.experiment.TTL(i, r.cluster.Settings())
 	if err != nil {
 		return err
 	}
@@ -160,41 +160,6 @@ func (r *run) enter(entry *record.Fault, p fault.Proof) {
 // aim copies a target into an entry.
 func aim(entry *record.Fault, t fault.Target) {
 	entry.Node, entry.Nodes, entry.Host, entry.Component = t.Node, t.Nodes, t.Host, string(t.Component)
-}
-
-// ttl is an injection's time to live: as the scenario says, or more than the
-// rest of the experiment can take.
-func (r *run) ttl(i int, in *Inject) (time.Duration, error) {
-	if in.TTL != "" {
-		return duration(in.TTL, r.cluster.Settings())
-	}
-	total := spare
-	for _, s := range r.experiment.Timeline[i:] {
-		formula, fixed := "", time.Duration(0)
-		switch {
-		case s.Inject != nil:
-			fixed = injectLimit
-		case s.Heal != "":
-			fixed = healLimit
-		case s.Wait != "":
-			formula = s.Wait
-		case s.Until != nil:
-			formula = s.Until.AtMost
-		case s.Action != nil && ChangesNodes(s.Action.Name):
-			fixed = changeLimit(s.Action.Name)
-		case s.Action != nil:
-			fixed = actionLimit
-		}
-		if formula != "" {
-			d, err := duration(formula, r.cluster.Settings())
-			if err != nil {
-				return 0, err
-			}
-			fixed = d
-		}
-		total += fixed
-	}
-	return total, nil
 }
 
 // healStep heals injections and, if none is left, measures the recovery.

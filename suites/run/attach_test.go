@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
@@ -46,7 +47,7 @@ func (l *lender) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) 
 	return ctx.Err()
 }
 
-func (l *lender) Permit(context.Context, *clusters.Cluster) error {
+func (l *lender) Permit(context.Context, *clusters.Cluster, ...record.Effect) error {
 	l.asked++
 	return l.refuse
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -99,6 +101,28 @@ func (p *Plan) Scenario(name string) (*scenarios.Scenario, error) {
 		return nil, fmt.Errorf("the plan of the run has no scenario %q", name)
 	}
 	return p.Scenarios[i], nil
+}
+
+// Effects returns the effects of the plan's faults, once each. A fault that may have any effect
+// counts as one on the network.
+func (p *Plan) Effects() (all []record.Effect) {
+	for _, s := range p.Scenarios {
+		if s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)) != "" {
+			continue
+		}
+		for _, step := range s.Spec.Timeline {
+			if step.Inject == nil {
+				continue
+			}
+			effects := []record.Effect{record.EffectNetwork}
+			if f, err := fault.Find(step.Inject.Fault); err == nil && f.Effects != nil {
+				effects = f.EffectsWith(step.Inject.Params)
+			}
+			all = append(all, effects...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Save writes the plan to a results directory.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -78,6 +81,35 @@ func TestUpgraded(t *testing.T) {
 	}
 	if !kubernetes["v1.36.3"] || !kubernetes["v1.37.1"] || !etcd["v3.7.3"] {
 		t.Errorf("%v, %v", kubernetes, etcd)
+	}
+}
+
+// TestEffects: the effects of a plan are those of the faults that it injects.
+func TestEffects(t *testing.T) {
+	p := planned()
+	for i, name := range []string{"kill", "isolate", "kill", "theirs"} {
+		s := p.Scenarios[i]
+		s.Spec.Timeline = []engine.Step{{Inject: &engine.Inject{Fault: name, Target: "node/1", ID: "hit"}}, {Heal: "hit"}}
+	}
+	for _, tc := range []struct {
+		name    string
+		missing []int // scenarios that do not apply
+		want    []record.Effect
+	}{
+		{"processes and network", nil, []record.Effect{record.EffectDown, record.EffectIsolated, record.EffectNetwork}},
+		{"a fault that may have any effect", []int{1}, []record.Effect{record.EffectDown, record.EffectNetwork}},
+		{"processes", []int{1, 3}, []record.Effect{record.EffectDown}},
+		{"no fault", []int{0, 1, 2, 3}, nil},
+	} {
+		for i, s := range p.Scenarios {
+			s.Missing = ""
+			if slices.Contains(tc.missing, i) {
+				s.Missing = "it does not apply"
+			}
+		}
+		if got := p.Effects(); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }
 

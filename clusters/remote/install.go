@@ -1,0 +1,117 @@
+package remote
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+)
+
+// agentUp is how long an agent may take until it answers.
+const agentUp = 30 * time.Second
+
+// healed returns when no fault of another run is active on the node.
+func (n *node) healed(ctx context.Context) error {
+	if err := n.HealAll(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("it was not healed within %s", agentUp))
+	defer cancel()
+	return await.Until(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		left, err := n.Active(ctx)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("on %s a fault of another run is active (%s)", n.Name(), strings.Join(left, ", "))
+		}
+		return err
+	})
+}
+
+// putAgent copies the agent to the node, unless it exists, and starts it.
+func (n *node) putAgent(ctx context.Context) error {
+	n.put = true
+	config := n.found.config()
+	config.PeerControlPorts = n.cluster.portsBut(n)
+	files, err := agent.Files(config)
+	if err != nil {
+		return err
+	}
+	start := agent.SetUp()
+	if !n.found.sight.systemd {
+		delete(files, agent.UnitPath)
+		delete(files, agent.GuardUnitPath)
+		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &\n" + agent.KeepGuard()
+	}
+	sum, err := ownSum()
+	if err != nil {
+		return err
+	}
+	there, err := n.shell.run(ctx, "sha256sum "+agent.BinaryPath+" 2>/dev/null || true", nil)
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	t := tar.NewWriter(&archive)
+	if !strings.HasPrefix(strings.TrimSpace(there), sum) {
+		// The file of a running program cannot be written to.
+		start = "rm -f " + agent.BinaryPath + " && " + unpack + " && { " + start + "\n}"
+		err = agent.AddProgram(t)
+	} else {
+		start = unpack + " && { " + start + "\n}"
+	}
+	if err := errors.Join(err, agent.AddFiles(t, files), t.Close()); err != nil {
+		return err
+	}
+	if _, err := n.shell.run(ctx, start, &archive); err != nil {
+		return fmt.Errorf("failed to start the agent: %w", err)
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
+	defer cancel()
+	if err := await.Until(waiting, 100*time.Millisecond, n.Ping); err != nil {
+		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
+		return fmt.Errorf("failed to start the agent on %s: %w; its output: %s", n.Name(), err, strings.TrimSpace(said))
+	}
+	return n.healed(ctx)
+}
+
+// portsBut returns the ports of sshd on all nodes but one, as those nodes see them.
+func (c *Cluster) portsBut(one *node) (ports []uint16) {
+	for _, n := range c.reached {
+		if n != one && n.found.sight.port != 0 {
+			ports = append(ports, n.found.sight.port)
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// unpack reads the files of an agent from its input.
+const unpack = "tar -xf - -C /"
+
+// ownSum returns the SHA-256 of this program.
+func ownSum() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(exe)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/remote"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// TestPrintScenario: a dry run lists each fault with its parameters, how long it may last, and how
+// long once holdfast is gone.
+func TestPrintScenario(t *testing.T) {
+	s := &scenarios.Scenario{Metadata: scenarios.Metadata{Name: "mine"}, Spec: scenarios.Spec{Timeline: []engine.Step{
+		{Inject: &engine.Inject{Fault: "latency", Target: "node/2", ID: "slow", TTL: "3E", Params: map[string]string{"jitter": "1ms", "delay": "50ms"}}},
+		{Inject: &engine.Inject{Fault: "kill", Target: "etcd/leader", ID: "kill", TTL: "2m"}},
+		{Heal: "slow, kill"},
+	}}}
+	settings := framework.Settings{ElectionTimeout: time.Second}
+	for _, tc := range []struct {
+		leash time.Duration
+		want  string
+	}{
+		{0, "  touches: latency of node/2 (delay=50ms jitter=1ms), healed after 3s at most\n  touches: kill of etcd/leader, healed after 2m0s at most\n"},
+		{remote.Leash, "healed after 3s at most, 3s after holdfast is gone\n  touches: kill of etcd/leader, healed after 2m0s at most, 15s after holdfast is gone\n"},
+	} {
+		var out bytes.Buffer
+		if err := printScenario(&out, s, settings, time.Minute, tc.leash); err != nil || !strings.Contains(out.String(), tc.want) {
+			t.Errorf("%s: %v\n%s", tc.leash, err, out.String())
+		}
+	}
+	s.Spec.Timeline[0].Inject.TTL = "soon"
+	if err := printScenario(&bytes.Buffer{}, s, settings, time.Minute, 0); err == nil {
+		t.Error("a broken formula was accepted")
+	}
+}
+
+// TestLeash: only on a cluster that the run takes over are there agents with a leash.
+func TestLeash(t *testing.T) {
+	attached := &run.Plan{Attach: true}
+	if got := leash(remote.Provider{}, attached); got != 15*time.Second {
+		t.Errorf("%s", got)
+	}
+	if got := leash(local.Provider{}, attached) + leash(remote.Provider{}, &run.Plan{}); got != 0 {
+		t.Errorf("without one: %s", got)
+	}
+}
