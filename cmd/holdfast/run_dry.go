@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -60,8 +61,8 @@ func printScenario(w io.Writer, s *scenarios.Scenario, expected time.Duration) {
 		fmt.Fprintf(w, "  %s\n", s.Spec.Summary)
 	}
 	for _, step := range s.Spec.Timeline {
-		if in := step.Inject; in != nil {
-			fmt.Fprintf(w, "  touches: %s of %s\n", in.Fault, in.Target)
+		if what := touched(step); what != "" {
+			fmt.Fprintf(w, "  touches: %s\n", what)
 		}
 	}
 	for _, r := range s.Spec.Requirements {
@@ -71,6 +72,30 @@ func printScenario(w io.Writer, s *scenarios.Scenario, expected time.Duration) {
 		}
 		fmt.Fprintf(w, "  settles: %s by %s%s\n", r.ID, r.Judge, bound)
 	}
+}
+
+// touched describes what a step breaks or changes; empty if it does neither.
+func touched(step engine.Step) string {
+	in, a := step.Inject, step.Action
+	switch {
+	case in != nil:
+		return in.Fault + " of " + in.Target
+	case a == nil || !engine.ChangesNodes(a.Name) && a.Name != "add-member":
+		return ""
+	}
+	text := a.Name
+	switch {
+	case a.Node != "":
+		text += " of " + a.Node
+	case a.Name == "add-node":
+		text += " " + a.ID
+	case a.Fault != "":
+		text += " during " + a.Fault
+	}
+	if a.To != "" {
+		text += " to " + a.To
+	}
+	return text
 }
 
 func plural(n int, thing string) string {
