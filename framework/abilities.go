@@ -114,6 +114,19 @@ type Grouper interface {
 	Group(c Component) []Component
 }
 
+// Distributed is the ability of a node to report the distribution profile by which its components
+// were found, on a cluster that holdfast did not create.
+type Distributed interface {
+	Distribution() Distribution
+}
+
+// Distribution identifies a distribution profile.
+type Distribution struct {
+	Name string // such as kubeadm
+	// Digest is the SHA-256 digest of the profile's file.
+	Digest string
+}
+
 // CrashLooper is the ability of a node to make a component fail again and again. Like Killer, it
 // belongs to the Cluster for components that are not on a node.
 type CrashLooper interface {

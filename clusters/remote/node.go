@@ -48,10 +48,16 @@ var (
 	_ framework.ConnectionReporter = (*node)(nil)
 	_ framework.Grouper            = (*node)(nil)
 	_ framework.HostNamer          = (*node)(nil)
+	_ framework.Distributed        = (*node)(nil)
 )
 
 // HostName implements framework.HostNamer.
 func (n *node) HostName() string { return n.found.sight.host }
+
+// Distribution implements framework.Distributed.
+func (n *node) Distribution() framework.Distribution {
+	return framework.Distribution{Name: n.found.profile.Name, Digest: n.found.profile.Digest}
+}
 
 // ServingEndpoints implements framework.EndpointLister. The harness has the CA of etcd, but no
 // certificate that etcd accepts.

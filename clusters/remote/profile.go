@@ -3,7 +3,9 @@ package remote
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +39,7 @@ const microK8s = "kubelite"
 // processes.
 type Profile struct {
 	Name       string             `yaml:"-"`
+	Digest     string             `yaml:"-"` // SHA-256, of the file
 	Components []ProfileComponent `yaml:"components"`
 	// PKI is the directory with kubeadm's certificates and the keys of their CAs, for faults
 	// on certificates; empty if the distribution has none there.
@@ -80,7 +83,8 @@ func profileOf(name string) (Profile, error) {
 
 // parseProfile reads a profile.
 func parseProfile(name string, b []byte) (Profile, error) {
-	p := Profile{Name: name}
+	sum := sha256.Sum256(b)
+	p := Profile{Name: name, Digest: hex.EncodeToString(sum[:])}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&p); err != nil {

@@ -106,12 +106,17 @@ for another reason.`, certify.Turns, certify.Profile),
 		switch {
 		case dryRun && resume != "":
 			return printLeft(cmd, p, resume, output.json())
+		case dryRun && output.json():
+			return printPlan(cmd, provider, p, true)
 		case dryRun:
-			return printPlan(cmd, provider, p, output.json())
+			printBriefly(cmd.OutOrStdout(), p)
+			fmt.Fprintln(cmd.OutOrStdout())
+			return printPlan(cmd, provider, p, false)
 		case resume == "":
 			if err := checkResultsDir(dir); err != nil {
 				return err
 			}
+			printBriefly(cmd.ErrOrStderr(), p)
 		}
 		v, err := carryOut(cmd.Context(), cmd, provider, p, dir, resume != "")
 		if err != nil {
@@ -145,6 +150,14 @@ for another reason.`, certify.Turns, certify.Profile),
 		return nil
 	}
 	return cmd
+}
+
+// printBriefly prints the plan of a certification in a few lines.
+func printBriefly(w io.Writer, p *run.Plan) {
+	here := rememberedPace(p.Provider)
+	for _, line := range certify.PlanLines(p, here.of(p.Expected)) {
+		fmt.Fprintln(w, line)
+	}
 }
 
 // loadSigner loads the key in a file. It fails if the key cannot sign, so that a command fails

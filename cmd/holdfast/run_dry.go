@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -75,17 +76,20 @@ func printScenario(w io.Writer, s *scenarios.Scenario, settings framework.Settin
 		fmt.Fprintf(w, "  %s\n", s.Spec.Summary)
 	}
 	for i, step := range s.Spec.Timeline {
-		in := step.Inject
-		if in == nil {
+		what := touched(step)
+		if what == "" {
 			continue
 		}
-		ttl, err := s.Experiment().TTL(i, settings)
-		if err != nil {
-			return fmt.Errorf("scenario %s: the time to live of %s: %w", s.Metadata.Name, in.Fault, err)
-		}
-		fmt.Fprintf(w, "  touches: %s of %s%s, healed after %s at most", in.Fault, in.Target, given(in.Params), ttl.Round(time.Second))
-		if leash > 0 {
-			fmt.Fprintf(w, ", %s after holdfast is gone", min(leash, ttl).Round(time.Second))
+		fmt.Fprintf(w, "  touches: %s", what)
+		if in := step.Inject; in != nil {
+			ttl, err := s.Experiment().TTL(i, settings)
+			if err != nil {
+				return fmt.Errorf("scenario %s: the time to live of %s: %w", s.Metadata.Name, in.Fault, err)
+			}
+			fmt.Fprintf(w, "%s, healed after %s at most", given(in.Params), ttl.Round(time.Second))
+			if leash > 0 {
+				fmt.Fprintf(w, ", %s after holdfast is gone", min(leash, ttl).Round(time.Second))
+			}
 		}
 		fmt.Fprintln(w)
 	}
@@ -109,6 +113,30 @@ func given(params map[string]string) string {
 		return ""
 	}
 	return " (" + strings.Join(all, " ") + ")"
+}
+
+// touched describes what a step breaks or changes; empty if it does neither.
+func touched(step engine.Step) string {
+	in, a := step.Inject, step.Action
+	switch {
+	case in != nil:
+		return in.Fault + " of " + in.Target
+	case a == nil || !engine.ChangesNodes(a.Name) && a.Name != "add-member":
+		return ""
+	}
+	text := a.Name
+	switch {
+	case a.Node != "":
+		text += " of " + a.Node
+	case a.Name == "add-node":
+		text += " " + a.ID
+	case a.Fault != "":
+		text += " during " + a.Fault
+	}
+	if a.To != "" {
+		text += " to " + a.To
+	}
+	return text
 }
 
 func plural(n int, thing string) string {

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +61,11 @@ a row failed.`,
 			return exitWith(exitFail, nil)
 		}
 		if own != nil {
-			return signOutcome(cmd, args[0], v, own)
+			to, err := v.Sign(args[0], holdfastVersion(), own)
+			if err != nil {
+				return exitWith(exitUsage, err)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the outcome is in %s, signed with key %s\n", to, own.ID)
 		}
 		return nil
 	}
@@ -109,30 +110,4 @@ func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification
 		v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer)
 	}
 	return v, nil
-}
-
-// signOutcome signs that a bundle was verified.
-func signOutcome(cmd *cobra.Command, file string, v *certify.Verification, own *bundle.Key) error {
-	sum, err := bundle.Digest(file)
-	if err != nil {
-		return err
-	}
-	properties := []string{"HOLDFAST_BUNDLE_VERIFIED"}
-	if v.Outcome.Certified {
-		properties = append(properties, "HOLDFAST_CERTIFIED_"+v.Outcome.Class)
-	}
-	envelope, err := bundle.Sign(own, map[string]string{filepath.Base(file): sum}, bundle.Predicate{Name: "svr", Type: certify.SVRType, Body: map[string]any{
-		"verifier":    map[string]any{"id": "https://holdfast.dev/verify/" + holdfastVersion()},
-		"timeCreated": time.Now().UTC().Format(time.RFC3339),
-		"properties":  properties,
-	}})
-	if err != nil {
-		return err
-	}
-	to := file + ".svr.dsse.json"
-	if err := os.WriteFile(to, envelope, 0o644); err != nil {
-		return exitWith(exitUsage, fmt.Errorf("failed to write the signed outcome: %w", err))
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the outcome is in %s, signed with key %s\n", to, own.ID)
-	return nil
 }

@@ -381,6 +381,10 @@ func nodeEntry(n framework.Node) record.Node {
 	if z, ok := n.(framework.Zoner); ok {
 		entry.Zone = z.Zone()
 	}
+	if d, ok := n.(framework.Distributed); ok {
+		found := record.Distribution(d.Distribution())
+		entry.Distribution = &found
+	}
 	for _, c := range n.Components() {
 		entry.Components = append(entry.Components, string(c))
 	}

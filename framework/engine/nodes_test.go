@@ -199,3 +199,31 @@ func TestNodesThatCannotBeChanged(t *testing.T) {
 		}
 	}
 }
+
+// distributed is a node of a distribution.
+type distributed struct{ framework.Node }
+
+func (distributed) Name() string                      { return "node-1" }
+func (distributed) Address() netip.Addr               { return netip.MustParseAddr("10.0.0.1") }
+func (distributed) Components() []framework.Component { return nil }
+func (distributed) Distribution() framework.Distribution {
+	return framework.Distribution{Name: "kubeadm", Digest: "0a"}
+}
+
+// The record has the distribution profile of a node that holdfast found, and none of one that it
+// made.
+func TestNodeEntryDistribution(t *testing.T) {
+	if got := nodeEntry(distributed{}); got.Distribution == nil || *got.Distribution != (record.Distribution{Name: "kubeadm", Digest: "0a"}) {
+		t.Errorf("%+v", got)
+	}
+	if got := nodeEntry(made{}); got.Distribution != nil {
+		t.Errorf("%+v", got.Distribution)
+	}
+}
+
+// made is a node that holdfast made.
+type made struct{ framework.Node }
+
+func (made) Name() string                      { return "node-1" }
+func (made) Address() netip.Addr               { return netip.MustParseAddr("10.0.0.1") }
+func (made) Components() []framework.Component { return nil }

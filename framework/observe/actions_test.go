@@ -298,3 +298,23 @@ func BenchmarkAuditEntry(b *testing.B) {
 		}
 	}
 }
+
+// The record has none of what an entry of an audit log says about a Secret, a token or a request's
+// query.
+func TestActionsHaveNoSecrets(t *testing.T) {
+	const marker = "hunter2marker"
+	entry := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","stage":"ResponseComplete","verb":"create",` +
+		`"requestURI":"/api/v1/namespaces/default/secrets?token=` + marker + `","user":{"username":"system:kube-controller-manager","extra":{"x":["` + marker + `"]}},` +
+		`"sourceIPs":["10.77.0.11"],"userAgent":"kube-controller-manager/v1 ` + marker + `","objectRef":{"resource":"secrets","namespace":"default","name":"planted"},` +
+		`"responseStatus":{"code":201,"message":"` + marker + `"},"requestObject":{"kind":"Secret","data":{"password":"` + marker + `"}},` +
+		`"responseObject":{"data":{"password":"` + marker + `"}},"annotations":{"x":"` + marker + `"},` +
+		`"requestReceivedTimestamp":"2026-11-26T08:00:00.000000Z","stageTimestamp":"2026-11-26T08:00:00.010000Z"}`
+	f := newAuditFilter("node-1", []framework.Node{audited{name: "node-1", address: "10.77.0.11"}}, elected())
+	a, ok := f.action([]byte(entry), func(at time.Time) record.Nanos { return record.Nanos(at.UnixNano()) })
+	if !ok || a.Name != "planted" || a.Resource != "secrets" {
+		t.Fatalf("%+v, %t", a, ok)
+	}
+	if text := fmt.Sprintf("%+v", a); strings.Contains(text, marker) {
+		t.Errorf("the action has a secret: %s", text)
+	}
+}

@@ -104,6 +104,8 @@ type row struct {
 	value   func(Entry) (any, error)
 	gather  func(*Run, Entry) error
 	subject func(v any) subject
+	// reworded replaces the texts of a value to append; see worded.
+	reworded func(v any, of func(string) string) any
 }
 
 // subject is what an entry is about, for a Filter.
@@ -119,7 +121,7 @@ type checked interface{ check() error }
 // entry returns the row of a kind whose entries are values of T. list returns the list that
 // collects v, about is nil for entries without a place, client or key.
 func entry[T any](kind Kind, list func(r *Run, v T) *[]Timed[T], about func(v T) subject) row {
-	return row{kind: kind, typ: reflect.TypeFor[T](), value: valueOf[T],
+	return row{kind: kind, typ: reflect.TypeFor[T](), value: valueOf[T], reworded: reworded[T],
 		gather: func(r *Run, e Entry) error {
 			var v T
 			if err := decode(e.Data, &v); err != nil {

@@ -77,6 +77,17 @@ type Node struct {
 	// Zone is the node's fault domain, empty if it is not known.
 	Zone       string   `json:"zone,omitempty"`
 	Components []string `json:"components"`
+	// Distribution is the profile by which the components were found on a node that holdfast did
+	// not create; nil for others, for nodes that were not inspected, and in records from before
+	// it was kept.
+	Distribution *Distribution `json:"distribution,omitempty"`
+}
+
+// Distribution is a distribution profile: how a distribution runs its components.
+type Distribution struct {
+	Name string `json:"name"` // such as kubeadm
+	// Digest is the SHA-256 digest of the profile's file.
+	Digest string `json:"digest"`
 }
 
 // Check asks a judge for a verdict on one requirement.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/redact"
 )
 
 const (
@@ -38,6 +40,8 @@ type Writer struct {
 	start time.Time
 	out   file
 	lines io.WriteCloser // packs lines into out
+
+	secrets *redact.Redactor // of the texts of entries
 
 	wake chan struct{} // wakes the flusher for much data, or for urgent data
 	stop chan struct{}
@@ -87,7 +91,7 @@ func startWriter(out file, lines io.WriteCloser, path string, meta Meta) (*Write
 		return nil, fmt.Errorf("create record %s: the meta data names no run", path)
 	}
 	w := &Writer{
-		path: path, start: time.Now(), out: out, lines: lines, sum: seedSum(meta.Run),
+		path: path, start: time.Now(), out: out, lines: lines, sum: seedSum(meta.Run), secrets: redact.New(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	meta.Version = Version
@@ -113,11 +117,11 @@ func (w *Writer) Now() Nanos { return Nanos(time.Since(w.start)) }
 // those from time.Now.
 func (w *Writer) Since(t time.Time) Nanos { return Nanos(t.Sub(w.start)) }
 
-// Append adds an entry, stamped with the current time. v is a value of the type that belongs to
-// kind. Append does no I/O itself. Its error is that of an earlier write, or of a value that no
+// Append adds an entry, stamped with the current time, without possible secrets in its texts. v is
+// a value of the type that belongs to kind. Append does no I/O itself. Its error is that of an earlier write, or of a value that no
 // line can hold; Close returns it too.
 func (w *Writer) Append(kind Kind, v any) error {
-	data, err := encode(kind, v)
+	data, err := w.encode(kind, v)
 	if err != nil {
 		err = fmt.Errorf("append to record %s: %w", w.path, err)
 	}
@@ -151,11 +155,12 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-func encode(kind Kind, v any) ([]byte, error) {
-	if r := rowOf(kind); r == nil || !r.holds(v) {
+func (w *Writer) encode(kind Kind, v any) ([]byte, error) {
+	r := rowOf(kind)
+	if r == nil || !r.holds(v) {
 		return nil, fmt.Errorf("an entry of kind %q cannot hold a %T", kind, v)
 	}
-	data, err := json.Marshal(v)
+	data, err := json.Marshal(r.reworded(v, w.secrets.Text))
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
@@ -249,6 +254,7 @@ func (w *Writer) Close(end End) error {
 	if w.err != nil && end.Error == "" {
 		end.Error = w.err.Error()
 	}
+	end.reword(w.secrets.Text)
 	data, err := json.Marshal(end)
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("encode the end of record %s: %w", w.path, err)

@@ -77,17 +77,56 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Read refuses a bundle with any byte changed.
+// contents returns where the contents of each file are in a bundle: from, to.
+func contents(t *testing.T, data []byte) map[string][2]int {
+	all := map[string][2]int{}
+	in := bytes.NewReader(data)
+	for r := tar.NewReader(in); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := len(data) - in.Len()
+		all[h.Name] = [2]int{from, from + int(h.Size)}
+	}
+}
+
+// Read refuses a bundle with any byte changed, and says where: it names the file that has the byte,
+// or the attestation whose signature does not hold then; of a byte of the archive itself at least
+// the bundle.
 func TestOneByteChanged(t *testing.T) {
 	data := made(t, newKey(t), someFiles)
+	files := contents(t, data)
+	reason := func(i int, err error) {
+		said := err.Error()
+		for name, at := range files {
+			if i >= at[0] && i < at[1] {
+				if own := strings.HasPrefix(name, envelopes); !strings.Contains(said, name) && !(own && strings.Contains(said, envelopes)) {
+					t.Errorf("byte %d, of %s, is changed, and the reason is %q", i, name, said)
+				}
+				return
+			}
+			if strings.Contains(said, name) {
+				return // a header of it, or one near it
+			}
+		}
+		if !strings.Contains(said, "bundle") && !strings.Contains(said, "archive") && !strings.Contains(said, "unpack") && !strings.Contains(said, envelopes) {
+			t.Errorf("byte %d, of the archive, is changed, and the reason is %q", i, said)
+		}
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		changed := bytes.Clone(data)
 		i := random.IntN(len(changed))
 		changed[i] ^= byte(1 + random.IntN(255))
-		if _, err := Read(bytes.NewReader(changed), t.TempDir()); err == nil {
+		_, err := Read(bytes.NewReader(changed), t.TempDir())
+		if err == nil {
 			t.Fatalf("byte %d of %d changed from %#x to %#x, and the bundle is taken", i, len(data), data[i], changed[i])
 		}
+		reason(i, err)
 	}
 	for _, cut := range []int{0, 1, 511, 512, len(data) / 2, len(data) - 512, len(data) - 1} {
 		if _, err := Read(bytes.NewReader(data[:cut]), t.TempDir()); err == nil {

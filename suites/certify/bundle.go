@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/redact"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
@@ -156,7 +157,7 @@ func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (s
 // gather puts the contents of a bundle into a directory: the plan, each record, the results and
 // the logs, without possible secrets. Reports are rendered from these.
 func gather(dir, to string, v *run.Verdicts) error {
-	r := newRedactor()
+	r := redactor{redact.New()}
 	p := r.plan(v.Plan)
 	if err := p.Save(to); err != nil {
 		return err
@@ -181,16 +182,16 @@ func gather(dir, to string, v *run.Verdicts) error {
 }
 
 // plan returns the plan without secrets in arguments, and without access to its cluster.
-func (r *redactor) plan(p *run.Plan) *run.Plan {
+func (r redactor) plan(p *run.Plan) *run.Plan {
 	kept := *p
 	kept.Command = r.command(p.Command)
 	if kept.Problem != "" {
-		kept.Problem = r.text(p.Problem)
+		kept.Problem = r.Text(p.Problem)
 	}
 	kept.Cluster = r.cluster(p.Cluster)
 	kept.Parts = make([]run.Part, len(p.Parts))
 	for i, part := range p.Parts {
-		part.Cluster, part.Problem = r.cluster(part.Cluster), r.text(part.Problem)
+		part.Cluster, part.Problem = r.cluster(part.Cluster), r.Text(part.Problem)
 		kept.Parts[i] = part
 	}
 	return &kept
@@ -198,15 +199,20 @@ func (r *redactor) plan(p *run.Plan) *run.Plan {
 
 // cluster returns a cluster without secrets in arguments. For a cluster that holdfast did not
 // create it omits the kubeconfig and the access to its nodes.
-func (r *redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
+func (r redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
 	kept := *c
 	kept.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
+	kept.Spec.Nodes = slices.Clone(c.Spec.Nodes)
+	for n := range kept.Spec.Nodes {
+		kept.Spec.Nodes[n].ExtraArgs = r.arguments(c.Spec.Nodes[n].ExtraArgs)
+	}
 	if c.Spec.Inventory != nil {
 		i := *c.Spec.Inventory
 		i.Spec.Kubeconfig, i.Spec.Context, i.Spec.SSH, i.Spec.Nodes = "", "", nil, slices.Clone(i.Spec.Nodes)
 		for n := range i.Spec.Nodes {
 			i.Spec.Nodes[n].SSH = ""
 		}
+		i.Spec.LoadBalancer.Server = r.Text(i.Spec.LoadBalancer.Server)
 		kept.Spec.Inventory = &i
 	}
 	return &kept
@@ -249,7 +255,7 @@ const logLimit = 1 << 20
 
 // logs copies component logs, compressed. It skips audit logs, since the records have what judges
 // need from them, and the containers' logs under their second name, as kind exports them.
-func (r *redactor) logs(from, to string) error {
+func (r redactor) logs(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "containers" {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), "pods")); err == nil {
@@ -271,7 +277,7 @@ func (r *redactor) logs(from, to string) error {
 	return err
 }
 
-func (r *redactor) log(from, to string) error {
+func (r redactor) log(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -297,7 +303,7 @@ func (r *redactor) log(from, to string) error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	err = r.copy(enc, strings.NewReader(string(tail(data, logLimit))))
+	err = r.Copy(enc, strings.NewReader(string(tail(data, logLimit))))
 	return errors.Join(err, enc.Close(), out.Close())
 }
 

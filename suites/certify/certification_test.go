@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -65,6 +66,14 @@ func newCertificationOf(t testing.TB, profile string, entries int, ids ...string
 
 // record makes the record of a scenario, with one observation.
 func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation string, change func(*record.Meta)) {
+	c.recordOf(t, s, change, func(w *record.Writer) error {
+		// At the same time in each record, as in a copy.
+		return errors.Join(w.Append(record.KindPhase, record.Phase{Name: observation}), c.traffic(w, observation))
+	})
+}
+
+// recordOf makes the record of a scenario with the entries that write appends.
+func (c *certification) recordOf(t testing.TB, s *scenarios.Scenario, change func(*record.Meta), write func(*record.Writer) error) {
 	dir := record.Dir(c.dir, s.Metadata.Name)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -84,11 +93,8 @@ func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation 
 	if err != nil {
 		t.Fatal(err)
 	}
-	// At the same time in each record, as in a copy.
-	for _, err := range []error{w.Append(record.KindPhase, record.Phase{Name: observation}), c.traffic(w, observation), w.Close(record.End{})} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(write(w), w.Close(record.End{})); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -2,88 +2,79 @@ package certify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/redact"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 )
 
 const marker = "hunter2marker"
 
-func TestRedact(t *testing.T) {
-	key := "-----BEGIN RSA PRIVATE KEY-----\nMIIE" + marker + "\nAAAA" + marker + "\n-----END RSA PRIVATE KEY-----\n"
-	for _, secret := range []string{
-		key,
-		"before\n" + key + "after\n",
-		strings.ReplaceAll(key, "\n", `\n`),
-		"Authorization: Bearer " + marker + "abcdef",
-		"authorization: basic " + marker,
-		`{"password":"` + marker + `"}`,
-		"--client-secret=" + marker,
-		"token: " + marker,
-		"  client-key-data: " + marker,
-		"AWS_SECRET_ACCESS_KEY=" + marker + " started",
-		`{\"token\":\"` + marker + `\"}`,
-		"eyJhbGciOiJSUzI1NiJ9.eyJ" + marker + ".sig" + marker,
-		"LS0tLS1CRUdJTiBSU0Eg" + marker,
-	} {
-		got := (&redactor{}).text(secret)
-		if strings.Contains(got, marker) {
-			t.Errorf("%q becomes %q", secret, got)
-		}
-		if strings.HasPrefix(secret, "before") && (!strings.HasPrefix(got, "before\n") || !strings.HasSuffix(got, "after\n")) {
-			t.Errorf("%q becomes %q", secret, got)
-		}
+// forms are ways in which a text may have a secret.
+func forms(secret string) []string {
+	return []string{
+		"token=" + secret,
+		"https://root:" + secret + "@etcd.example.com:2379/health",
+		"mysql://root:" + secret + "@tcp(db:3306)/kine",
+		`password: "a ` + secret + `"`,
+		`--token 'x ` + secret + `' --v 2`,
+		`{"token": "a ` + secret + `"}`,
+		`{\"token\": \"a ` + secret + `\"}`,
+		"Authorization: Bearer " + secret,
+		secret + "-environment",
 	}
-	// A log is useless without these.
-	for _, plain := range []string{
-		"I1124 19:55:03 server.go:150] Version: v1.37.1",
-		"--token-auth-file=/etc/tokens.csv --tls-private-key-file=/pki/apiserver.key",
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"lease kube-system/kube-scheduler is held by node-1_0a1b2c3d",
-		"updated revision tokens for secretless pods",
-		"",
-	} {
-		if got := (&redactor{}).text(plain); got != plain {
-			t.Errorf("%q becomes %q", plain, got)
-		}
-	}
-	r := &redactor{}
-	if got := r.command([]string{"holdfast", "certify", "--token", marker, "--name", "x"}); strings.Contains(fmt.Sprint(got), marker) || got[5] != "x" {
+}
+
+func TestArguments(t *testing.T) {
+	r := redactor{&redact.Redactor{}}
+	args := []string{"holdfast", "certify", "--token", marker, "--name", "x", "--password=a " + marker, "--key", "https://root:" + marker + "@host"}
+	if got := r.command(args); strings.Contains(fmt.Sprint(got), marker) || got[5] != "x" || got[6] != "--password="+redact.Mark {
 		t.Errorf("%q", got)
 	}
-	got := r.arguments(clusters.ExtraArgs{"kube-apiserver": {"oidc-client-secret": marker, "v": "2", "token-auth-file": "/x"}})["kube-apiserver"]
-	if got["oidc-client-secret"] != redacted || got["v"] != "2" || got["token-auth-file"] != "/x" {
+	got := r.arguments(clusters.ExtraArgs{"kube-apiserver": {"oidc-client-secret": marker, "v": "2", "token-auth-file": "/x", "etcd-servers": "https://root:" + marker + "@host:2379"}})["kube-apiserver"]
+	if got["oidc-client-secret"] != redact.Mark || got["v"] != "2" || got["token-auth-file"] != "/x" || got["etcd-servers"] != "https://[redacted]@host:2379" {
 		t.Errorf("%v", got)
 	}
 }
 
-// Secrets in arguments, in the environment and in logs are in no file of a bundle.
+// Secrets in arguments, in the environment, in logs, in entries of audit logs and in the error
+// texts of records are in no file of a bundle, and the bundle holds.
 func TestBundleHasNoSecrets(t *testing.T) {
 	t.Setenv("VENDOR_API_TOKEN", marker+"-environment")
 	c := newCertification(t, "HA-QR-005")
-	c.plan.Cluster.Spec.ExtraArgs = clusters.ExtraArgs{"kube-apiserver": {"oidc-client-secret": marker}}
+	c.plan.Cluster.Spec.ExtraArgs = clusters.ExtraArgs{"kube-apiserver": {"oidc-client-secret": marker, "etcd-servers": "https://root:" + marker + "@host:2379"}}
 	c.plan.Cluster.Spec.Inventory = &clusters.Inventory{Spec: clusters.InventorySpec{Kubeconfig: "/home/" + marker, SSH: []string{"-i", marker},
-		Nodes: []clusters.InventoryNode{{Name: "node-1", SSH: marker + "@host"}}}}
+		LoadBalancer: clusters.InventoryBalancer{Server: "https://root:" + marker + "@balancer:6443"},
+		Nodes:        []clusters.InventoryNode{{Name: "node-1", SSH: marker + "@host"}}}}
+	c.plan.Cluster.Spec.Nodes[1].ExtraArgs = c.plan.Cluster.Spec.ExtraArgs // as read from an existing cluster
 	for i := range c.plan.Parts {
 		c.plan.Parts[i].Cluster.Spec.ExtraArgs = c.plan.Cluster.Spec.ExtraArgs
 		c.plan.Parts[i].Cluster.Spec.Inventory = c.plan.Cluster.Spec.Inventory
 	}
-	c.plan.Command = []string{"holdfast", "certify", "--password=" + marker}
+	c.plan.Command = []string{"holdfast", "certify", "--password=" + marker, "--secret=a " + marker, "--key=https://root:" + marker + "@host"}
 	c.plan.Problem = "failed with token=" + marker
+	for _, s := range c.plan.Scenarios {
+		c.recordOf(t, s, func(*record.Meta) {}, failures(s.Metadata.Name))
+	}
+	c.plan.Ended = time.Now()
 	if err := c.plan.Save(c.dir); err != nil {
 		t.Fatal(err)
 	}
+	const entry = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"create","requestObject":{"kind":"Secret","data":{"x":"` + marker + `"}}}`
 	for name, text := range map[string]string{
-		"logs/cluster-1/node-1/kube-apiserver.log": "begins\nAuthorization: Bearer " + marker + "\nusing " + marker + "-environment\n",
-		"logs/cluster-1/node-1/audit.log":          marker + "\n",
+		"logs/cluster-1/node-1/kube-apiserver.log": "begins\n" + strings.Join(forms(marker), "\n") + "\n" + entry + "\nusing " + marker + "-environment\n",
+		"logs/cluster-1/node-1/audit.log":          entry + "\n",
 		"logs/cluster-1/node-1/pki/ca.key":         marker + "\n",
 		"kubeconfig":                               marker + "\n",
 		"data-cluster-1/db":                        marker + "\n",
@@ -98,12 +89,47 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	}
 	key := testKey(t)
 	file := c.bundle(t, key)
-	log := searched(t, file, marker)["logs/cluster-1/node-1/kube-apiserver.log.zst"]
-	if want := "begins\nAuthorization: Bearer [redacted]\nusing [redacted]\n"; log != want {
-		t.Errorf("the log is %q, want %q", log, want)
+	files := searched(t, file, marker)
+	log := files["logs/cluster-1/node-1/kube-apiserver.log.zst"]
+	if !strings.HasPrefix(log, "begins\ntoken=[redacted]\n") || !strings.HasSuffix(log, "\n[redacted]\nusing [redacted]\n") {
+		t.Errorf("the log is %q", log)
+	}
+	seen := files["record/"+c.plan.Scenarios[0].Metadata.Name+"/record.jsonl.zst"]
+	for _, kept := range []string{"https://[redacted]@etcd.example.com", "sha256:" + sum, `"revision":"123456"`, uid} {
+		if !strings.Contains(seen, kept) {
+			t.Errorf("the record lacks %s", kept)
+		}
 	}
 	if v, err := Verify(file, key, nil); err != nil || !v.Holds() {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// What a record keeps although it looks random.
+const (
+	sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	uid = "5f3c1f0e-7d5a-4a0e-9a77-3d1f5b0c2a11"
+)
+
+// failures appends entries whose error texts have secrets, and an unhealthy baseline, which a
+// verdict cites.
+func failures(name string) func(*record.Writer) error {
+	return func(w *record.Writer) error {
+		text := strings.Join(append(forms(marker), "sha256:"+sum), ", ")
+		var errs []error
+		for kind, v := range map[record.Kind]any{
+			record.KindOp:      record.Op{API: "kubernetes", Type: record.OpGet, Key: "k", Revision: "123456", Outcome: record.Unknown, Error: text},
+			record.KindProbe:   record.Probe{Error: text, Again: &record.Repetition{Error: text}},
+			record.KindEtcd:    record.EtcdStatus{Node: "node-1", Error: text},
+			record.KindFault:   record.Fault{ID: "kill", Phase: record.FaultFailed, Error: text, Proof: text},
+			record.KindSteady:  record.Steady{Phase: "before", Problems: []string{text}},
+			record.KindPhase:   record.Phase{Name: name + " " + text},
+			record.KindBackend: record.Backend{Error: text},
+			record.KindObject:  record.Object{Kind: record.ObjectPod, Name: "x", UID: uid, Pod: &record.PodState{}},
+		} {
+			errs = append(errs, w.Append(kind, v))
+		}
+		return errors.Join(errs...)
 	}
 }
 
@@ -164,7 +190,7 @@ func TestLogsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := newRedactor().logs(from, to); err != nil {
+	if err := (redactor{}).logs(from, to); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"kind/node/pods/etcd/0.log.zst": true, "kind/node/containers": false, "other/containers/etcd.log.zst": true} {

@@ -82,6 +82,8 @@ func (v *verifier) records() {
 			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
 		} else if !sameSettings(first, seen.Meta) {
 			v.problem("the records of %s and %s, both of %s, have different settings, which their bounds follow", first.Scenario, name, part)
+		} else if why := otherDistribution(first, seen.Meta); why != "" {
+			v.problem("the records of %s and %s, both of %s, have nodes of different distributions: %s", first.Scenario, name, part, why)
 		}
 		spans[part] = append(spans[part], span{name, seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt))})
 	}
@@ -144,6 +146,21 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 func sameSettings(a, b record.Meta) bool {
 	return reflect.DeepEqual(a.Settings, b.Settings) && reflect.DeepEqual(a.Elections, b.Elections) && slices.Equal(a.Assumed, b.Assumed) &&
 		a.RemoteEtcd == b.RemoteEtcd && a.GoawayChance == b.GoawayChance
+}
+
+// otherDistribution says how the distribution profiles of the nodes differ that two records have in
+// common; empty if they do not. A node without one was not inspected: its owner may have withdrawn
+// the consent to that between two experiments.
+func otherDistribution(a, b record.Meta) string {
+	for _, n := range a.Nodes {
+		for _, m := range b.Nodes {
+			one, other := n.Distribution, m.Distribution
+			if n.Name == m.Name && one != nil && other != nil && *one != *other {
+				return fmt.Sprintf("%s was found by profile %s (%.12s) and by profile %s (%.12s)", n.Name, one.Name, one.Digest, other.Name, other.Digest)
+			}
+		}
+	}
+	return ""
 }
 
 func sentenceOf(results []judge.Result) string {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/redact"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -127,17 +128,19 @@ var ErrBusy = errors.New("busy")
 // plan and the reports. The problem is why some scenarios did not run.
 func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error) (*Verdicts, error) {
 	problem = errors.Join(problem, p.letGo(ctx, provider))
-	p.Ended = time.Now()
-	v, err := p.Judge(dir)
+	judged := func() (*Verdicts, error) {
+		p.Ended = time.Now()
+		if problem != nil { // verdicts on scenarios that did not run cite it
+			p.Problem = redact.New().Text(problem.Error())
+		}
+		return p.Judge(dir)
+	}
+	v, err := judged()
 	if err == nil && problem == nil && p.repeats(len(Starved(v.Results))) {
 		names := Starved(v.Results)
 		show.Line("the machine was overloaded during %s: they are repeated, one at a time", strings.Join(names, ", "))
 		problem = p.again(ctx, provider, dir, names, 1, OverloadedDir, show)
-		p.Ended = time.Now()
-		v, err = p.Judge(dir)
-	}
-	if problem != nil {
-		p.Problem = problem.Error()
+		v, err = judged()
 	}
 	if err := errors.Join(p.Save(dir), err); err != nil {
 		return nil, errors.Join(problem, err)
@@ -175,7 +178,7 @@ func (p *Plan) parts(ctx context.Context, provider clusters.Provider, dir string
 					err = errors.Join(h.all(ctx, b), h.Close(ctx))
 				}
 				if b.Ended(part.Name); err != nil {
-					part.Problem = err.Error()
+					part.Problem = redact.New().Text(err.Error())
 				}
 			}
 		})
