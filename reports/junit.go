@@ -54,10 +54,9 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// renderJUnit makes one test case per requirement and scenario. A fail is a failure, an
-// inconclusive an error, and a not applicable is skipped. A failed INFO shows a hazard and is not
-// a failure. If a requirement was judged in other scenarios, those that had nothing for it have
-// no test case.
+// renderJUnit makes one test case per requirement and scenario that judged it, and one skipped case
+// per requirement that none judged. A fail is a failure, an inconclusive an error. A failed INFO
+// shows a hazard and is not a failure.
 func renderJUnit(in input) ([]byte, error) {
 	suite := junitSuite{
 		Name:      "holdfast",
@@ -77,7 +76,7 @@ func renderJUnit(in input) ([]byte, error) {
 	for _, r := range in.All() {
 		judged[r.ID] = r.Verdict != judge.NotApplicable
 	}
-	for _, group := range perScenario(in.Results.Results) {
+	for _, group := range caseGroups(in.Results.Results, judged) {
 		c := junitTestCase(group)
 		if c.Skipped != nil && judged[c.Name] {
 			continue
@@ -102,15 +101,16 @@ func renderJUnit(in input) ([]byte, error) {
 	return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
 }
 
-// perScenario groups results by requirement and scenario, in this order.
-func perScenario(results []judge.Result) [][]judge.Result {
+// caseGroups groups results by requirement and scenario, in this order. A requirement that no
+// scenario judged is one group.
+func caseGroups(results []judge.Result, judged map[string]bool) [][]judge.Result {
 	sorted := slices.Clone(results)
 	slices.SortStableFunc(sorted, func(a, b judge.Result) int {
 		return cmp.Or(cmp.Compare(a.Requirement, b.Requirement), cmp.Compare(a.Scenario, b.Scenario))
 	})
 	var groups [][]judge.Result
 	for i, r := range sorted {
-		if i > 0 && sorted[i-1].Requirement == r.Requirement && sorted[i-1].Scenario == r.Scenario {
+		if i > 0 && sorted[i-1].Requirement == r.Requirement && (sorted[i-1].Scenario == r.Scenario || !judged[r.Requirement]) {
 			last := len(groups) - 1
 			groups[last] = append(groups[last], r)
 			continue
@@ -150,10 +150,15 @@ func junitTestCase(group []judge.Result) junitCase {
 	return c
 }
 
-// caseOutput returns all findings, so that a passed case is readable too.
+// caseOutput returns all findings, so that a passed case is readable too, with their scenarios if
+// there are several.
 func caseOutput(group []judge.Result) string {
 	var b strings.Builder
+	several := group[0].Scenario != group[len(group)-1].Scenario
 	for _, r := range group {
+		if several {
+			fmt.Fprintf(&b, "%s: ", oneLine(r.Scenario))
+		}
 		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, oneLine(r.Sentence))
 		if r.MeasuredDuration != nil {
 			fmt.Fprintf(&b, " [%d ns]", *r.MeasuredDuration/time.Nanosecond)

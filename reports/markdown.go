@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,13 +13,60 @@ import (
 // summaryLimit is GitHub's limit for a step's summary, in bytes.
 const summaryLimit = 1 << 20
 
+// longestLine is how many bytes of a line a summary keeps that exceeds the limit even without
+// evidence.
+const longestLine = 2000
+
 // renderMarkdown writes the summary for a CI job's page, without the evidence if it would exceed
-// the limit.
+// the limit, and shortened if it would exceed it even then.
 func renderMarkdown(in input) ([]byte, error) {
-	if text := markdown(in, true); len(text) <= summaryLimit {
-		return text, nil
+	for _, evidence := range []bool{true, false} {
+		if text := markdown(in, evidence); len(text) <= summaryLimit {
+			return text, nil
+		}
 	}
-	return markdown(in, false), nil
+	short := *in.Results
+	short.Requirements, short.Checks = worstFirst(in.Requirements), worstFirst(in.Checks)
+	in.Results = &short
+	return shorten(markdown(in, false)), nil
+}
+
+// shorten cuts a page to the limit: the ends of long lines, then the last lines. Below the heading
+// it says what was left out.
+func shorten(page []byte) []byte {
+	lines := slices.Collect(bytes.Lines(page))
+	const noteLength = 200
+	kept, size, cut := 0, noteLength, 0
+	for i, line := range lines {
+		if len(line) > longestLine {
+			line = cutLine(line)
+			lines[i] = line
+			cut++
+		}
+		if size += len(line); size > summaryLimit {
+			break
+		}
+		kept++
+	}
+	var b bytes.Buffer
+	b.Write(lines[0])
+	fmt.Fprintf(&b, "\n> Shortened to %d KiB. Left out, and in %s: the evidence, the ends of %s and the last %s.\n",
+		summaryLimit>>10, HTMLFile, plural(cut, "long line"), plural(len(lines)-kept, "line"))
+	for _, line := range lines[1:kept] {
+		b.Write(line)
+	}
+	return b.Bytes()
+}
+
+// cutLine returns the begin of a line, up to a space if there is one, so that no escape is torn.
+// A row of a table that lacks cells is still one.
+func cutLine(line []byte) []byte {
+	line = line[:longestLine]
+	if space := bytes.LastIndexByte(line, ' '); space > 0 {
+		line = line[:space]
+	}
+	line = bytes.ToValidUTF8(bytes.TrimRight(line, "\\"), nil)
+	return append(bytes.Clone(line), " …\n"...)
 }
 
 func markdown(in input, evidence bool) []byte {

@@ -100,6 +100,39 @@ func TestJUnitCounts(t *testing.T) {
 	}
 }
 
+// A requirement that no scenario judged is one skipped case, with the reason of each scenario; the
+// scenarios that had nothing for one that others judged have no case.
+func TestJUnitSkipsOnce(t *testing.T) {
+	var results []judge.Result
+	for _, scenario := range []string{"one", "two", "three"} {
+		for _, id := range []string{"HA-EP-001", "HA-EP-002"} {
+			results = append(results, judge.Result{Requirement: id, Level: "MUST", Scenario: scenario, Judge: "j", Verdict: judge.NotApplicable, Sentence: "nothing of it in " + scenario})
+		}
+	}
+	results[3].Verdict = judge.Pass // HA-EP-002 in two
+	data, err := renderJUnit(input{New(fixtureRun(), results, nil), nil, ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suites junitSuites
+	if err := xml.Unmarshal(data, &suites); err != nil {
+		t.Fatal(err)
+	}
+	s := suites.Suite
+	if s.Tests != 2 || s.Skipped != 1 || len(s.Cases) != 2 {
+		t.Fatalf("tests %d, skipped %d, cases %d; want 2, 1, 2:\n%s", s.Tests, s.Skipped, len(s.Cases), data)
+	}
+	skipped, passed := s.Cases[0], s.Cases[1]
+	if skipped.Name != "HA-EP-001" || skipped.Skipped == nil || passed.Name != "HA-EP-002" || passed.Classname != "holdfast.two" || passed.Skipped != nil {
+		t.Errorf("cases %+v, %+v", skipped, passed)
+	}
+	for _, scenario := range []string{"one", "two", "three"} {
+		if !strings.Contains(skipped.Output, scenario+": not applicable (j): nothing of it in "+scenario+"\n") {
+			t.Errorf("the skipped case lacks the reason of %s:\n%s", scenario, skipped.Output)
+		}
+	}
+}
+
 func TestMetricsAreOpenMetrics(t *testing.T) {
 	data, err := renderMetrics(input{New(fixtureRun(), fixtureResults(), nil), fixtureRecords(), ""})
 	if err != nil {

@@ -58,7 +58,10 @@ func TestCertifyPRRefuses(t *testing.T) {
   vendorName: Example
   websiteUrl: https://example.com
   documentationUrl: https://example.com/docs
+  productLogoUrl: https://example.com/logo.svg
   description: A control plane of three nodes.
+  contactEmailAddress: ha@example.com
+  k8sConformanceUrl: https://github.com/cncf/k8s-conformance/tree/master/v1.37/example
 `)} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
 			t.Fatal(err)

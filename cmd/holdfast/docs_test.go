@@ -59,7 +59,7 @@ func commandsIn(page string) (all [][]string) {
 		}
 		for _, command := range shellCommands(line) {
 			command = slices.DeleteFunc(command, func(word string) bool { return word == "$" || strings.Contains(word, "=") && command[0] == word })
-			if len(command) > 0 && command[0] == "holdfast" {
+			if len(command) > 0 && (command[0] == "holdfast" || command[0] == "bin/holdfast") {
 				all = append(all, command[1:])
 			}
 		}
@@ -128,6 +128,14 @@ func takes(args []string) error {
 		validate = cobra.ArbitraryArgs
 	}
 	return validate(cmd, cmd.Flags().Args())
+}
+
+func TestCommandsIn(t *testing.T) {
+	got := commandsIn("holdfast x\n```\nmake build\nA=1 bin/holdfast keygen # once\n$ holdfast run \\\n  --seed 1\n```\n")
+	want := [][]string{{"keygen"}, {"run", "--seed", "1"}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestShellCommands(t *testing.T) {

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -46,9 +43,11 @@ type Product struct {
 	WebsiteURL        string `yaml:"websiteUrl"`
 	RepoURL           string `yaml:"repoUrl,omitempty"`
 	DocumentationURL  string `yaml:"documentationUrl"`
-	ProductLogoURL    string `yaml:"productLogoUrl,omitempty"`
+	ProductLogoURL    string `yaml:"productLogoUrl"`
 	Description       string `yaml:"description"`
-	ContactEmail      string `yaml:"contactEmailAddress,omitempty"`
+	ContactEmail      string `yaml:"contactEmailAddress"`
+	// K8sConformanceURL is the product's submission for Kubernetes conformance.
+	K8sConformanceURL string `yaml:"k8sConformanceUrl"`
 }
 
 // Item is a row of the checklist.
@@ -61,11 +60,12 @@ type Item struct {
 	Notes       string   `yaml:"notes"`
 }
 
-// The possible values of an item's status.
+// The possible values of an item's status. PartlyImplemented is one that no bundle leads to.
 const (
-	Implemented    = "Implemented"
-	NotImplemented = "Not Implemented"
-	NotApplicable  = "N/A"
+	Implemented       = "Implemented"
+	PartlyImplemented = "Partially Implemented"
+	NotImplemented    = "Not Implemented"
+	NotApplicable     = "N/A"
 )
 
 // areas are the names of the catalogue's areas in a checklist.
@@ -105,7 +105,7 @@ func (c *Checklist) YAML(comment string) ([]byte, error) {
 // name, and contain the lines. The returned product passes Check.
 func ParseProduct(name string, data []byte) (*Product, error) {
 	var c Checklist // the spec is filled in from the bundle
-	position, err := clusters.Decode(name, "metadata with platformName, platformVersion, vendorName, websiteUrl, documentationUrl and description", data, &c)
+	position, err := clusters.Decode(name, "metadata with "+neededFields(), data, &c)
 	if err == nil {
 		if problems := c.Metadata.Check(position); len(problems) > 0 {
 			err = errors.New(strings.Join(problems, "\n"))
@@ -117,35 +117,30 @@ func ParseProduct(name string, data []byte) (*Product, error) {
 	return &c.Metadata, nil
 }
 
-var email = regexp.MustCompile(`^[^@\s]+@[^@\s]+\.[^@\s]+$`)
+// neededFields returns the names of what a product file must have, as text.
+func neededFields() string {
+	var names []string
+	for _, f := range fields {
+		if f.required && f.name != "kubernetesVersion" { // which Fill knows
+			names = append(names, f.name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
 
 // Check returns the problems of a product's description. Position returns a prefix for the
 // problems of the field at a path.
 func (p *Product) Check(position func(path string) string) (problems []string) {
-	problem := func(name, format string, args ...any) {
-		path := "metadata." + name
-		problems = append(problems, position(path)+path+fmt.Sprintf(format, args...))
+	filled := *p
+	filled.KubernetesVersion = cmp.Or(p.KubernetesVersion, kubernetesVersion)
+	var node yaml.Node
+	s := &submission{}
+	if err := errors.Join(node.Encode(filled), node.Decode(&s.metadata)); err != nil {
+		return []string{err.Error()}
 	}
-	if p.KubernetesVersion != "" && p.KubernetesVersion != kubernetesVersion {
-		problem("kubernetesVersion", ": %q, and the profile is for %s", p.KubernetesVersion, kubernetesVersion)
-	}
-	for _, f := range []struct {
-		name, value string
-		url, needed bool
-	}{
-		{"platformName", p.PlatformName, false, true}, {"platformVersion", p.PlatformVersion, false, true}, {"vendorName", p.VendorName, false, true},
-		{"websiteUrl", p.WebsiteURL, true, true}, {"documentationUrl", p.DocumentationURL, true, true}, {"description", p.Description, false, true},
-		{"repoUrl", p.RepoURL, true, false}, {"productLogoUrl", p.ProductLogoURL, true, false},
-	} {
-		switch u, err := url.Parse(f.value); {
-		case strings.TrimSpace(f.value) == "" && f.needed:
-			problem(f.name, " is empty")
-		case f.url && f.value != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
-			problem(f.name, ": %q is not a URL that begins with https://", f.value)
-		}
-	}
-	if p.ContactEmail != "" && !email.MatchString(p.ContactEmail) {
-		problem("contactEmailAddress", ": %q is not an address", p.ContactEmail)
+	for _, one := range s.problems(aboutMetadata) {
+		problems = append(problems, position(one.path)+one.path+one.text)
 	}
 	return problems
 }
@@ -177,34 +172,17 @@ func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 	return c
 }
 
-// Check returns the reasons why a checklist cannot be submitted.
-func (c *Checklist) Check() []string {
-	problems := c.Metadata.Check(func(string) string { return "" })
-	for _, area := range slices.Sorted(maps.Keys(c.Spec)) {
-		for _, item := range c.Spec[area] {
-			switch {
-			case item.Level != "MUST":
-			case item.Status == "":
-				problems = append(problems, fmt.Sprintf("%s is required, and the bundle does not cover it", item.ID))
-			case item.Status == NotApplicable:
-				problems = append(problems, fmt.Sprintf("%s is required, and does not apply to this cluster: %s", item.ID, item.Notes))
-			case item.Status != Implemented:
-				problems = append(problems, fmt.Sprintf("%s is required: %s", item.ID, item.Notes))
-			case len(item.Evidence) == 0:
-				problems = append(problems, fmt.Sprintf("%s has no evidence", item.ID))
-			}
-		}
-	}
-	return problems
-}
-
 // Submission writes the folder that a product submits: PRODUCT.yaml, README.md, the bundle, and
-// results.json, junit.xml, report.html and the other reports on it. It refuses a product or a
-// bundle that cannot be submitted. The folder must not exist, and does not after an error.
+// results.json, junit.xml, report.html and the other reports on it, and checks it by the rules. It
+// refuses a product or a bundle that cannot be submitted. The folder must not exist, and does not
+// after an error.
 func Submission(dir, bundleFile string, product *Product, v *Verification) error {
 	name := filepath.Base(bundleFile)
-	c := Fill(product, v.Outcome, name)
-	problems := c.Check()
+	text, err := Fill(product, v.Outcome, name).YAML(Profile + ", filled in from " + name + " by holdfast certify pr.")
+	if err != nil {
+		return err
+	}
+	problems := checkText(text, "")
 	if v.Outcome.Class == "observed" {
 		problems = []string{"the bundle is an observation, which receives no mark: take one of certify --rows conformance"}
 	}
@@ -215,20 +193,26 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 		problems = append(problems, fmt.Sprintf("the cluster ran Kubernetes %s, and the profile is for %s", v.Statement.Versions.Kubernetes, kubernetesVersion))
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("%w:\n  %s", ErrNotSubmittable, strings.Join(problems, "\n  "))
-	}
-	text, err := c.YAML(Profile + ", filled in from " + name + " by holdfast certify pr.")
-	if err != nil {
-		return err
+		return notSubmittable(problems)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("failed to make the submission: %w", err)
 	}
-	err = submit(dir, bundleFile, map[string][]byte{"PRODUCT.yaml": text, "README.md": []byte(readme(product, v, name))})
+	err = submit(dir, bundleFile, map[string][]byte{productFile: text, "README.md": []byte(readme(product, v, name))})
+	if err == nil {
+		problems, err = checkFolder(dir)
+	}
 	if err != nil {
 		return fmt.Errorf("failed to make the submission: %w", errors.Join(err, os.RemoveAll(dir)))
 	}
+	if len(problems) > 0 {
+		return errors.Join(notSubmittable(problems), os.RemoveAll(dir))
+	}
 	return nil
+}
+
+func notSubmittable(problems []string) error {
+	return fmt.Errorf("%w:\n  %s", ErrNotSubmittable, strings.Join(problems, "\n  "))
 }
 
 // ErrNotSubmittable is in the error of a Submission whose checks fail.

@@ -11,14 +11,32 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// Valid and invalid checklists.
-func TestChecklist(t *testing.T) {
-	product := Product{PlatformName: "P", PlatformVersion: "1", VendorName: "V", WebsiteURL: "https://example.com", DocumentationURL: "https://example.com/docs", Description: "d"}
+// testProduct returns a product that can be submitted.
+func testProduct() Product {
+	return Product{PlatformName: "P", PlatformVersion: "1", VendorName: "V", WebsiteURL: "https://example.com", DocumentationURL: "https://example.com/docs", Description: "d",
+		ProductLogoURL: "https://example.com/logo.SVG?v=2", ContactEmail: "ha@example.com", K8sConformanceURL: "https://github.com/cncf/k8s-conformance/tree/master/v1.37/p"}
+}
+
+// passedAll returns the outcome of a bundle in which all required rows passed.
+func passedAll() *Outcome {
 	all := &Outcome{}
 	for _, id := range Required() {
-		all.Rows = append(all.Rows, Row{ID: id, Verdict: judge.Pass})
+		all.Rows = append(all.Rows, Row{ID: id, Verdict: judge.Pass, Sentence: "it held"})
 	}
-	if problems := Fill(&product, all, "bundle.tar").Check(); len(problems) != 0 {
+	return all
+}
+
+// Valid and invalid checklists.
+func TestChecklist(t *testing.T) {
+	product, all := testProduct(), passedAll()
+	check := func(p *Product, o *Outcome) []string {
+		text, err := Fill(p, o, "bundle.tar").YAML("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checkText(text, "")
+	}
+	if problems := check(&product, all); len(problems) != 0 {
 		t.Errorf("%q", problems)
 	}
 	for name, test := range map[string]struct {
@@ -33,10 +51,12 @@ func TestChecklist(t *testing.T) {
 		"a URL in plain": {func(p *Product, _ *Outcome) { p.WebsiteURL = "http://example.com" }, "metadata.websiteUrl"},
 		"an old version": {func(p *Product, _ *Outcome) { p.KubernetesVersion = "v1.20" }, "metadata.kubernetesVersion"},
 		"no address":     {func(p *Product, _ *Outcome) { p.ContactEmail = "x" }, "metadata.contactEmailAddress"},
+		"no contact":     {func(p *Product, _ *Outcome) { p.ContactEmail = "" }, "metadata.contactEmailAddress is empty"},
+		"a repository":   {func(p *Product, _ *Outcome) { p.RepoURL = "git@example.com" }, "metadata.repoUrl"},
 	} {
 		p, o := product, &Outcome{Rows: slices.Clone(all.Rows)}
 		test.change(&p, o)
-		problems := Fill(&p, o, "bundle.tar").Check()
+		problems := check(&p, o)
 		if !strings.Contains(strings.Join(problems, "\n"), test.want) {
 			t.Errorf("%s: %q, want %q", name, problems, test.want)
 		}
@@ -103,7 +123,8 @@ func TestChecklist(t *testing.T) {
 // Errors in a product file have a place, and say what is allowed.
 func TestParseProduct(t *testing.T) {
 	checklist := EmptyChecklist()
-	checklist.Metadata = Product{KubernetesVersion: "v1.37", PlatformName: "P", PlatformVersion: "1", VendorName: "V", WebsiteURL: "https://example.com", DocumentationURL: "https://example.com/docs", Description: "d"}
+	checklist.Metadata = testProduct()
+	checklist.Metadata.KubernetesVersion = "v1.37"
 	text, err := checklist.YAML("x")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +132,7 @@ func TestParseProduct(t *testing.T) {
 	if p, err := ParseProduct("p.yaml", text); err != nil || *p != checklist.Metadata {
 		t.Errorf("a checklist as a product file is %+v, %v", p, err)
 	}
-	const fields = "want metadata with platformName, platformVersion, vendorName, websiteUrl, documentationUrl and description"
+	const fields = "want metadata with platformName, platformVersion, vendorName, websiteUrl, documentationUrl, productLogoUrl, description, contactEmailAddress and k8sConformanceUrl"
 	for name, test := range map[string]struct {
 		text string
 		want []string
