@@ -183,10 +183,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 		}
 	}
 	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
-		for _, n := range c.Nodes() {
-			if !slices.Contains(n.Components(), component) {
-				continue
-			}
+		for _, n := range framework.NodesWith(c, component) {
 			err := framework.DoStep(ctx, n.Name(), "restart "+string(component), func(ctx context.Context) (string, error) {
 				return restart(ctx, c, n, component)
 			})
@@ -205,10 +202,7 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 		return nil, nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
 	}
 	var all []Member
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		operator, operates := n.(framework.EtcdOperator)
 		killer, kills := n.(framework.Killer)
 		starter, starts := n.(framework.Starter)

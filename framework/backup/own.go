@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -48,10 +47,7 @@ func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 // identify returns the UID of a cluster's namespace kube-system, from any etcd member that
 // answers; nil if none has it.
 func identify(ctx context.Context, access framework.EtcdAccess, c framework.Cluster) []byte {
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		etcd, err := client.NewEtcd(access, n.Name())
 		if err != nil {
 			continue

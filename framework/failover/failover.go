@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ func New(c Config) (*Servers, error) {
 		patience: c.Patience, seeds: slices.Clone(c.Addresses), addresses: slices.Clone(c.Addresses),
 		moved: c.Moved, random: rand.New(rand.NewPCG(seed, 0)),
 	}
-	if s.patience == 0 {
-		s.patience = DefaultPatience
-	}
+	s.patience = cmp.Or(s.patience, DefaultPatience)
 	s.pinned = s.addresses[s.random.IntN(len(s.addresses))]
 	return s, nil
 }

@@ -72,10 +72,8 @@ type evidence func(framework.DiskProbe, framework.DiskCounters) (shown bool, see
 // etcd, and the counters, prove its effect; a probe that the fault no longer affects, and a
 // running member, prove the healing.
 func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (Injection, error) {
-	if _, absent, err := d.before(ctx); err != nil {
-		return nil, err
-	} else if absent != "" {
-		return notInjected(d.target, "%s, so nothing uses its disk", absent), nil
+	if _, none, err := d.before(ctx); err != nil || none != nil {
+		return none, err
 	}
 	if bad.already != nil {
 		before, err := d.probe(ctx)

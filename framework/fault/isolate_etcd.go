@@ -36,7 +36,7 @@ var IsolateEtcd = network(&Fault{
 			Why: "its API servers ask for etcd at " + at + ", which stays in reach of the one beside the member"}
 	}
 	node := r.Target.Node
-	peers := slices.DeleteFunc(nodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })
+	peers := slices.DeleteFunc(framework.NodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })
 	if len(peers) == 0 {
 		return nil, fmt.Errorf("node %s is the only control-plane node: its etcd has no peers to cut off", node)
 	}

@@ -120,10 +120,8 @@ func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe 
 		if err != nil {
 			return nil, err
 		}
-		if _, absent, err := p.before(ctx); err != nil {
-			return nil, err
-		} else if absent != "" {
-			return notInjected(r.Target, "%s", absent), nil
+		if _, none, err := p.before(ctx); err != nil || none != nil {
+			return none, err
 		}
 	}
 	var shares []share

@@ -139,7 +139,7 @@ func nodeNamed(c framework.Cluster, name, target string) (framework.Node, error)
 	nodes := c.Nodes()
 	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("target %s: control-plane node %q does not exist: the nodes are %s", target, name, listed(nodeNames(nodes)))
+		return nil, fmt.Errorf("target %s: control-plane node %q does not exist: the nodes are %s", target, name, listed(framework.NodeNames(nodes)))
 	}
 	return nodes[i], nil
 }
@@ -239,14 +239,6 @@ func (r Request) what() string { return "fault " + r.Fault.Name }
 // missing returns the error that the cluster or one of its parts does not have an ability.
 func (r Request) missing(ability, of, why string) error {
 	return &MissingAbility{Ability: ability, Of: of, For: r.what(), Why: why}
-}
-
-func nodeNames(nodes []framework.Node) []string {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name())
-	}
-	return names
 }
 
 func listed(words []string) string { return strings.Join(words, ", ") }

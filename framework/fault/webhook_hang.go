@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -153,9 +154,7 @@ func (w *hangingWebhook) create(ctx context.Context) error {
 
 func (w *hangingWebhook) createThrough(ctx context.Context, e framework.Entrance) error {
 	space := w.space
-	if space == "" {
-		space = metav1.NamespaceDefault
-	}
+	space = cmp.Or(space, metav1.NamespaceDefault)
 	body, err := json.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: webhookProbe}})
 	if err != nil {
 		return err
