@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -85,9 +86,7 @@ func printFaults(out io.Writer, all []faultEntry) error {
 	fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
 	for _, f := range all {
 		params := strings.Join(slices.Sorted(maps.Keys(f.Params)), ", ")
-		if params == "" {
-			params = "-"
-		}
+		params = cmp.Or(params, "-")
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, shorten(f.Summary, 90))
 	}
 	return w.Flush()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -145,9 +146,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if dryRun {
 			return printPlan(cmd, provider, p, output.json())
 		}
-		if out == "" {
-			out = filepath.Join("results", p.Started.Format("20060102-150405"))
-		}
+		out = cmp.Or(out, filepath.Join("results", p.Started.Format("20060102-150405")))
 		if err := checkResultsDir(out); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -222,18 +223,14 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	for _, f := range run.Faults {
 		open[f.V.ID] = f.V.Missing == "" && (f.V.Phase != record.FaultHealed || !f.V.Proven)
 	}
-	for _, left := range open {
-		if left {
-			return false
-		}
+	if slices.Contains(slices.Collect(maps.Values(open)), true) {
+		return false
 	}
-	var found, has []string
+	var found []string
 	for _, n := range run.Meta.Nodes {
 		found = append(found, n.Name)
 	}
-	for _, n := range c.Nodes() {
-		has = append(has, n.Name())
-	}
+	has := framework.NodeNames(c.Nodes())
 	slices.Sort(found)
 	slices.Sort(has)
 	return slices.Equal(found, has)
