@@ -66,7 +66,7 @@ func words(v any) string {
 		return sessionWords(v)
 	case record.End:
 		if v.Error != "" {
-			return "the run ended early: " + v.Error
+			return "the run stopped early: " + v.Error
 		}
 		return "the run ended as planned"
 	}

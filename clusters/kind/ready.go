@@ -141,7 +141,7 @@ func podNotReady(p corev1.Pod) string {
 		case state.Waiting != nil && state.Waiting.Reason != "":
 			why += fmt.Sprintf("; %s waits: %s %s", container.Name, state.Waiting.Reason, state.Waiting.Message)
 		case state.Terminated != nil:
-			why += fmt.Sprintf("; %s ended: %s, exit code %d", container.Name, state.Terminated.Reason, state.Terminated.ExitCode)
+			why += fmt.Sprintf("; %s exited: %s, exit code %d", container.Name, state.Terminated.Reason, state.Terminated.ExitCode)
 		}
 	}
 	return strings.TrimSpace(why)

@@ -113,7 +113,7 @@ What ` + "`holdfast inject`" + ` and the ` + "`inject`" + ` step of a scenario c
 made from the program: ` + "`holdfast faults -o md`" + `.
 
 Each fault proves that it took effect and that it is healed, and has a time to live
-after which it heals automatically, whatever became of the harness and without the
+after which it heals automatically, even if the harness was killed, and without the
 API server's help. Durations are written as ` + "`20ms`" + `, shares as ` + "`10%`" + ` or ` + "`0.1`" + `,
 sizes as ` + "`512Ki`" + `.
 `)

@@ -95,7 +95,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
-	flags.StringVar(&resume, "resume", "", "results `directory` of a run that ended early, to continue")
+	flags.StringVar(&resume, "resume", "", "results `directory` of an interrupted run, to continue it")
 	output := addOutputFlag[*reports.Results](cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -319,7 +319,7 @@ func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	case interrupted != nil:
 		return "interrupted: faults were healed and clusters deleted; what was settled by then is in the report"
 	case p.Problem != "":
-		return "the run ended early: " + p.Problem
+		return "the run stopped early: " + p.Problem
 	case len(starved) > 0:
 		return fmt.Sprintf("the machine was overloaded during %s, so timeouts there prove nothing: run them again, with nothing else on the machine", strings.Join(starved, ", "))
 	}

@@ -225,7 +225,7 @@ func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (pe
 			continue
 		}
 		if len(list) != len(all) {
-			return nil, 0, fmt.Errorf("etcd has %d members, and there are %d nodes with etcd: bring these together first", len(list), len(all))
+			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: make the numbers equal first", len(list), len(all))
 		}
 		peers, highest = list, max(highest, revision)
 	}

@@ -41,7 +41,7 @@ func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	if bytes.Contains(snapshot, id) {
 		return nil
 	}
-	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it all the same", c.Name(), id)
+	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it anyway", c.Name(), id)
 }
 
 // identify returns the UID of a cluster's namespace kube-system, from any etcd member that

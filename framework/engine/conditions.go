@@ -123,7 +123,7 @@ const (
 	requestLimit = 3 * time.Second
 )
 
-var errNotFound = errors.New("there is no such object")
+var errNotFound = errors.New("the object does not exist")
 
 func (r *run) until(ctx context.Context, u *Until) error {
 	limit, err := duration(u.AtMost, r.cluster.Settings())

@@ -48,7 +48,7 @@ type Servers struct {
 // or is not a host and port.
 func New(c Config) (*Servers, error) {
 	if len(c.Addresses) == 0 {
-		return nil, errors.New("failover: there is no address to start with: name at least one API server as host:port")
+		return nil, errors.New("failover: no initial address: name at least one API server as host:port")
 	}
 	for _, a := range c.Addresses {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {

@@ -152,9 +152,9 @@ func (d badDisk) untouched(handle *string) look {
 		case err != nil:
 			return false, err.Error()
 		case before != after:
-			return false, fmt.Sprintf("the disk of %s still meets the fault (%d operations, %s)", d.target.String(), after.Matched, probed(probe))
+			return false, fmt.Sprintf("the fault still affects the disk of %s (%d operations, %s)", d.target.String(), after.Matched, probed(probe))
 		}
-		seen := fmt.Sprintf("a probe of the disk passes the fault by (its counter stands at %d): %s", after.Matched, probed(probe))
+		seen := fmt.Sprintf("the fault does not affect a probe of the disk (its counter stays at %d): %s", after.Matched, probed(probe))
 		if !sound(probe) {
 			return time.Since(began) > othersLimit, seen + ": other faults of the disk are active"
 		}

@@ -129,7 +129,7 @@ func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, e
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
 	if err := e.starter.Start(undoing, e.target.Component); err != nil {
-		return proof, fmt.Errorf("starting %s, which its process watcher did not bring back (%s): %w", e.target.String(), proof.What, err)
+		return proof, fmt.Errorf("starting %s, which its process watcher did not restart (%s): %w", e.target.String(), proof.What, err)
 	}
 	proof.What += "; it was ordered to start"
 	return proof, nil

@@ -185,7 +185,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
 				go i.expire()
 			}
-			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (%s)", err, undoErr, later)
+			err = fmt.Errorf("%w; and undoing what it may have done failed: %w (%s)", err, undoErr, later)
 		}
 		return nil, err
 	}

@@ -16,14 +16,14 @@ import (
 // RemoveMember removes an etcd member behind the cluster's back.
 var RemoveMember = onEtcd(&Fault{
 	Name:    "remove-member",
-	Summary: "removes an etcd member from the list of members, upon which it exits; healing adds it again with the same peer URL and without its old data",
+	Summary: "removes an etcd member from the list of members, which makes it exit; healing adds it again with the same peer URL and without its old data",
 	Needs:   []string{"EtcdOperator"},
 	Example: "etcd/follower",
 	Effects: does(record.EffectRemoved),
 	Undo:    undoes(undoRemoveMember),
 }, func(r Request) (Inject, error) {
 	if all := framework.NodesWith(r.Cluster, framework.Etcd); len(all) < 3 {
-		return nil, fmt.Errorf("cluster %s has %d etcd members: it takes 3 or more, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
+		return nil, fmt.Errorf("cluster %s has %d etcd members: at least 3 are required, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
 	}
 	_, err := onTarget[framework.EtcdOperator](r)
 	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return removeMember(ctx, r, all) }), err

@@ -56,9 +56,9 @@ func (r Request) readParams() error {
 		switch {
 		case slices.Contains(names, name):
 		case len(names) == 0:
-			return fmt.Errorf("parameter %q is unknown: it takes none", name)
+			return fmt.Errorf("parameter %q is unknown: the fault accepts none", name)
 		default:
-			return fmt.Errorf("parameter %q is unknown: it takes %s", name, listed(names))
+			return fmt.Errorf("parameter %q is unknown: the fault accepts %s", name, listed(names))
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (r Request) checkTarget() error {
 		}
 	}
 	example, _, _ := strings.Cut(r.Fault.Example, " ")
-	return fmt.Errorf("target %s: it takes %s, such as %s", r.Target.Asked, listed(accepted), example)
+	return fmt.Errorf("target %s: the fault accepts %s, such as %s", r.Target.Asked, listed(accepted), example)
 }
 
 // kinds are the words for the target's kind in Fault.Targets.

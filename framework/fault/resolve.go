@@ -204,7 +204,7 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 		why = append(why, down)
 	}
 	if len(why) == 0 {
-		return "", fmt.Errorf("%w: there is no %s besides the one on %s", errNobody, k.names[0], except)
+		return "", fmt.Errorf("%w: the only %s is the one on %s", errNobody, k.names[0], except)
 	}
 	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
 }

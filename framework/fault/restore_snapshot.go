@@ -27,7 +27,7 @@ var RestoreSnapshot = onEtcd(&Fault{
 	Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
 	Params: []Param{
 		durationParam("age", "how old the snapshot is when it is restored", 5*time.Second, 0, 10*time.Minute),
-		intParam("bump", "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's guide to recovery asks for; 0: the revision goes back", 0, 0, 1_000_000_000),
+		intParam("bump", "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's recovery guide recommends; 0: the revision goes back", 0, 0, 1_000_000_000),
 		intParam("writes", "wait, beyond the age, until etcd has had this many more revisions", 0, 0, 1_000_000),
 	},
 	Needs:   []string{"EtcdOperator", "Killer", "Starter", "ProcessReporter"},
@@ -143,7 +143,7 @@ func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, err
 			return false, err.Error()
 		}
 		last = answer.Header.Revision
-		return last-snapshot >= int64(r.writes), fmt.Sprintf("revision %d, the snapshot is of %d and %d more are wanted", last, snapshot, r.writes)
+		return last-snapshot >= int64(r.writes), fmt.Sprintf("revision %d; the snapshot is at revision %d, and %d more are required", last, snapshot, r.writes)
 	})
 	if !held {
 		return 0, errors.New(seen)

@@ -27,7 +27,7 @@ const registry = "/registry/"
 
 var (
 	// errGone reports that the object does not exist, which is an answer.
-	errGone = errors.New("there is no such object")
+	errGone = errors.New("the object does not exist")
 	// errConflict reports that another client changed the object in between.
 	errConflict = errors.New("it was changed in between")
 )

@@ -89,7 +89,7 @@ func readArchive(in io.Reader, dir string) (digests map[string]string, err error
 			return nil, fmt.Errorf("failed to unpack %s: %w", h.Name, err)
 		}
 		if same.differs {
-			return nil, fmt.Errorf("the archive's entry of %s is not as holdfast writes it: a byte was changed", h.Name)
+			return nil, fmt.Errorf("the archive's entry of %s differs from what holdfast writes: a byte was changed", h.Name)
 		}
 		digests[h.Name] = hex.EncodeToString(sum.Sum(nil))
 	}

@@ -39,7 +39,7 @@ type Program struct {
 func (p Program) Main() {
 	worker.Main(workerName, func(args []string) (worker.Handler, error) {
 		if len(args) != 2 {
-			return nil, fmt.Errorf("a worker takes a results directory and a part of its plan, not %q", args)
+			return nil, fmt.Errorf("a worker expects a results directory and a part of its plan, not %q", args)
 		}
 		return p.newWork(args[0], args[1])
 	})
@@ -192,7 +192,7 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 		end := "is deleted"
 		if w.plan.Attach {
 			end = "is released"
-			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so everything was healed and the run stopped: see what it lacks, and continue with --resume once it is healthy", name, w.cluster.Name())
+			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so everything was healed and the run stopped: find out what is wrong, and continue with --resume once the cluster is healthy", name, w.cluster.Name())
 		}
 		progress(name + " did not leave the cluster in its steady state: the cluster " + end)
 		err = errors.Join(err, w.Close(context.WithoutCancel(ctx)))

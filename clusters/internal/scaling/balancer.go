@@ -29,7 +29,7 @@ func AwaitBackends(ctx context.Context, balancer framework.BackendReporter, want
 			}
 		}
 		if !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
-			return fmt.Errorf("the load balancer has %v for backends, not %v", has, want)
+			return fmt.Errorf("the backends of the load balancer are %v, not %v", has, want)
 		}
 		return nil
 	})
