@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 	"time"
@@ -269,21 +270,13 @@ func (c *Cluster) Node(i int) Node {
 		ExtraArgs:         c.Spec.ExtraArgs.Merge(spec.ExtraArgs),
 		Disk:              spec.Disk,
 	}
-	if node.Name == "" {
-		node.Name = NodeName(i)
-	}
+	node.Name = cmp.Or(node.Name, NodeName(i))
 	if node.Zone == "" && c.Spec.Inventory == nil {
 		node.Zone = string("abc"[i%3])
 	}
-	if node.KubernetesVersion == "" {
-		node.KubernetesVersion = c.Spec.KubernetesVersion
-	}
-	if node.EtcdVersion == "" {
-		node.EtcdVersion = c.Spec.EtcdVersion
-	}
-	if node.Disk == "" {
-		node.Disk = c.Spec.Disk
-	}
+	node.KubernetesVersion = cmp.Or(node.KubernetesVersion, c.Spec.KubernetesVersion)
+	node.EtcdVersion = cmp.Or(node.EtcdVersion, c.Spec.EtcdVersion)
+	node.Disk = cmp.Or(node.Disk, c.Spec.Disk)
 	return node
 }
 

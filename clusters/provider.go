@@ -92,7 +92,7 @@ type Reexecuter interface {
 var ErrTaken = errors.New("the name is taken")
 
 // ErrMissing is in the error of Describe for a cluster that does not exist.
-var ErrMissing = errors.New("there is no such cluster")
+var ErrMissing = errors.New("the cluster does not exist")
 
 // Sizer is the ability of a provider to report the size of one of its clusters.
 type Sizer interface {

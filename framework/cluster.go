@@ -75,6 +75,20 @@ type Node interface {
 	Components() []Component
 }
 
+// NodesWith returns the nodes that are meant to run a component.
+func NodesWith(c Cluster, component Component) []Node {
+	return slices.DeleteFunc(slices.Clone(c.Nodes()), func(n Node) bool { return !slices.Contains(n.Components(), component) })
+}
+
+// NodeNames returns the names of nodes.
+func NodeNames[N interface{ Name() string }](nodes []N) []string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name())
+	}
+	return names
+}
+
 // EntranceKind reports what is behind an entrance.
 type EntranceKind string
 

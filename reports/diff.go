@@ -154,10 +154,7 @@ func (c Change) text() string {
 }
 
 func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
+	return cmp.Or(s, "none")
 }
 
 func diffRuns(a, b Run) []Change {

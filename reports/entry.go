@@ -66,7 +66,7 @@ func words(v any) string {
 		return sessionWords(v)
 	case record.End:
 		if v.Error != "" {
-			return "the run ended early: " + v.Error
+			return "the run stopped early: " + v.Error
 		}
 		return "the run ended as planned"
 	}
@@ -168,9 +168,7 @@ func probeWords(p record.Probe) string {
 
 func endpointsWords(e record.Endpoints) string {
 	addresses := strings.Join(e.Addresses, ", ")
-	if addresses == "" {
-		addresses = "none"
-	}
+	addresses = cmp.Or(addresses, "none")
 	how := "change"
 	if e.Sample {
 		how = "reading"
@@ -313,9 +311,7 @@ func eventWords(e record.Event) string {
 func actionWords(a record.Action) string {
 	what := a.Verb + " of " + a.Resource + optional("/", a.Subresource) + optional(" ", strings.Trim(a.Namespace+"/"+a.Name, "/"))
 	where := a.Node
-	if where == "" {
-		where = "an unknown node"
-	}
+	where = cmp.Or(where, "an unknown node")
 	if a.Election {
 		what += " (election)"
 	}

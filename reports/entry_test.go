@@ -98,7 +98,7 @@ func TestEntryLine(t *testing.T) {
 		{record.KindEvent, record.Event{Watch: "w2", Type: record.EventBookmark, Revision: "8", InitialEnd: true}, "w2: bookmark, version 8, the initial events end"},
 		{record.KindEvent, record.Event{Watch: "w2", Type: record.EventDeleted, Key: "k", Revision: "8"}, "w2: deleted k, version 8"},
 		{record.KindEnd, record.End{}, "the run ended as planned"},
-		{record.KindEnd, record.End{Error: "interrupted"}, "the run ended early: interrupted"},
+		{record.KindEnd, record.End{Error: "interrupted"}, "the run stopped early: interrupted"},
 	} {
 		seen[reflect.TypeOf(tt.v)] = true
 		got := EntryLine(record.Entry{At: 12345 * ms, Kind: tt.kind}, tt.v)

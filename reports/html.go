@@ -143,7 +143,7 @@ func viewScenario(in input, name string) scenarioView {
 	case run.Problem != "":
 		v.Problem = "The record was cut short or damaged: " + run.Problem
 	case run.End.Error != "":
-		v.Problem = "The scenario ended early: " + run.End.Error
+		v.Problem = "The scenario stopped early: " + run.End.Error
 	case !run.Complete:
 		v.Problem = "The record is not complete."
 	}

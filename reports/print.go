@@ -9,13 +9,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// Line formats the verdict on a requirement in one line, without colour:
-//
-//	PASS  HA-EP-003  address gone after 13.9s (bound T + I + M = 27s)
-func Line(r Requirement) string {
-	return line(r, 0, 0, false)
-}
-
 // Print prints the verdicts at the end of a run, and a line about its report. It takes
 // requirements and checks of the harness (see Results.All), and prints only checks that were a
 // problem. Requirements without a verdict for the same reason share a line. Colour is ANSI's, for

@@ -39,7 +39,7 @@ type Run struct {
 	Clusters []Cluster `json:"clusters,omitempty"`
 	// Times say where the time of each scenario went; empty where that is not known.
 	Times []ScenarioTime `json:"times,omitempty"`
-	// Problem says why the run ended early; empty for a full run.
+	// Problem says why the run stopped early; empty for a full run.
 	Problem string `json:"problem,omitempty"`
 	// Certificate is what a certification amounts to; nil for other runs.
 	Certificate *Certificate `json:"certificate,omitempty"`

@@ -184,7 +184,7 @@ func TestLine(t *testing.T) {
 		{Requirement{ID: "HA-QR-010", Level: "MUST", Verdict: judge.Pass, Bound: fixtureBound("E", 1, nil), Sentence: "Every write done"},
 			"PASS  HA-QR-010  Every write done (bound E = 1s)"},
 	} {
-		if got := Line(test.req); got != test.want {
+		if got := line(test.req, 0, 0, false); got != test.want {
 			t.Errorf("Line:\n got %s\nwant %s", got, test.want)
 		}
 	}

@@ -76,7 +76,7 @@ type Cluster struct {
 	// cluster took of that, and each one that took its place.
 	Took time.Duration `json:"took"`
 	Made time.Duration `json:"made"`
-	// Problem says why it ended early; empty where it did not.
+	// Problem says why it stopped early; empty if it did not.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -168,7 +168,7 @@ func clusterFacts(run Run) []fact {
 			words = append(words, "took "+human(c.Took)+", "+human(c.Made)+" of that to make it")
 		}
 		if c.Problem != "" {
-			words = append(words, "ended early: "+c.Problem)
+			words = append(words, "stopped early: "+c.Problem)
 		}
 		facts = append(facts, fact{c.Name, strings.Join(words, ", ") + "; " + strings.Join(c.Scenarios, ", ")})
 	}

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -276,9 +277,7 @@ func leaseLanes(run *record.Run, end, step record.Nanos) []lane {
 			h.expiry = l.At + record.Nanos(l.V.Duration)*record.Nanos(time.Second)
 		}
 		name := l.V.HolderNode
-		if name == "" {
-			name = l.V.Holder
-		}
+		name = cmp.Or(name, l.V.Holder)
 		h.set(l.At, nodeState(run, name, name))
 	}
 	var lanes []lane

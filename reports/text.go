@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -83,14 +84,7 @@ func inputTexts(b *judge.Bound) []string {
 // oneLine folds all white space, so that text cannot break a table or a line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func plural(n int, one string) string {
 	if n == 1 {

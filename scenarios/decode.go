@@ -98,9 +98,7 @@ func (f *file) problem(path, text string) {
 			break
 		}
 	}
-	if path == "" {
-		path = "the file"
-	}
+	path = cmp.Or(path, "the file")
 	f.problems = append(f.problems, problem{line, fmt.Errorf("%s: %s: %s", at, path, text)})
 }
 

@@ -71,9 +71,7 @@ func schemaOf(t reflect.Type, path string, details map[string]object) object {
 	default:
 		s["type"] = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean"}[t.Kind()]
 	}
-	for key, value := range details[path] {
-		s[key] = value
-	}
+	maps.Copy(s, details[path])
 	return s
 }
 
@@ -259,10 +257,7 @@ func names(values any) (names []string) {
 			names = append(names, fmt.Sprint(value))
 		}
 	case object:
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+		names = slices.Sorted(maps.Keys(v))
 	}
 	return names
 }

@@ -29,7 +29,7 @@ const kill = "fault: kill, target: etcd/leader"
 // nonsense has invalid files, with the line and a part of the error.
 var nonsense = []struct{ file, want string }{
 	{written("", "fault: kill, target: etcd/9", "8s", "2s", ""), "x.yaml:7: .*7 control-plane nodes at most"},
-	{written("", "fault: disk-slow, target: apiserver/2", "8s", "2s", ""), "x.yaml:7: .*it takes etcd"},
+	{written("", "fault: disk-slow, target: apiserver/2", "8s", "2s", ""), "x.yaml:7: .*the fault accepts etcd"},
 	{written("", "fault: latency, target: node/2, params: {delay: -5ms}", "8s", "2s", ""), "x.yaml:7: .*delay"},
 	{written("", "fault: latency, target: node/2, params: {delay: 99999999999999999999ms}", "8s", "2s", ""), "x.yaml:7: .*delay"},
 	{written("", `fault: cut, target: node/2, params: {port: "99999"}`, "8s", "2s", ""), "x.yaml:7: .*1 to 65535"},

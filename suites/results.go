@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,9 +67,7 @@ func (s *suite) join(b []byte) {
 
 // newDir creates a results directory: out or, if that is not empty, out.2 and so on.
 func newDir(out string) (string, error) {
-	if out == "" {
-		out = filepath.Join("results", time.Now().Format("20060102-150405"))
-	}
+	out = cmp.Or(out, filepath.Join("results", time.Now().Format("20060102-150405")))
 	out, err := filepath.Abs(out)
 	for n := 1; err == nil; n++ {
 		dir := out

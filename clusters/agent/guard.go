@@ -146,7 +146,7 @@ func healScript(c Config, st *state) string {
 		for _, path := range slices.Sorted(maps.Keys(st.Spoilt[name].Own)) {
 			// In its place, so that mode, owner and label stay.
 			fmt.Fprintf(&b, "echo %s | base64 -d >%s\nrm -f %s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
-				shellescape.Quote(path), shellescape.Quote(temporary(path)))
+				shellescape.Quote(path), shellescape.Quote(system.Temporary(path)))
 		}
 	}
 	b.WriteString(filterScript(st.Filters))

@@ -1,20 +1,13 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
-
-// temporary is the file in which the new content of a file is written. A kubelet ignores it, as
-// its name begins with a dot.
-func temporary(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+temporarySuffix)
-}
-
-const temporarySuffix = ".holdfast"
 
 // replaceContent replaces the content of one of the node's own files, and keeps its mode and
 // owner: the component that reads it may not be root. A reader finds the old content or the new
@@ -28,25 +21,7 @@ func replaceContent(path string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	tmp := temporary(path)
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	err = likeFile(f, info)
-	if err == nil {
-		_, err = f.Write(b)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
-	}
-	return err
+	return system.ReplaceFile(path, b, 0o600, true, func(f *os.File) error { return likeFile(f, info) })
 }
 
 // likeFile gives a file the owner and mode of another one.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -107,24 +108,18 @@ func (a *agent) leash(ctx context.Context) {
 
 // healAll ends every fault on the node now.
 func (a *agent) healAll() {
-	for _, w := range a.watchers {
-		lock := changes{w}
-		lock.Lock()
-		w.timers.Hurry()
-		lock.Unlock()
+	hurry := func(mu sync.Locker, timers interface{ Hurry() }) {
+		mu.Lock()
+		defer mu.Unlock()
+		timers.Hurry()
 	}
-	a.certificates.mu.Lock()
-	a.certificates.timers.Hurry()
-	a.certificates.mu.Unlock()
-	a.etcd.mu.Lock()
-	a.etcd.timers.Hurry()
-	a.etcd.mu.Unlock()
-	a.promises.mu.Lock()
-	a.promises.timers.Hurry()
-	a.promises.mu.Unlock()
-	a.clocks.mu.Lock()
-	a.clocks.timers.Hurry()
-	a.clocks.mu.Unlock()
+	for _, w := range a.watchers {
+		hurry(changes{w}, &w.timers)
+	}
+	hurry(&a.certificates.mu, &a.certificates.timers)
+	hurry(&a.etcd.mu, &a.etcd.timers)
+	hurry(&a.promises.mu, &a.promises.timers)
+	hurry(&a.clocks.mu, &a.clocks.timers)
 	for handle := range a.network.saved() {
 		if err := a.network.restore(handle); err != nil {
 			complain(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/nftables"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -155,7 +156,7 @@ fi 2>/dev/null
 func manifestsScript() string {
 	return `{ echo ` + filepath.Clean(manifests) + `; cat ` + manifestsFile(defaultDir) + `; } 2>/dev/null | while IFS= read -r dir; do
 	aside="${dir%/*}/` + asideDir + `"
-	rm -f "$dir"/.*` + temporarySuffix + ` "$aside"/.*` + temporarySuffix + `
+	rm -f "$dir"/.*` + system.TemporarySuffix + ` "$aside"/.*` + system.TemporarySuffix + `
 	mv -f "$aside"/* "$dir"
 	rmdir "$aside"
 done 2>/dev/null`

@@ -167,12 +167,7 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 	if !ok {
 		return true, fmt.Errorf("cluster %s gives no access to its etcd members", s.cluster.Name())
 	}
-	var names []string
-	for _, n := range s.cluster.Nodes() {
-		if slices.Contains(n.Components(), framework.Etcd) {
-			names = append(names, n.Name())
-		}
-	}
+	names := framework.NodeNames(framework.NodesWith(s.cluster, framework.Etcd))
 	node := r.Node
 	if node == "" && len(names) > 0 {
 		node = names[0]

@@ -23,10 +23,7 @@ func (s *server) rotate(ctx context.Context, r ChangeRequest) (refused bool, err
 	if !ok {
 		return true, fmt.Errorf("certificates of cluster %s cannot be rotated: its provider cannot do that yet", s.cluster.Name())
 	}
-	var names []string
-	for _, n := range s.cluster.Nodes() {
-		names = append(names, n.Name())
-	}
+	names := framework.NodeNames(s.cluster.Nodes())
 	if r.Node != "" && !slices.Contains(names, r.Node) {
 		return true, fmt.Errorf("cluster has no control-plane node %s; its nodes are %v", r.Node, names)
 	}

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -256,16 +255,11 @@ func etcdStatus(ctx context.Context, access framework.EtcdAccess, node string) *
 func leaseStatus(ctx context.Context, e framework.Entrance, component framework.Component) LeaseStatus {
 	st := LeaseStatus{Component: component}
 	body, err := await.API(ctx, e, await.LeasePath(component), await.Holder)
+	if err == nil {
+		st.Holder, err = await.HolderOf(body)
+	}
 	if err != nil {
 		st.Error = words(err)
-		return st
 	}
-	var lease struct {
-		Spec struct{ HolderIdentity string }
-	}
-	if err := json.Unmarshal(body, &lease); err != nil {
-		st.Error = err.Error()
-	}
-	st.Holder = lease.Spec.HolderIdentity
 	return st
 }

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -234,10 +235,7 @@ var errKeeperExited = errors.New("its keeper exited")
 func (h *Handle) lastOfKeeper() string {
 	words, _ := os.ReadFile(filepath.Join(h.dir, keeperLog))
 	text := strings.TrimSpace(string(words))
-	if text == "" {
-		return "it logged nothing: another process may have killed it, such as the kernel when memory ran out"
-	}
-	return text
+	return cmp.Or(text, "it logged nothing: another process may have killed it, such as the kernel when memory ran out")
 }
 
 // takenError is an error of another process that is clusters.ErrTaken.

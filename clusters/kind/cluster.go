@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -98,9 +99,7 @@ func newCluster(spec *clusters.Cluster, o Options) *Cluster {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if o.LogDir == "" {
-		o.LogDir = filepath.Join(o.Dir, "logs")
-	}
+	o.LogDir = cmp.Or(o.LogDir, filepath.Join(o.Dir, "logs"))
 	return &Cluster{spec: spec, o: o, settled: settled, cli: docker.CLI{Host: o.Engine},
 		dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
 }
@@ -194,7 +193,7 @@ func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party
 	// A node gets its pod CIDR some time after it has joined.
 	var ranges map[string][]netip.Prefix
 	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) (err error) {
-		ranges, err = podRanges(body, nodeNames(slices.Concat(nodes, c.workers)))
+		ranges, err = podRanges(body, framework.NodeNames(slices.Concat(nodes, c.workers)))
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("finding the addresses of pods in cluster %s: %w", c.Name(), err)

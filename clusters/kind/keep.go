@@ -55,7 +55,7 @@ const insideFile = "kubeconfig-inside"
 func engineOf(h *keeper.Handle) (docker.CLI, error) {
 	b, err := os.ReadFile(filepath.Join(h.Dir(), engineFile))
 	if err != nil {
-		return docker.CLI{}, fmt.Errorf("finding the engine of cluster %s: %w; it may be just being created", h.Name, err)
+		return docker.CLI{}, fmt.Errorf("finding the engine of cluster %s: %w; the cluster may still be starting", h.Name, err)
 	}
 	return docker.CLI{Host: string(b)}, nil
 }

@@ -93,6 +93,15 @@ func (c *Cluster) host(component framework.Component) (*node, error) {
 	return nil, fmt.Errorf("cluster %s runs no %s", c.Name(), component)
 }
 
+// onHost acts on the node that runs a component of the cluster.
+func (c *Cluster) onHost(component framework.Component, do func(*node) error) error {
+	n, err := c.host(component)
+	if err != nil {
+		return err
+	}
+	return do(n)
+}
+
 // Process implements framework.ProcessReporter.
 func (c *Cluster) Process(ctx context.Context, component framework.Component) (framework.Process, error) {
 	n, err := c.host(component)
@@ -104,45 +113,25 @@ func (c *Cluster) Process(ctx context.Context, component framework.Component) (f
 
 // Kill implements framework.Killer.
 func (c *Cluster) Kill(ctx context.Context, component framework.Component, hold time.Duration) error {
-	n, err := c.host(component)
-	if err != nil {
-		return err
-	}
-	return n.Kill(ctx, component, hold)
+	return c.onHost(component, func(n *node) error { return n.Kill(ctx, component, hold) })
 }
 
 // Stop implements framework.Stopper.
 func (c *Cluster) Stop(ctx context.Context, component framework.Component, hold time.Duration) error {
-	n, err := c.host(component)
-	if err != nil {
-		return err
-	}
-	return n.Stop(ctx, component, hold)
+	return c.onHost(component, func(n *node) error { return n.Stop(ctx, component, hold) })
 }
 
 // Start implements framework.Starter.
 func (c *Cluster) Start(ctx context.Context, component framework.Component) error {
-	n, err := c.host(component)
-	if err != nil {
-		return err
-	}
-	return n.Start(ctx, component)
+	return c.onHost(component, func(n *node) error { return n.Start(ctx, component) })
 }
 
 // Freeze implements framework.Freezer.
 func (c *Cluster) Freeze(ctx context.Context, component framework.Component, ttl time.Duration) error {
-	n, err := c.host(component)
-	if err != nil {
-		return err
-	}
-	return n.Freeze(ctx, component, ttl)
+	return c.onHost(component, func(n *node) error { return n.Freeze(ctx, component, ttl) })
 }
 
 // Thaw implements framework.Freezer.
 func (c *Cluster) Thaw(ctx context.Context, component framework.Component) error {
-	n, err := c.host(component)
-	if err != nil {
-		return err
-	}
-	return n.Thaw(ctx, component)
+	return c.onHost(component, func(n *node) error { return n.Thaw(ctx, component) })
 }

@@ -39,7 +39,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 		return err
 	}
 	e := c.Entrances()[0]
-	nodes := nodeNames(slices.Concat(c.controlPlane(), c.workers))
+	nodes := framework.NodeNames(slices.Concat(c.controlPlane(), c.workers))
 	if _, err := await.API(ctx, e, "/api/v1/nodes", func(body []byte) error { return nodesReady(body, nodes) }); err != nil {
 		return err
 	}
@@ -59,12 +59,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 
 // elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
-	for _, n := range c.controlPlane() {
-		if n.spec.ExtraArgs[component]["leader-elect"] == "false" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return n.spec.ExtraArgs[component]["leader-elect"] == "false" })
 }
 
 // nodesReady accepts a list in which all of these nodes are ready.
@@ -146,7 +141,7 @@ func podNotReady(p corev1.Pod) string {
 		case state.Waiting != nil && state.Waiting.Reason != "":
 			why += fmt.Sprintf("; %s waits: %s %s", container.Name, state.Waiting.Reason, state.Waiting.Message)
 		case state.Terminated != nil:
-			why += fmt.Sprintf("; %s ended: %s, exit code %d", container.Name, state.Terminated.Reason, state.Terminated.ExitCode)
+			why += fmt.Sprintf("; %s exited: %s, exit code %d", container.Name, state.Terminated.Reason, state.Terminated.ExitCode)
 		}
 	}
 	return strings.TrimSpace(why)

@@ -60,7 +60,7 @@ func (c *Cluster) planRotation(ctx context.Context, name string) (*rotation, err
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no such control-plane node; the nodes are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such control-plane node; the nodes are %v", framework.NodeNames(nodes))
 	}
 	r := &rotation{node: nodes[i], before: map[framework.Component]map[string]string{}}
 	look, cancel := agenthttp.Within(ctx, lookLimit)

@@ -56,13 +56,6 @@ func (c *Cluster) nodeSpec(number int) clusters.Node {
 	return n
 }
 
-func nodeNames(nodes []*node) (names []string) {
-	for _, n := range nodes {
-		names = append(names, n.name)
-	}
-	return names
-}
-
 func (n *node) peerURL() string {
 	return "https://" + net.JoinHostPort(n.address.String(), etcdPeerPort)
 }
@@ -209,7 +202,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })
 	switch {
 	case i < 0:
-		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(nodes))
 	case len(nodes) == 1:
 		return nil, errors.New("it is the last one")
 	case c.balancer == nil && nodeNumber(name) == 1:

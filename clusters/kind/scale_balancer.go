@@ -3,15 +3,12 @@ package kind
 import (
 	"archive/tar"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
-	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -31,28 +28,13 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node, up *node) error {
 	ctx, cancel := agenthttp.Within(ctx, balanceLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, nodes); err != nil {
-		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", nodeNames(nodes), err)
+		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", framework.NodeNames(nodes), err)
 	}
-	return await.Until(ctx, scaling.Pause, func(ctx context.Context) error {
-		backends, err := c.Backends(ctx)
-		switch {
-		case errors.Is(err, errors.ErrUnsupported):
-			return nil
-		case err != nil:
-			return err
-		}
-		var has []string
-		for _, b := range backends {
-			has = append(has, b.Name)
-			if up != nil && b.Name == up.name && !b.Up {
-				return fmt.Errorf("the load balancer does not find %s ready: %s", b.Name, b.Check)
-			}
-		}
-		if want := nodeNames(nodes); !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
-			return fmt.Errorf("the load balancer has %v for backends, not %v", has, want)
-		}
-		return nil
-	})
+	ready := ""
+	if up != nil {
+		ready = up.name
+	}
+	return scaling.AwaitBackends(ctx, c, framework.NodeNames(nodes), ready)
 }
 
 // balanceStep is balance as a step of a change of a node.
@@ -61,7 +43,7 @@ func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes [
 		return nil
 	}
 	return framework.DoStep(ctx, n.name, step, func(ctx context.Context) (string, error) {
-		return fmt.Sprintf("the load balancer has the backends %v", nodeNames(nodes)), c.balance(ctx, nodes, up)
+		return fmt.Sprintf("the load balancer has the backends %v", framework.NodeNames(nodes)), c.balance(ctx, nodes, up)
 	})
 }
 

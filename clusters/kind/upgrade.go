@@ -87,7 +87,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 	all := slices.Concat(controlPlane, c.workers)
 	i := slices.IndexFunc(all, func(n *node) bool { return n.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(all))
+		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(all))
 	}
 	u := &upgrade{node: all[i], version: version}
 	look, cancel := agenthttp.Within(ctx, lookLimit)
@@ -314,7 +314,7 @@ func (u *upgrade) note(ctx context.Context) error {
 
 // UpgradeOrder implements framework.Upgrader.
 func (c *Cluster) UpgradeOrder() []string {
-	return nodeNames(slices.Concat(c.controlPlane(), c.workers))
+	return framework.NodeNames(slices.Concat(c.controlPlane(), c.workers))
 }
 
 // dropParts removes the file with a version's parts when no node needs it any more.

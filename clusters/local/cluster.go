@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,6 @@ type Options struct {
 	// DataDir is where a cluster with data on disk stores it, in a directory that must not
 	// exist and that Close removes; empty for Dir/data.
 	DataDir string
-	// CacheDir is that of clusters/release; empty for the default.
-	CacheDir string
 	// Seed makes the network's impairments repeatable.
 	Seed uint64
 	// Progress receives one line per step; nil for silence.
@@ -126,12 +125,8 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 		o.Progress = func(string) {}
 	}
 	sweepLimits()
-	if o.DataDir == "" {
-		o.DataDir = filepath.Join(o.Dir, "data")
-	}
-	if o.LogDir == "" {
-		o.LogDir = filepath.Join(o.Dir, "logs")
-	}
+	o.DataDir = cmp.Or(o.DataDir, filepath.Join(o.Dir, "data"))
+	o.LogDir = cmp.Or(o.LogDir, filepath.Join(o.Dir, "logs"))
 	c := &Cluster{spec: spec, o: o, removed: map[string]*node{}}
 	c.processes = processes{on: c.hostOf, of: "cluster " + c.Name()}
 	if err := c.create(ctx); err != nil {

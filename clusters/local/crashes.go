@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,8 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // A component that exited crashes times in its first crashTime will do so again: usually its
@@ -39,18 +38,11 @@ func (c *Cluster) awaitCrash(ctx context.Context) error {
 				}
 				log := filepath.Join(c.o.LogDir, n.Name(), string(component)+".log")
 				return fmt.Errorf("%s on %s has exited %d times within %s (%s), last with: %s; see %s",
-					component, n.Name(), p.Restarts, time.Since(began).Round(time.Second), exitWords(p), lastWords(log), log)
+					component, n.Name(), p.Restarts, time.Since(began).Round(time.Second), cmp.Or(p.LastExit, "exit status not known"), lastWords(log), log)
 			}
 		}
 	}
 	return nil
-}
-
-func exitWords(p framework.Process) string {
-	if p.LastExit == "" {
-		return "exit status not known"
-	}
-	return p.LastExit
 }
 
 // complaint is in log lines that say why a program exits.

@@ -36,7 +36,7 @@ const dataDir = "etcd"
 // abilities.
 func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 	if err := disk.Available(); err != nil {
-		c.o.Progress(fmt.Sprintf("%s has no disk that can fail: %v; see `holdfast doctor`", m.name, err))
+		c.o.Progress(fmt.Sprintf("disk faults are not possible on %s: %v; see `holdfast doctor`", m.name, err))
 		return plain, nil
 	}
 	mount := filepath.Join(m.dir, "disk")

@@ -89,7 +89,7 @@ func runLoad(args []string) error {
 	}
 	over := time.After(spec.For)
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomFirst), 0o644); err != nil {
-		return fmt.Errorf("offering itself to the kernel when memory runs out: %w", err)
+		return fmt.Errorf("raising its own oom_score_adj: %w", err)
 	}
 	if err := agent.JoinGroups(spec.Groups, 0); err != nil {
 		return fmt.Errorf("joining a control group: %w", err)

@@ -111,7 +111,7 @@ func (c *Cluster) component(m *machine, cmd component.Command, path string) (age
 
 // binary returns the path of a binary in the cache.
 func (c *Cluster) binary(p release.Product, version, name string) (string, error) {
-	e, err := release.Lookup(p, version, release.Options{CacheDir: c.o.CacheDir})
+	e, err := release.Lookup(p, version, release.Options{})
 	if err != nil {
 		return "", err
 	}

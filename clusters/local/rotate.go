@@ -126,7 +126,7 @@ func (c *Cluster) rotatable(ctx context.Context, name string) (*node, error) {
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	if len(n.spoilt.own) > 0 {
-		return nil, errors.New("it serves with defective certificates: put its own back (`holdfast heal`) first")
+		return nil, errors.New("it serves with defective certificates: heal that (`holdfast heal`) first")
 	}
 	if members := c.etcdMembers(); len(members) > 1 {
 		return n, members.QuorumWithout(ctx, name)

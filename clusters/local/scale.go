@@ -187,7 +187,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	case c.ended:
 		return nil, errEnded
 	case i < 0:
-		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(nodes))
 	case len(nodes) == 1:
 		return nil, errors.New("it is the last one")
 	case c.workers != nil && c.Entrances()[0].Node == name:
@@ -273,11 +273,4 @@ func (c *Cluster) renewHosts() error {
 		}
 	}
 	return nil
-}
-
-func nodeNames(nodes []*node) (names []string) {
-	for _, n := range nodes {
-		names = append(names, n.Name())
-	}
-	return names
 }

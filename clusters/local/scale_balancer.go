@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"slices"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
-	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
@@ -57,22 +55,9 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, c.balancerConfig(nodes)); err != nil {
-		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", nodeNames(nodes), err)
+		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", framework.NodeNames(nodes), err)
 	}
-	return await.Until(ctx, scaling.Pause, func(ctx context.Context) error {
-		backends, err := c.Backends(ctx)
-		if err != nil {
-			return err
-		}
-		var has []string
-		for _, b := range backends {
-			has = append(has, b.Name)
-		}
-		if want := nodeNames(nodes); !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
-			return fmt.Errorf("the load balancer has %v for backends, not %v", has, want)
-		}
-		return nil
-	})
+	return scaling.AwaitBackends(ctx, c, framework.NodeNames(nodes), "")
 }
 
 // balanceStep is balance as a step of a change of a node.
@@ -84,7 +69,7 @@ func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes [
 		if c.unbalanced(nodes) {
 			return nodes[0].Name() + " has the load balancer's address", c.balance(ctx, nodes)
 		}
-		return fmt.Sprintf("the load balancer has the backends %v", nodeNames(nodes)), c.balance(ctx, nodes)
+		return fmt.Sprintf("the load balancer has the backends %v", framework.NodeNames(nodes)), c.balance(ctx, nodes)
 	})
 }
 

@@ -39,7 +39,7 @@ const (
 )
 
 // UpgradeOrder implements framework.Upgrader.
-func (c *Cluster) UpgradeOrder() []string { return nodeNames(c.controlPlane()) }
+func (c *Cluster) UpgradeOrder() []string { return framework.NodeNames(c.controlPlane()) }
 
 // CheckUpgrade implements framework.Upgrader.
 func (c *Cluster) CheckUpgrade(ctx context.Context, name, version string) error {
@@ -134,7 +134,7 @@ func (c *Cluster) changeable(ctx context.Context, name string) (*node, error) {
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(nodes))
 	}
 	if !nodes[i].machine.powered() {
 		return nil, errors.New("its machine has no power: bring it back (`holdfast heal`) first")

@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,9 +39,7 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 		return Entry{}, err
 	}
 	name := r.module
-	if name == "" {
-		name = "holdfast's own " + r.output
-	}
+	name = cmp.Or(name, "holdfast's own "+r.output)
 	f.say("building %s %s for linux/%s with %s", name, f.version, f.arch, tool.version)
 	m, err := f.module(ctx, tool, r)
 	if err != nil {

@@ -174,7 +174,7 @@ func (e Entry) verifyFile(f File, full bool) error {
 	case !full && info.ModTime().Equal(f.ModTime):
 		return nil
 	}
-	sum, err := hashFile(path)
+	sum, err := HashFile(path)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func scan(dir string) ([]File, error) {
 		if err := syncFile(path); err != nil {
 			return nil, err
 		}
-		sum, err := hashFile(path)
+		sum, err := HashFile(path)
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,8 @@ func syncFile(path string) error {
 	return f.Sync()
 }
 
-func hashFile(path string) (string, error) {
+// HashFile returns the SHA-256 of a file, in hex.
+func HashFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

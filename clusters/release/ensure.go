@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,12 +130,7 @@ func newFetch(p Product, version string, o Options) (*fetch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Mirror == "" {
-		o.Mirror = os.Getenv(MirrorVariable)
-	}
-	if o.Mirror == "" {
-		o.Mirror = OfficialMirror
-	}
+	o.Mirror = cmp.Or(o.Mirror, os.Getenv(MirrorVariable), OfficialMirror)
 	o.Mirror = strings.TrimRight(o.Mirror, "/")
 	if o.CacheDir == "" {
 		if o.CacheDir, err = DefaultCacheDir(); err != nil {
@@ -147,9 +143,7 @@ func newFetch(p Product, version string, o Options) (*fetch, error) {
 		return nil, fmt.Errorf("cache directory %s: %w", o.CacheDir, err)
 	}
 	arch := o.Arch
-	if arch == "" {
-		arch = runtime.GOARCH
-	}
+	arch = cmp.Or(arch, runtime.GOARCH)
 	return &fetch{Options: o, product: p, version: v, arch: arch,
 		cache: cache(dir), started: time.Now()}, nil
 }

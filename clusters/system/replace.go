@@ -6,17 +6,30 @@ import (
 	"path/filepath"
 )
 
+// TemporarySuffix ends the names of temporary files.
+const TemporarySuffix = ".holdfast"
+
+// Temporary returns the file in which ReplaceFile writes the new content of a file. Programs that
+// read a whole directory, such as a kubelet, ignore it, as its name begins with a dot.
+func Temporary(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+TemporarySuffix)
+}
+
 // ReplaceFile writes a file so that a reader finds its old content or the new one, never a
-// part. If durable is set, that holds also after the machine lost power. The temporary file
-// beside it has a name that begins with a dot, which programs that read a whole directory,
-// such as a kubelet, ignore.
-func ReplaceFile(path string, data []byte, mode os.FileMode, durable bool) error {
-	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".holdfast")
+// part. If durable is set, that holds also after the machine lost power. prepare is called with
+// the new file before anything is written.
+func ReplaceFile(path string, data []byte, mode os.FileMode, durable bool, prepare ...func(*os.File) error) error {
+	tmp := Temporary(path)
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	for _, do := range prepare {
+		err = errors.Join(err, do(f))
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil && durable {
 		err = f.Sync()
 	}

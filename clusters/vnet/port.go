@@ -1,6 +1,7 @@
 package vnet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -149,12 +150,8 @@ func (c *PortConfig) complete(s Config) error {
 	if c.Name == "" {
 		return errors.New("it has no name")
 	}
-	if c.Device == "" {
-		c.Device = "eth0"
-	}
-	if c.MTU == 0 {
-		c.MTU = s.MTU
-	}
+	c.Device = cmp.Or(c.Device, "eth0")
+	c.MTU = cmp.Or(c.MTU, s.MTU)
 	if c.MTU < 68 || c.MTU > 65521 {
 		return fmt.Errorf("MTU is %d, want 68 to 65521", c.MTU)
 	}

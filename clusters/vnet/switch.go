@@ -69,9 +69,7 @@ type party struct {
 // New returns a switch without ports. It uses no descriptor and no goroutine
 // until the first port is attached.
 func New(config Config) *Switch {
-	if config.MTU == 0 {
-		config.MTU = 1500
-	}
+	config.MTU = cmp.Or(config.MTU, 1500)
 	start := time.Now()
 	return &Switch{
 		config:    config,

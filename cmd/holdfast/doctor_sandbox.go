@@ -35,7 +35,7 @@ func checkSandbox(ctx context.Context, tun bool) []check {
 	}
 	var inside []check
 	if err := json.Unmarshal(stdout.Bytes(), &inside); err != nil {
-		return []check{c.missing(fmt.Sprintf("the output of the sandbox is not an answer: %v", err), "report this as a bug")}
+		return []check{c.missing(fmt.Sprintf("the sandbox printed invalid output: %v", err), "report this as a bug")}
 	}
 	for i := range inside {
 		inside[i].Required = inside[i].Required || (inside[i].Name == packetSockets && !tun)
@@ -124,7 +124,7 @@ func checkPacketSocket() check {
 	}
 	defer unix.Close(fd)
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
-		return c.fallback(fmt.Sprintf("AF_PACKET without PACKET_VNET_HDR: %v", err), "it works without segmentation offload, and slower")
+		return c.fallback(fmt.Sprintf("AF_PACKET without PACKET_VNET_HDR: %v", err), "works without segmentation offload, which is slower")
 	}
 	return c.ok("AF_PACKET with offload headers")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -85,9 +86,7 @@ func printFaults(out io.Writer, all []faultEntry) error {
 	fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
 	for _, f := range all {
 		params := strings.Join(slices.Sorted(maps.Keys(f.Params)), ", ")
-		if params == "" {
-			params = "-"
-		}
+		params = cmp.Or(params, "-")
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, shorten(f.Summary, 90))
 	}
 	return w.Flush()
@@ -114,7 +113,7 @@ What ` + "`holdfast inject`" + ` and the ` + "`inject`" + ` step of a scenario c
 made from the program: ` + "`holdfast faults -o md`" + `.
 
 Each fault proves that it took effect and that it is healed, and has a time to live
-after which it heals automatically, whatever became of the harness and without the
+after which it heals automatically, even if the harness was killed, and without the
 API server's help. Durations are written as ` + "`20ms`" + `, shares as ` + "`10%`" + ` or ` + "`0.1`" + `,
 sizes as ` + "`512Ki`" + `.
 `)

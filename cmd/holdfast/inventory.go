@@ -140,7 +140,7 @@ func newConsentCommand() *cobra.Command {
 		Short: "Print the object with which the owner of a cluster consents to a run",
 		Long: `Print the manifest of a ConfigMap with which the owner of an existing cluster consents to what
 holdfast may do to it. holdfast never creates it: apply it with kubectl. It names the cluster's
-UID and expires. Nothing is done to a cluster of an inventory without it.
+UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
 
 Levels:
   read-only    requests to the API; objects in namespaces of holdfast's own. Always included

@@ -171,11 +171,11 @@ func newDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Show what changed between two runs",
-		Long: `Show what changed between two runs, the worse first.
+		Long: `Show what changed between two runs, the worst changes first.
 
 Exit codes: 0 no requirement is worse, 1 a requirement fails that did not fail before,
 2 bad input, 3 a requirement lost its verdict: it passed, and is inconclusive, not
-applicable or no longer judged now. Measured times change no exit code.`,
+applicable or no longer judged now. Measured times do not affect the exit code.`,
 		Example: `  holdfast diff results/last-night results/tonight
   holdfast diff results/last-night results/tonight -o json
   holdfast diff results/last-night results/tonight --markdown >> $GITHUB_STEP_SUMMARY`,

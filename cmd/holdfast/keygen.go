@@ -26,9 +26,9 @@ func newKeygenCommand() *cobra.Command {
 	out := keyFile
 	cmd := &cobra.Command{
 		Use:   "keygen",
-		Short: "Make a pair of keys to sign bundles with",
-		Long: `Make an Ed25519 key to sign bundles with, and beside it the public key, with .pub at the
-end of its name, for those who verify them. Files that exist stay as they are.`,
+		Short: "Generate a key pair to sign bundles with",
+		Long: `Generate an Ed25519 key to sign bundles with, and beside it the public key, with .pub at the
+end of its name, for those who verify them. Existing files are not overwritten.`,
 		Example: `  holdfast keygen
   holdfast keygen --out ~/keys/vendor.key`,
 		Args: cobra.NoArgs,

@@ -33,13 +33,13 @@ Starting it requires root.`,
   eval "$(holdfast kind engine)"
   docker ps
 
-  # what there is
+  # which engine is used, and the state of holdfast's own
   holdfast kind engine status
 
   # where the addresses of its containers can be reached
   holdfast kind engine shell -- ip address
 
-  # the end of it; 'remove' also removes images, containers and volumes
+  # stop it; 'remove' also deletes images, containers and volumes
   holdfast kind engine stop`,
 		Args: cobra.NoArgs,
 	}
@@ -99,7 +99,7 @@ holdfast uses it from then on, unless DOCKER_HOST names another.`,
 func newKindEngineStopCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
-		Short: "Stop the engine that holdfast started; its data are kept",
+		Short: "Stop the engine that holdfast started, and keep its data",
 		Long: `Stop the engine that holdfast started, with all of its containers. Images, containers
 and volumes stay on disk and are available again after the next start.`,
 		Example: `  holdfast kind engine stop`,
@@ -111,7 +111,7 @@ and volumes stay on disk and are available again after the next start.`,
 			}
 			words := "no Docker engine started by holdfast is running"
 			if stopped {
-				words = "the Docker engine is stopped; its data are kept until you run: holdfast kind engine remove"
+				words = "the Docker engine is stopped; its data stays until you run: holdfast kind engine remove"
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), words)
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -94,7 +95,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
-	flags.StringVar(&resume, "resume", "", "results `directory` of a run that ended early, to continue")
+	flags.StringVar(&resume, "resume", "", "results `directory` of an interrupted run, to continue it")
 	output := addOutputFlag[*reports.Results](cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -145,9 +146,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if dryRun {
 			return printPlan(cmd, provider, p, output.json())
 		}
-		if out == "" {
-			out = filepath.Join("results", p.Started.Format("20060102-150405"))
-		}
+		out = cmp.Or(out, filepath.Join("results", p.Started.Format("20060102-150405")))
 		if err := checkResultsDir(out); err != nil {
 			return err
 		}
@@ -320,7 +319,7 @@ func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	case interrupted != nil:
 		return "interrupted: faults were healed and clusters deleted; what was settled by then is in the report"
 	case p.Problem != "":
-		return "the run ended early: " + p.Problem
+		return "the run stopped early: " + p.Problem
 	case len(starved) > 0:
 		return fmt.Sprintf("the machine was overloaded during %s, so timeouts there prove nothing: run them again, with nothing else on the machine", strings.Join(starved, ", "))
 	}

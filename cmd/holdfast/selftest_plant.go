@@ -66,7 +66,7 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 		p.carryOut(ctx, selftest.Left(work, p.outcomes), 1)
 	}
 	if ctx.Err() != nil {
-		return p.outcomes, fmt.Errorf("ended early, with %d runs settled: %w", len(p.outcomes), context.Cause(ctx))
+		return p.outcomes, fmt.Errorf("stopped early, with %d runs settled: %w", len(p.outcomes), context.Cause(ctx))
 	}
 	return p.outcomes, p.broken
 }

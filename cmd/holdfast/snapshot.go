@@ -31,10 +31,10 @@ func newSnapshotSaveCommand() *cobra.Command {
 	node := ""
 	cmd := &cobra.Command{
 		Use:   "save FILE",
-		Short: "Save a snapshot of etcd to a file that does not exist",
-		Long: `Save a snapshot of one etcd member of a running cluster to a file that does not exist,
-and verify its checksum. Every write acknowledged before the command was called is in
-it: it is taken after a read with a quorum. One member may be down.
+		Short: "Save a snapshot of etcd to a new file",
+		Long: `Save a snapshot of one etcd member of a running cluster to a new file, and verify its
+checksum. Every write acknowledged before the command was called is in it: it is taken after
+a read with a quorum. One member may be down.
 
 Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
 		Example: `  holdfast snapshot save before.db

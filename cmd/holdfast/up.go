@@ -124,8 +124,8 @@ func newUpCommand() *cobra.Command {
 	var attach string
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Make a cluster and leave it running",
-		Long: `Make a highly available control plane and leave it running: etcd members, API
+		Short: "Create a cluster and leave it running",
+		Long: `Create a highly available control plane and leave it running: etcd members, API
 servers, controller managers and schedulers, each node on its own machine, a load
 balancer in front and worker nodes behind.
 

@@ -78,7 +78,7 @@ func newScaleCommand() *cobra.Command {
 one at a time, until the cluster has N of them.
 
 A new node's etcd member joins as a learner and is promoted when it has caught up; the
-load balancer gets the API server when that is ready. A node is removed in the reverse
+API server joins the load balancer when it is ready. A node is removed in the reverse
 order: load balancer, components, etcd member, machine. If adding a node fails or is
 interrupted, it is undone. The command refuses changes that would cost etcd its quorum.
 

@@ -183,10 +183,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 		}
 	}
 	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
-		for _, n := range c.Nodes() {
-			if !slices.Contains(n.Components(), component) {
-				continue
-			}
+		for _, n := range framework.NodesWith(c, component) {
 			err := framework.DoStep(ctx, n.Name(), "restart "+string(component), func(ctx context.Context) (string, error) {
 				return restart(ctx, c, n, component)
 			})
@@ -205,10 +202,7 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 		return nil, nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
 	}
 	var all []Member
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		operator, operates := n.(framework.EtcdOperator)
 		killer, kills := n.(framework.Killer)
 		starter, starts := n.(framework.Starter)
@@ -231,7 +225,7 @@ func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (pe
 			continue
 		}
 		if len(list) != len(all) {
-			return nil, 0, fmt.Errorf("etcd has %d members, and there are %d nodes with etcd: bring these together first", len(list), len(all))
+			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: make the numbers equal first", len(list), len(all))
 		}
 		peers, highest = list, max(highest, revision)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -42,16 +41,13 @@ func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	if bytes.Contains(snapshot, id) {
 		return nil
 	}
-	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it all the same", c.Name(), id)
+	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it anyway", c.Name(), id)
 }
 
 // identify returns the UID of a cluster's namespace kube-system, from any etcd member that
 // answers; nil if none has it.
 func identify(ctx context.Context, access framework.EtcdAccess, c framework.Cluster) []byte {
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		etcd, err := client.NewEtcd(access, n.Name())
 		if err != nil {
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/observe"
@@ -122,7 +123,7 @@ const (
 	requestLimit = 3 * time.Second
 )
 
-var errNotFound = errors.New("there is no such object")
+var errNotFound = errors.New("the object does not exist")
 
 func (r *run) until(ctx context.Context, u *Until) error {
 	limit, err := duration(u.AtMost, r.cluster.Settings())
@@ -281,11 +282,7 @@ func listedAddresses(ctx context.Context, api *client.API) (inEndpoints, inSlice
 			inEndpoints = append(inEndpoints, a.IP)
 		}
 	}
-	var slicesOf struct {
-		Items []struct {
-			Endpoints []struct{ Addresses []string }
-		}
-	}
+	var slicesOf discoveryv1.EndpointSliceList
 	query := url.Values{"labelSelector": {"kubernetes.io/service-name=kubernetes"}}
 	if err := get(ctx, api, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", query, &slicesOf); err != nil {
 		return nil, nil, err

@@ -16,7 +16,7 @@ func convergence(application func() map[string]string) func(context.Context) err
 	return func(context.Context) error {
 		lacks := application()
 		if len(lacks) == 0 {
-			return errors.New("no application exists: the traffic does not have the profile application, or it was not seen yet")
+			return errors.New("no application exists: the traffic does not have the profile application, or the application was not observed yet")
 		}
 		for name, lack := range lacks {
 			seen[name] = seen[name] || lack == ""

@@ -31,6 +31,6 @@ func ExampleExperiment_Validate() {
 		fmt.Println(problem)
 	}
 	// Output:
-	// timeline[0].inject.params.depth: fault quake has no such parameter: it takes magnitude
+	// timeline[0].inject.params.depth: fault quake has no such parameter: it accepts magnitude
 	// requirements[0].bound: judge unshaken needs one, such as 2E + M
 }

@@ -100,7 +100,7 @@ func (p *placement) there(path, target string) bool {
 	case named.Number > p.most && p.nodes == nil:
 		p.add(path, fmt.Errorf("target %s: a cluster has %d control-plane nodes at most", target, p.most))
 	case named.Number > p.most:
-		p.add(path, fmt.Errorf("target %s: the cluster has %d control-plane nodes; say minNodes where the scenario takes more", target, p.most))
+		p.add(path, fmt.Errorf("target %s: the cluster has %d control-plane nodes; set minNodes if the scenario needs more", target, p.most))
 	case p.nodes == nil, named.Node != "" && slices.Contains(p.added, named.Node):
 		return true
 	case named.Node != "" && !p.changed && !slices.Contains(names, named.Node):

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -17,20 +20,16 @@ func (r *run) notReady(ctx context.Context, id string) error {
 	}
 	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
 		for _, name := range i.nodes() {
-			var node struct {
-				Status struct {
-					Conditions []struct{ Type, Status string }
-				}
-			}
+			var node corev1.Node
 			if err := get(ctx, api, "/api/v1/nodes/"+name, nil, &node); errors.Is(err, errNotFound) {
 				continue
 			} else if err != nil {
 				return err
 			}
-			for _, c := range node.Status.Conditions {
-				if c.Type == "Ready" && c.Status == "True" {
-					return fmt.Errorf("node %s is ready", name)
-				}
+			if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			}) {
+				return fmt.Errorf("node %s is ready", name)
 			}
 		}
 		return nil

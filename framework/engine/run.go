@@ -144,7 +144,7 @@ func noAccess(c framework.Cluster) (all []record.Access) {
 		all = append(all, record.AuditLogs)
 	}
 	// The members of an external etcd are elsewhere.
-	if _, ok := c.(framework.EtcdAccess); !ok || !slices.ContainsFunc(c.Nodes(), func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
+	if _, ok := c.(framework.EtcdAccess); !ok || len(framework.NodesWith(c, framework.Etcd)) == 0 {
 		all = append(all, record.EtcdMembers)
 	}
 	if lacks(func(n framework.Node) bool { _, ok := n.(framework.ProcessReporter); return ok }) {

@@ -265,9 +265,7 @@ func (r *run) final(ctx context.Context) error {
 // it took.
 func (r *run) recover(ctx context.Context) error {
 	limit := r.recovery.limit
-	if limit == 0 {
-		limit = baseRecovery(r.cluster.Settings())
-	}
+	limit = cmp.Or(limit, baseRecovery(r.cluster.Settings()))
 	from := r.recovery.from
 	if from.IsZero() || r.recovery.checked {
 		from = time.Now()

@@ -131,7 +131,7 @@ func (v *validator) inject(path string, in *Inject) {
 		known := f.ParamNames()
 		for _, name := range sortedKeys(in.Params) {
 			if !slices.Contains(known, name) {
-				v.add(path+".params."+name, "fault %s has no such parameter: it takes %s", in.Fault, listed(known))
+				v.add(path+".params."+name, "fault %s has no such parameter: it accepts %s", in.Fault, listed(known))
 			}
 		}
 	}
@@ -218,7 +218,7 @@ func (v *validator) check(path string, c record.Check) {
 	}
 	for _, name := range sortedKeys(c.Params) {
 		if _, ok := doc.Params[name]; !ok {
-			v.add(path+".params."+name, "judge %s has no such parameter: it takes %s", c.Judge, listed(sortedKeys(doc.Params)))
+			v.add(path+".params."+name, "judge %s has no such parameter: it accepts %s", c.Judge, listed(sortedKeys(doc.Params)))
 			continue
 		}
 		if name == "changes" {

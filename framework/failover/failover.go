@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type Servers struct {
 // or is not a host and port.
 func New(c Config) (*Servers, error) {
 	if len(c.Addresses) == 0 {
-		return nil, errors.New("failover: there is no address to start with: name at least one API server as host:port")
+		return nil, errors.New("failover: no initial address: name at least one API server as host:port")
 	}
 	for _, a := range c.Addresses {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
@@ -62,9 +63,7 @@ func New(c Config) (*Servers, error) {
 		patience: c.Patience, seeds: slices.Clone(c.Addresses), addresses: slices.Clone(c.Addresses),
 		moved: c.Moved, random: rand.New(rand.NewPCG(seed, 0)),
 	}
-	if s.patience == 0 {
-		s.patience = DefaultPatience
-	}
+	s.patience = cmp.Or(s.patience, DefaultPatience)
 	s.pinned = s.addresses[s.random.IntN(len(s.addresses))]
 	return s, nil
 }

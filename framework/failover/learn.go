@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // slicesPath lists the EndpointSlices of the kubernetes service, which the API servers themselves
@@ -61,25 +63,14 @@ func (s *Servers) LearnOnce(ctx context.Context, c *http.Client) error {
 
 // parseSlices returns the ready addresses, each with the service's https port.
 func parseSlices(res *http.Response) ([]string, error) {
-	var list struct {
-		Items []struct {
-			Endpoints []struct {
-				Addresses  []string
-				Conditions struct{ Ready *bool }
-			}
-			Ports []struct {
-				Name string
-				Port int
-			}
-		}
-	}
+	var list discoveryv1.EndpointSliceList
 	if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
 		return nil, err
 	}
 	var all []string
 	for _, slice := range list.Items {
 		for _, port := range slice.Ports {
-			if port.Name != "https" {
+			if port.Port == nil || port.Name == nil || *port.Name != "https" {
 				continue
 			}
 			for _, e := range slice.Endpoints {
@@ -87,7 +78,7 @@ func parseSlices(res *http.Response) ([]string, error) {
 					continue
 				}
 				for _, a := range e.Addresses {
-					all = append(all, net.JoinHostPort(a, strconv.Itoa(port.Port)))
+					all = append(all, net.JoinHostPort(a, strconv.Itoa(int(*port.Port))))
 				}
 			}
 		}

@@ -26,16 +26,11 @@ var Alarm = onEtcd(&Fault{
 	}),
 }, func(r Request) (Inject, error) {
 	kind := pb.AlarmType(pb.AlarmType_value[Value[string](r, "type")])
-	return func(ctx context.Context) (Injection, error) { return raiseAlarm(ctx, r, kind) }, nil
+	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return raiseAlarm(ctx, r, all, kind) }), nil
 })
 
-func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, error) {
+func raiseAlarm(ctx context.Context, r Request, all members, kind pb.AlarmType) (Injection, error) {
 	c, t := r.Cluster, r.Target
-	all, err := openMembers(c)
-	if err != nil {
-		return nil, r.beforeFault(err)
-	}
-	defer all.close()
 	m := all.on(t.Node)
 	status, err := m.status(ctx)
 	if err != nil {
@@ -76,28 +71,16 @@ func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, e
 			seen := fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
 			return all.refuse(ctx, refusal, held, seen)
 		},
-		undo: func(ctx context.Context) error {
-			return onMembers(c, func(all members) error { return all.disarm(ctx, id, kind) })
-		},
-		healed: func(ctx context.Context) (held bool, seen string) {
-			err := onMembers(c, func(all members) error {
+		healed: func(ctx context.Context) (bool, string) {
+			return lookAt(c, func(all members) (bool, string, error) {
 				still, list, err := raised(ctx, all)
-				if err != nil {
-					return err
-				}
-				if still || len(list) > 0 {
+				if err != nil || still || len(list) > 0 {
 					// Other members may have their own active alarms.
-					held, seen = !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
-					return nil
+					return !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list)), err
 				}
-				held, seen = all.takesWrites(ctx)
-				seen = "etcd lists no alarm; " + seen
-				return nil
+				held, seen := all.takesWrites(ctx)
+				return held, "etcd lists no alarm; " + seen, nil
 			})
-			if err != nil {
-				return false, err.Error()
-			}
-			return held, seen
 		},
 	}.promised(r, r.undoing(raisedAlarm{id, kind})).injection(ctx)
 }

@@ -70,7 +70,7 @@ func TestEtcdAdministrationCheck(t *testing.T) {
 		}
 	}
 	c.nodes = c.nodes[:1]
-	if err := RemoveMember.Check(c, member, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "3 or more") {
+	if err := RemoveMember.Check(c, member, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "at least 3") {
 		t.Errorf("the only member: %v", err)
 	}
 }

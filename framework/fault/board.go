@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,12 +132,10 @@ func (b *Board) post(e *posted) Entry {
 // expire heals an injection that no caller has healed in time. The provider has already undone
 // it; this proves it, and does not give up.
 func (b *Board) expire(e *posted) {
-	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		if healed, err := b.heal(context.Background(), e); err == nil && healed.Phase != Active {
-			return
-		}
-		time.Sleep(pause)
-	}
+	persist(func() bool {
+		healed, err := b.heal(context.Background(), e)
+		return err == nil && healed.Phase != Active
+	})
 }
 
 // heal heals one injection and takes it off the board once that is proven.
@@ -198,11 +197,7 @@ func (b *Board) Heal(ctx context.Context, ids ...string) ([]Entry, error) {
 	for _, id := range ids {
 		e := active[id]
 		if e == nil {
-			there := "nothing is"
-			if len(active) > 0 {
-				there = "active: " + strings.Join(slices.Sorted(maps.Keys(active)), ", ")
-			}
-			return nil, &Refused{fmt.Errorf("no injection %q is active; %s", id, there)}
+			return nil, &Refused{fmt.Errorf("no injection %q is active; active: %s", id, cmp.Or(strings.Join(slices.Sorted(maps.Keys(active)), ", "), "none"))}
 		}
 		chosen = append(chosen, e)
 	}

@@ -64,7 +64,7 @@ func (b badCertificate) of(r Request) (x *certificates, err error) {
 	}
 	// Without a name to verify there would be nothing to prove.
 	if len(x.endpoints) == 0 || slices.ContainsFunc(x.endpoints, func(e framework.ServingEndpoint) bool { return len(e.Names) == 0 }) {
-		return x, fmt.Errorf("target %s: node %s reports no address where it serves, or none of the names of its certificate", r.Target.Asked, r.Target.Node)
+		return x, fmt.Errorf("target %s: node %s does not report its serving address, or the names of its certificate", r.Target.Asked, r.Target.Node)
 	}
 	x.proc, err = r.process()
 	return x, err

@@ -90,7 +90,7 @@ func (r Request) clocks() (*clockShift, error) {
 			err = errors.New("it serves no HTTP")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("target %s: %s cannot be asked for the time: %w", r.Target.Asked, component, err)
+			return nil, fmt.Errorf("target %s: the time of %s cannot be read: %w", r.Target.Asked, component, err)
 		}
 		x.clocks = append(x.clocks, &movedClock{clockShift: x, component: component, endpoint: endpoints[i]})
 	}

@@ -28,7 +28,7 @@ var CPUPressure = onMachines(&Fault{
 	Summary: "makes processor time scarce for a component, for a node, or for all nodes of a zone, by a quota of its control group, which does not affect other processes; or, without control groups, " +
 		"by a load process of busy loops at normal priority on the machine, which affects others that share its processors too, as all nodes of the local provider do",
 	Params: []Param{
-		intParam("quota", fmt.Sprintf("by=cgroup: the processor time that the target gets, all its processes together, in percent of one processor over %s, and proven only if that is less than the machine can give it", quotaPeriod), quotaUnset, 1, quotaHigh),
+		intParam("quota", fmt.Sprintf("by=cgroup: the processor time for all processes of the target together, in percent of one processor over %s; the proof requires that this is less than the machine can give them", quotaPeriod), quotaUnset, 1, quotaHigh),
 		intParam("workers", "by=load: the number of busy loops on each node", framework.EveryProcessor, 1, workersHigh).unless("as many as the node has processors"),
 	},
 	Example: "node/2 quota=50 workers=4",

@@ -96,7 +96,7 @@ func TestPressureWay(t *testing.T) {
 		{params: "by=magic", want: "one of auto, cgroup, load"},
 		{params: "quota=0", want: "from 1 to"},
 		{params: "", target: component("node-1", framework.NodeAgent), want: "load"},
-		{params: "by=cgroup", target: component("node-1", framework.NodeAgent), want: "take the whole node"},
+		{params: "by=cgroup", target: component("node-1", framework.NodeAgent), want: "target the whole node"},
 	} {
 		t.Run(fmt.Sprint(tt.params, tt.noLimit, tt.target.Component), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestCPUPressureCheck(t *testing.T) {
 		want   string
 	}{
 		{component("node-1", framework.Etcd), "does not run etcd"},
-		{Target{Asked: "harness", Host: "harness"}, "it takes node"},
+		{Target{Asked: "harness", Host: "harness"}, "the fault accepts node"},
 		{Target{Asked: "workers", Host: "workers"}, "HostPresser"},
 	} {
 		if err := CPUPressure.Check(c, refused.target, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), refused.want) {

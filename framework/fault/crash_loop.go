@@ -46,12 +46,10 @@ var CrashLoop = &Fault{
 
 func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, after, ttl time.Duration) (Injection, error) {
 	t := p.target
-	old, absent, err := p.before(ctx)
+	old, none, err := p.before(ctx)
 	switch {
-	case err != nil:
-		return nil, err
-	case absent != "":
-		return notInjected(t, "%s", absent), nil
+	case err != nil || none != nil:
+		return none, err
 	case old.CrashLooped:
 		return notInjected(t, "%s was in a crash loop already", t.String()), nil
 	}
@@ -68,11 +66,7 @@ func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, af
 
 // killedTwice checks whether the process and at least one successor were killed.
 func (p process) killedTwice(old framework.Process) look {
-	return func(ctx context.Context) (bool, string) {
-		now, err := p.reporter.Process(ctx, p.target.Component)
-		if err != nil {
-			return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
-		}
+	return p.shows(func(now framework.Process) (bool, string) {
 		if same(now, old) && !ended(now) {
 			return false, fmt.Sprintf("%s still runs as %s", p.target.String(), id(old))
 		}
@@ -81,7 +75,7 @@ func (p process) killedTwice(old framework.Process) look {
 			deaths++
 		}
 		return deaths >= 2 && now.LastExit == killedExit, fmt.Sprintf("%s, %s at first, exited %d times%s", p.target.String(), id(old), deaths, lastExit(now))
-	}
+	})
 }
 
 // killedExit is the exit of a process on SIGKILL, as os.ProcessState describes it.

@@ -72,10 +72,8 @@ type evidence func(framework.DiskProbe, framework.DiskCounters) (shown bool, see
 // etcd, and the counters, prove its effect; a probe that the fault no longer affects, and a
 // running member, prove the healing.
 func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (Injection, error) {
-	if _, absent, err := d.before(ctx); err != nil {
-		return nil, err
-	} else if absent != "" {
-		return notInjected(d.target, "%s, so nothing uses its disk", absent), nil
+	if _, none, err := d.before(ctx); err != nil || none != nil {
+		return none, err
 	}
 	if bad.already != nil {
 		before, err := d.probe(ctx)
@@ -154,9 +152,9 @@ func (d badDisk) untouched(handle *string) look {
 		case err != nil:
 			return false, err.Error()
 		case before != after:
-			return false, fmt.Sprintf("the disk of %s still meets the fault (%d operations, %s)", d.target.String(), after.Matched, probed(probe))
+			return false, fmt.Sprintf("the fault still affects the disk of %s (%d operations, %s)", d.target.String(), after.Matched, probed(probe))
 		}
-		seen := fmt.Sprintf("a probe of the disk passes the fault by (its counter stands at %d): %s", after.Matched, probed(probe))
+		seen := fmt.Sprintf("the fault does not affect a probe of the disk (its counter stays at %d): %s", after.Matched, probed(probe))
 		if !sound(probe) {
 			return time.Since(began) > othersLimit, seen + ": other faults of the disk are active"
 		}

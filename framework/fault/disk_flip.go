@@ -52,10 +52,8 @@ var DiskFlip = &Fault{
 
 func (d flipped) inject(ctx context.Context) (Injection, error) {
 	t := d.target
-	if _, absent, err := d.before(ctx); err != nil {
-		return nil, err
-	} else if absent != "" {
-		return notInjected(t, "%s, so nothing uses its disk", absent), nil
+	if _, none, err := d.before(ctx); err != nil || none != nil {
+		return none, err
 	}
 	var done framework.DiskFlipped
 	i, err := attempt{

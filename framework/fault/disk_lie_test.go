@@ -8,5 +8,5 @@ import (
 
 func TestDiskLie(t *testing.T) {
 	proofs{fault: DiskLie, target: component("node-2", framework.Etcd), broken: badDiskNow, already: noEtcd}.run(t)
-	diskRefusals(t, DiskLie, map[string]string{"op=read": "it takes none"})
+	diskRefusals(t, DiskLie, map[string]string{"op=read": "the fault accepts none"})
 }

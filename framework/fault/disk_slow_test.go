@@ -21,6 +21,6 @@ func TestDiskSlow(t *testing.T) {
 		"delay=-1ms":              "from 1ms to 1m",
 		"delay=10ms jitter=20ms":  "from 0s to delay, 10ms",
 		"delay=10ms jitter=-20ms": "from 0s to 1m",
-		"speed=1":                 "it takes delay, jitter, op",
+		"speed=1":                 "the fault accepts delay, jitter, op",
 	})
 }

@@ -15,8 +15,8 @@ func diskRefusals(t *testing.T, f *Fault, bad map[string]string) {
 	t.Helper()
 	c := newFake(framework.Etcd, framework.APIServer)
 	for target, want := range map[string]Target{
-		"takes etcd":             component("node-1", framework.APIServer),
-		"takes etcd,":            wholeTarget("node-1"),
+		"accepts etcd":           component("node-1", framework.APIServer),
+		"accepts etcd,":          wholeTarget("node-1"),
 		"node-1, node-2, node-3": component("node-9", framework.Etcd),
 	} {
 		if err := f.Check(c, want, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), target) {

@@ -48,10 +48,8 @@ type wiped struct {
 
 func (d wiped) inject(ctx context.Context) (Injection, error) {
 	t := d.target
-	if _, absent, err := d.before(ctx); err != nil {
-		return nil, err
-	} else if absent != "" {
-		return notInjected(t, "%s, so nothing uses its disk", absent), nil
+	if _, none, err := d.before(ctx); err != nil || none != nil {
+		return none, err
 	}
 	had, err := d.list(ctx)
 	if err != nil {

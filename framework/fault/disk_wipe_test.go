@@ -11,7 +11,7 @@ import (
 )
 
 func TestDiskWipe(t *testing.T) {
-	diskRefusals(t, DiskWipe, map[string]string{"file=db": "it takes none"})
+	diskRefusals(t, DiskWipe, map[string]string{"file=db": "the fault accepts none"})
 	target := component("node-2", framework.Etcd)
 	bubble := func(name string, f func(*testing.T, *fakeCluster)) {
 		t.Run(name, func(t *testing.T) {

@@ -54,11 +54,9 @@ func (r Request) ending(orderly bool, call func(context.Context, framework.Compo
 
 // inject stops the component with kill, which takes how long to hold it down.
 func (e end) inject(ctx context.Context, kill func(context.Context, framework.Component, time.Duration) error) (Injection, error) {
-	old, absent, err := e.before(ctx)
-	if err != nil {
-		return nil, err
-	} else if absent != "" {
-		return notInjected(e.target, "%s", absent), nil
+	old, none, err := e.before(ctx)
+	if err != nil || none != nil {
+		return none, err
 	}
 	hold := e.ttl
 	if e.restart {
@@ -88,11 +86,8 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 // gone checks whether the process has exited and, if it is to be held down, no other has replaced
 // it.
 func (e end) gone(old framework.Process) look {
-	return func(ctx context.Context) (bool, string) {
-		now, err := e.reporter.Process(ctx, e.target.Component)
+	return e.shows(func(now framework.Process) (bool, string) {
 		switch {
-		case err != nil:
-			return false, fmt.Sprintf("failed to read the state of %s: %v", e.target.String(), err)
 		case e.orderly && !same(now, old) && now.LastExit == killedExit:
 			return false, fmt.Sprintf("%s, %s, did not stop gracefully, and was killed", e.target.String(), id(old))
 		case ended(now):
@@ -103,7 +98,7 @@ func (e end) gone(old framework.Process) look {
 			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.String(), id(old), id(now))
 		}
 		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
-	}
+	})
 }
 
 func lastExit(p framework.Process) string {
@@ -115,16 +110,12 @@ func lastExit(p framework.Process) string {
 
 // replaced checks whether another process has replaced the old one.
 func (e end) replaced(old framework.Process) look {
-	return func(ctx context.Context) (bool, string) {
-		now, err := e.reporter.Process(ctx, e.target.Component)
-		if err != nil {
-			return false, fmt.Sprintf("failed to read the state of its next process: %v", err)
-		}
+	return e.shows(func(now framework.Process) (bool, string) {
 		if ended(now) || same(now, old) {
 			return false, "the process watcher has not restarted it"
 		}
 		return true, "the process watcher restarted it as " + id(now)
-	}
+	})
 }
 
 // healRestarted waits for the process watcher's own restart: the watcher is part of the cluster
@@ -138,7 +129,7 @@ func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, e
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
 	if err := e.starter.Start(undoing, e.target.Component); err != nil {
-		return proof, fmt.Errorf("starting %s, which its process watcher did not bring back (%s): %w", e.target.String(), proof.What, err)
+		return proof, fmt.Errorf("starting %s, which its process watcher did not restart (%s): %w", e.target.String(), proof.What, err)
 	}
 	proof.What += "; it was ordered to start"
 	return proof, nil

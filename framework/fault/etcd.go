@@ -110,10 +110,7 @@ type members []member
 // of the nodes.
 func openMembers(c framework.Cluster) (members, error) {
 	var all members
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		m, err := openMember(c, n.Name())
 		if err != nil {
 			all.close()

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,18 @@ func (r Request) beforeFault(err error) error {
 	return fmt.Errorf("fault %s: before the fault: %w", r.Fault.Name, err)
 }
 
+// withMembers returns an injection that needs clients of all members.
+func (r Request) withMembers(inject func(context.Context, members) (Injection, error)) Inject {
+	return func(ctx context.Context) (Injection, error) {
+		all, err := openMembers(r.Cluster)
+		if err != nil {
+			return nil, r.beforeFault(err)
+		}
+		defer all.close()
+		return inject(ctx, all)
+	}
+}
+
 // onMember calls do with a client of the member on a node.
 func onMember(c framework.Cluster, node string, do func(member) error) error {
 	m, err := openMember(c, node)
@@ -66,6 +79,23 @@ func onMembers(c framework.Cluster, do func(members) error) error {
 	}
 	defer all.close()
 	return do(all)
+}
+
+// lookAt looks at all members; it does not hold if that fails.
+func lookAt(c framework.Cluster, l func(members) (held bool, seen string, err error)) (held bool, seen string) {
+	err := onMembers(c, func(all members) (err error) {
+		held, seen, err = l(all)
+		return err
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return held, seen
+}
+
+// onAny asks one member after the other until one answers.
+func onAny(ctx context.Context, c framework.Cluster, ask func(context.Context, member) error) error {
+	return onMembers(c, func(all members) error { return all.first(ctx, ask) })
 }
 
 // without returns the members on other nodes than this one.
@@ -204,9 +234,7 @@ func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
 	var peers []framework.EtcdPeer
 	for _, m := range list {
 		p := framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs}
-		if p.Name == "" {
-			p.Name = unnamed
-		}
+		p.Name = cmp.Or(p.Name, unnamed)
 		peers = append(peers, p)
 	}
 	return peers

@@ -21,7 +21,7 @@ type fakeCut struct {
 func (x *fakeCut) active() bool { return !x.began.IsZero() && x.ended.IsZero() }
 
 func (c *fakeCluster) Parties() []string {
-	return append(nodeNames(c.Nodes()), "balancer", "workers", "harness")
+	return append(framework.NodeNames(c.Nodes()), "balancer", "workers", "harness")
 }
 
 func (c *fakeCluster) Impair(_ context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {

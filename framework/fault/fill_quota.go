@@ -37,23 +37,18 @@ var FillQuota = onEtcd(&Fault{
 		return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
 	}),
 }, func(r Request) (Inject, error) {
-	return func(ctx context.Context) (Injection, error) { return injectFillQuota(ctx, r) }, nil
+	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return injectFillQuota(ctx, r, all) }), nil
 })
 
-func injectFillQuota(ctx context.Context, r Request) (Injection, error) {
+func injectFillQuota(ctx context.Context, r Request, all members) (Injection, error) {
 	c, t, most, value := r.Cluster, r.Target, Value[int64](r, "max"), Value[int64](r, "value")
-	all, err := openMembers(c)
-	if err != nil {
-		return nil, r.beforeFault(err)
-	}
-	defer all.close()
 	m := all.on(t.Node)
 	quota, err := m.quota(ctx, c.(framework.EtcdAccess))
 	if err != nil {
 		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)
 	}
 	if quota > most {
-		return nil, fmt.Errorf("fault fill-quota: etcd on %s has a quota of %s and max=%s is the most that is filled: "+
+		return nil, fmt.Errorf("fault fill-quota: etcd on %s has a quota of %s, and max=%s is the largest that is filled: "+
 			"set quota-backend-bytes in the extraArgs of etcd in the cluster file, for example to %d, or raise max", t.Node, mebibytes(quota), mebibytes(most), 64<<20)
 	}
 	noSpace := func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }
@@ -89,21 +84,15 @@ func injectFillQuota(ctx context.Context, r Request) (Injection, error) {
 		undo: func(ctx context.Context) error {
 			return onMembers(c, func(all members) error { return all.makeSpace(ctx, written) })
 		},
-		healed: func(ctx context.Context) (held bool, seen string) {
-			err := onMembers(c, func(all members) error {
+		healed: func(ctx context.Context) (bool, string) {
+			return lookAt(c, func(all members) (bool, string, error) {
 				list, err := all.alarms(ctx)
-				if slices.ContainsFunc(list, noSpace) {
-					seen = fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
-				} else if err == nil {
-					held, seen = etcdWrites(ctx, c, t.Node)
-					seen = "etcd lists no alarm NOSPACE; " + seen
+				if err != nil || slices.ContainsFunc(list, noSpace) {
+					return false, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list)), err
 				}
-				return err
+				held, seen := etcdWrites(ctx, c, t.Node)
+				return held, "etcd lists no alarm NOSPACE; " + seen, nil
 			})
-			if err != nil {
-				return false, err.Error()
-			}
-			return held, seen
 		},
 	}.promised(r, r.undoing(quota)).injection(ctx)
 }

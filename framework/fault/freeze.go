@@ -29,25 +29,19 @@ var Freeze = &Fault{
 
 func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time.Duration) (Injection, error) {
 	t := p.target
-	old, absent, err := p.before(ctx)
+	old, none, err := p.before(ctx)
 	switch {
-	case err != nil:
-		return nil, err
-	case absent != "":
-		return notInjected(t, "%s", absent), nil
+	case err != nil || none != nil:
+		return none, err
 	case stopped(old):
 		return notInjected(t, "%s, %s, was frozen already (state %s)", t.String(), id(old), old.State), nil
 	}
-	frozen := func(ctx context.Context) (bool, string) {
-		now, err := p.reporter.Process(ctx, t.Component)
-		switch {
-		case err != nil:
-			return false, fmt.Sprintf("failed to read the state of %s: %v", t.String(), err)
-		case !same(now, old):
+	frozen := p.shows(func(now framework.Process) (bool, string) {
+		if !same(now, old) {
 			return false, fmt.Sprintf("%s, %s, exited instead of freezing", t.String(), id(old))
 		}
 		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), id(now), now.State)
-	}
+	})
 	return attempt{
 		target: t,
 		what:   "freeze of " + t.String(),

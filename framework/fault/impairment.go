@@ -139,7 +139,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	}
 	// A node that died in the meantime was not impaired but dead.
 	if dead, err := x.dead(ctx); err != nil && i.proof.Proven {
-		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but whether the target is alive is not known: %v", i.proof.What, err)
+		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but it is unknown whether the target is alive: %v", i.proof.What, err)
 	} else if dead != "" {
 		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but %s", i.proof.What, dead)
 	}
@@ -355,7 +355,7 @@ func (x *impairment) linkStates(ctx context.Context) (all linkStates, ok bool, e
 // check refuses an impairment without links, and one whose healing could not be proven.
 func (x *impairment) check() error {
 	if len(x.links) == 0 {
-		return errors.New("there is no link between the target and its peers")
+		return errors.New("no link exists between the target and its peers")
 	}
 	_, reports := x.cluster.(framework.LinkReporter)
 	if !reports && slices.ContainsFunc(x.ends, func(e party) bool { return e.name == framework.WorkersHost }) {

@@ -185,7 +185,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
 				go i.expire()
 			}
-			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (%s)", err, undoErr, later)
+			err = fmt.Errorf("%w; and undoing what it may have done failed: %w (%s)", err, undoErr, later)
 		}
 		return nil, err
 	}
@@ -202,13 +202,17 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 // expire heals the fault when its time to live is over, or when no caller holds the injection to
 // heal it. It does not give up: no other process may be left to do it.
 func (i *injection) expire() {
-	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+	persist(func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), healLimit)
+		defer cancel()
 		_, err := i.Heal(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
+		return err == nil
+	})
+}
+
+// persist tries until it succeeds, less and less often.
+func persist(try func() bool) {
+	for pause := time.Second; !try(); pause = min(2*pause, time.Minute) {
 		time.Sleep(pause)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -36,7 +37,7 @@ func isolation(r Request) (*impairment, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := nodeNames(nodes)
+	own := framework.NodeNames(nodes)
 	others := slices.DeleteFunc(slices.Clone(x.network.Parties()), func(party string) bool { return slices.Contains(own, party) })
 	cut := slices.Clone(others)
 	if v := r.Values["keep"]; v != "" {

@@ -36,7 +36,7 @@ var IsolateEtcd = network(&Fault{
 			Why: "an API server reaches etcd at " + at + ", which is not an address of a control-plane node, and stays in reach of the one beside the member"}
 	}
 	node := r.Target.Node
-	peers := slices.DeleteFunc(nodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })
+	peers := slices.DeleteFunc(framework.NodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })
 	if len(peers) == 0 {
 		return nil, fmt.Errorf("node %s is the only control-plane node: its etcd has no peers to cut off", node)
 	}

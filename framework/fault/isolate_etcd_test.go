@@ -105,11 +105,11 @@ func TestIsolateEtcdCheck(t *testing.T) {
 		params Params
 		want   string
 	}{
-		"API server": {component("node-1", framework.APIServer), Params{TTL: ttl}, "takes etcd"},
-		"node":       {wholeTarget("node-1"), Params{TTL: ttl}, "takes etcd"},
+		"API server": {component("node-1", framework.APIServer), Params{TTL: ttl}, "accepts etcd"},
+		"node":       {wholeTarget("node-1"), Params{TTL: ttl}, "accepts etcd"},
 		"elsewhere":  {component("node-7", framework.Etcd), Params{TTL: ttl}, "node-1, node-2, node-3"},
 		"no TTL":     {component("node-1", framework.Etcd), Params{}, "time to live"},
-		"parameter":  {component("node-1", framework.Etcd), Params{TTL: ttl, Values: map[string]string{"keep": ""}}, "it takes flap"},
+		"parameter":  {component("node-1", framework.Etcd), Params{TTL: ttl, Values: map[string]string{"keep": ""}}, "the fault accepts flap"},
 	} {
 		if err := IsolateEtcd.Check(c, refused.target, refused.params); err == nil || !strings.Contains(err.Error(), refused.want) {
 			t.Errorf("%s: %v", name, err)

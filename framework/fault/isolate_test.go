@@ -46,7 +46,7 @@ func TestIsolateLinks(t *testing.T) {
 			t.Errorf("keep=%s: %v", keep, err)
 		}
 	}
-	if err := Isolate.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "it takes node, zone") {
+	if err := Isolate.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "the fault accepts node, zone") {
 		t.Errorf("component: %v", err)
 	}
 }

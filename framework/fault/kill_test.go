@@ -93,9 +93,9 @@ func TestKillCheck(t *testing.T) {
 		want   string
 	}{
 		"restart":     {component("node-1", framework.APIServer), map[string]string{"restart": "yes"}, "true or false"},
-		"whole node":  {wholeTarget("node-1"), nil, "it takes component"},
+		"whole node":  {wholeTarget("node-1"), nil, "the fault accepts component"},
 		"not there":   {component("node-1", framework.Kwok), nil, "does not run kwok"},
-		"unknown":     {component("node-1", framework.APIServer), map[string]string{"re": ""}, "it takes restart"},
+		"unknown":     {component("node-1", framework.APIServer), map[string]string{"re": ""}, "the fault accepts restart"},
 		"etcd":        {component("node-1", framework.Etcd), nil, "EtcdAccess"},
 		"no balancer": {Target{Asked: "balancer", Host: "balancer", Component: framework.LoadBalancer}, nil, "ability"},
 	} {

@@ -85,7 +85,7 @@ func (c resolver) holderNode(lease, identity string) (framework.Node, error) {
 	nodes := c.Nodes()
 	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("lease kube-system/%s is held by %q, which is on none of the nodes %s", lease, identity, strings.Join(nodeNames(nodes), ", "))
+		return nil, fmt.Errorf("lease kube-system/%s is held by %q, which does not run on any of the nodes %s", lease, identity, strings.Join(framework.NodeNames(nodes), ", "))
 	}
 	return nodes[i], nil
 }

@@ -46,9 +46,9 @@ func deleteLease(ctx context.Context, r Request, l leaseObject) (Injection, erro
 			case err != nil:
 				return false, fmt.Sprintf("%s %s: %v", name, how, err)
 			case isOld(now):
-				return false, fmt.Sprintf("%s (uid %s) is there, as read %s", name, old.UID, how)
+				return false, fmt.Sprintf("%s (uid %s) still exists, as read %s", name, old.UID, how)
 			}
-			return true, fmt.Sprintf("%s (uid %s) is gone: another one (uid %s) of %s has its place, as read %s", name, old.UID, now.UID, text(now.Spec.HolderIdentity), how)
+			return true, fmt.Sprintf("%s (uid %s) is gone: another one (uid %s) of %s has replaced it, as read %s", name, old.UID, now.UID, text(now.Spec.HolderIdentity), how)
 		},
 		undo:   func(context.Context) error { return nil },
 		healed: l.held(isOld),

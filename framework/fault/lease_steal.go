@@ -19,8 +19,8 @@ const stranger = "holdfast-stranger"
 var LeaseSteal = onLease(&Fault{
 	Name:    "lease-steal",
 	Summary: "takes over the lease of an elected component with an identity that no instance has, so that no instance is active; healing releases the lease",
-	Params:  []Param{boolParam("renew", "true: the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease expires", true)},
-	Needs:   []string{"an entrance; EtcdAccess to give the lease up immediately where no API server answers", promiserNeed},
+	Params:  []Param{boolParam("renew", "true: the new holder renews the lease until healed or until the time to live is over; false: it takes the lease over once, and the lease expires", true)},
+	Needs:   []string{"an entrance; EtcdAccess to release the lease immediately if no API server answers", promiserNeed},
 	Example: " renew=true",
 	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {
 		leaseObject{c, name}.release(ctx)

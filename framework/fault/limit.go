@@ -99,7 +99,7 @@ func (r Request) limited(want framework.Limit) ([]*limited, error) {
 		}
 		why := l.limiter.LimitSupport(want)
 		if r.Target.Component == framework.NodeAgent {
-			why = errors.New("what the node agent starts would be limited with it: take the whole node")
+			why = errors.New("the limit would also apply to what the node agent starts: target the whole node")
 		}
 		if why != nil {
 			return nil, &MissingAbility{Ability: "Limiter", Of: b.name, For: what, Why: why.Error()}
@@ -120,10 +120,8 @@ func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe 
 		if err != nil {
 			return nil, err
 		}
-		if _, absent, err := p.before(ctx); err != nil {
-			return nil, err
-		} else if absent != "" {
-			return notInjected(r.Target, "%s", absent), nil
+		if _, none, err := p.before(ctx); err != nil || none != nil {
+			return none, err
 		}
 	}
 	var shares []share

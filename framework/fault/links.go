@@ -197,7 +197,7 @@ func partiesNamed(c framework.Cluster, parties []string, word string) []string {
 		}
 		return names
 	}
-	nodes := nodeNames(c.Nodes())
+	nodes := framework.NodeNames(c.Nodes())
 	which := strings.TrimPrefix(word, "node/")
 	if n, err := strconv.Atoi(which); err == nil && n >= 1 && n <= len(nodes) {
 		return nodes[n-1 : n]

@@ -29,7 +29,7 @@ func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, e
 		nodes := c.Nodes()
 		i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == holder })
 		if i < 0 {
-			return false, fmt.Sprintf("the lock of %s is held by %q, which is not one of the nodes %s", k.component, holder, strings.Join(nodeNames(nodes), ", "))
+			return false, fmt.Sprintf("the lock of %s is held by %q, which is not one of the nodes %s", k.component, holder, strings.Join(framework.NodeNames(nodes), ", "))
 		}
 		if down := c.down(ctx, nodes[i], k.component); down != "" {
 			return false, fmt.Sprintf("%s holds the lock of %s, but %s", holder, k.component, down)
@@ -48,7 +48,7 @@ func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, e
 func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	nodes := nodesWith(c, framework.Etcd)
+	nodes := framework.NodesWith(c, framework.Etcd)
 	type answer struct {
 		holder string
 		err    error

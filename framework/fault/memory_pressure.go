@@ -19,13 +19,13 @@ const (
 // MemoryPressure makes memory scarce on a node, or on all nodes of a zone.
 var MemoryPressure = onMachines(&Fault{
 	Name: "memory-pressure",
-	Summary: "makes memory scarce for a component, for a node, or for all nodes of a zone, by a limit of its control group on what it takes from then on, the page cache of its files included " +
+	Summary: "makes memory scarce for a component, for a node, or for all nodes of a zone, by a limit of its control group on the memory that it allocates from then on, the page cache of its files included " +
 		"(control groups of version 2 slow it down beyond the limit; those of version 1 can only kill it, which oom=true asks for); or by a load process on the machine that keeps its pages resident " +
 		"and is the first that the kernel kills when memory runs out",
 	Params: []Param{
-		sizeParam("limit", "by=cgroup: the memory that the target may take from then on, all its processes together, and one that starts later from its start", sizeUnset, limitLow, sizeHigh),
-		boolParam("oom", "by=cgroup: true: the kernel kills a process of the target that goes beyond the limit, and kills one that needs more at its start again and again; false: it slows them down", false),
-		sizeParam("size", "by=load: the memory taken on each node, at most half of what is available", sizeUnset, sizeLow, sizeHigh),
+		sizeParam("limit", "by=cgroup: the memory that all processes of the target together may allocate from then on, those that start later included", sizeUnset, limitLow, sizeHigh),
+		boolParam("oom", "by=cgroup: true: the kernel kills a process of the target that goes beyond the limit, and repeatedly kills one that needs more at its start; false: it slows them down", false),
+		sizeParam("size", "by=load: the memory to allocate on each node, at most half of what is available", sizeUnset, sizeLow, sizeHigh),
 	},
 	Example: "node/2 size=512Mi",
 }, func(r Request) (Inject, error) {

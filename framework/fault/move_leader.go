@@ -20,7 +20,7 @@ var MoveLeader = onEtcd(&Fault{
 	Example: "etcd/leader",
 	Effects: does(record.EffectLeadership),
 }, func(r Request) (Inject, error) {
-	nodes := nodeNames(nodesWith(r.Cluster, framework.Etcd))
+	nodes := framework.NodeNames(framework.NodesWith(r.Cluster, framework.Etcd))
 	if len(nodes) < 2 {
 		return nil, fmt.Errorf("node %s has the only etcd member, so that no other can lead", r.Target.Node)
 	}
@@ -30,16 +30,11 @@ var MoveLeader = onEtcd(&Fault{
 	if !slices.Contains(others, to) {
 		return nil, r.bad("to", "one of %s", listed(others))
 	}
-	return func(ctx context.Context) (Injection, error) { return moveLeadership(ctx, r, to) }, nil
+	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return moveLeadership(ctx, r, all, to) }), nil
 })
 
-func moveLeadership(ctx context.Context, r Request, to string) (Injection, error) {
-	c, t := r.Cluster, r.Target
-	all, err := openMembers(c)
-	if err != nil {
-		return nil, r.beforeFault(err)
-	}
-	defer all.close()
+func moveLeadership(ctx context.Context, r Request, all members, to string) (Injection, error) {
+	t := r.Target
 	before, err := all.leadership(ctx)
 	if err != nil {
 		return nil, r.beforeFault(err)
@@ -77,10 +72,3 @@ func moveLeadership(ctx context.Context, r Request, to string) (Injection, error
 // moveLimit is how long a transfer may take. etcd itself gives up after an
 // election timeout.
 const moveLimit = 10 * time.Second
-
-// nodesWith returns the nodes that are meant to run a component.
-func nodesWith(c framework.Cluster, component framework.Component) []framework.Node {
-	return slices.DeleteFunc(slices.Clone(c.Nodes()), func(n framework.Node) bool {
-		return !slices.Contains(n.Components(), component)
-	})
-}

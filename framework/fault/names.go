@@ -52,7 +52,7 @@ func (r Request) misleading() (*misleading, error) {
 	m := &misleading{target: r.Target, what: r.Fault.Name + " for " + r.Target.String(), ttl: r.TTL, ask: map[string]string{}}
 	switch {
 	case r.Target.Host == framework.HarnessHost:
-		m.hosts = nodeNames(r.Cluster.Nodes())
+		m.hosts = framework.NodeNames(r.Cluster.Nodes())
 		if net, ok := r.Cluster.(framework.NetworkFaulter); ok {
 			m.hosts = slices.DeleteFunc(slices.Clone(net.Parties()), func(h string) bool { return h == framework.HarnessHost })
 		}
@@ -63,7 +63,7 @@ func (r Request) misleading() (*misleading, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.hosts = nodeNames(nodes)
+		m.hosts = framework.NodeNames(nodes)
 	}
 	var err error
 	if m.faulter, err = onCluster[framework.NameServiceFaulter](r); err != nil {

@@ -84,7 +84,7 @@ func (s suspended) still(ctx context.Context) (bool, string) {
 	paused, err := s.pauser.Paused(ctx)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("whether node %s is paused is not known: %v", name, err)
+		return false, fmt.Sprintf("it is unknown whether node %s is paused: %v", name, err)
 	case !paused:
 		return false, fmt.Sprintf("node %s is not paused", name)
 	}
@@ -106,7 +106,7 @@ func (s suspended) goesOn(ctx context.Context) (bool, string) {
 	paused, err := s.pauser.Paused(ctx)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("whether node %s is paused is not known: %v", name, err)
+		return false, fmt.Sprintf("it is unknown whether node %s is paused: %v", name, err)
 	case paused:
 		return false, fmt.Sprintf("node %s is paused", name)
 	}

@@ -105,7 +105,7 @@ func (b *burden) load(ctx context.Context) (now framework.Load, absent string) {
 	case err != nil:
 		return now, fmt.Sprintf("failed to read the state of load process %s on %s: %v", b.handle, b.name, err)
 	case now.PID == 0:
-		return now, fmt.Sprintf("there is no load process %s on %s", b.handle, b.name)
+		return now, fmt.Sprintf("load process %s on %s does not exist", b.handle, b.name)
 	}
 	return now, ""
 }

@@ -39,25 +39,25 @@ func (r Request) process() (p process, err error) {
 	return p, err
 }
 
-// before returns the process that the fault is about to hit, or the reason why none is
-// running.
-func (p process) before(ctx context.Context) (now framework.Process, absent string, err error) {
+// before returns the process that the fault is about to hit or, if none is running, the injection
+// that did nothing.
+func (p process) before(ctx context.Context) (now framework.Process, none Injection, err error) {
 	now, err = p.reporter.Process(ctx, p.target.Component)
 	if err != nil {
 		if p.power != nil {
 			if on, powerErr := p.power.Powered(ctx); powerErr == nil && !on {
-				return now, fmt.Sprintf("node %s is powered off", p.target.Node), nil
+				return now, notInjected(p.target, "node %s is powered off", p.target.Node), nil
 			}
 		}
-		return now, "", fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
+		return now, nil, fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
 	}
 	switch {
 	case ended(now):
-		return now, p.target.String() + " was not running", nil
+		return now, notInjected(p.target, "%s was not running", p.target.String()), nil
 	case now.Held: // it is being stopped
-		return now, p.target.String() + " is being held down already", nil
+		return now, notInjected(p.target, "%s is being held down already", p.target.String()), nil
 	}
-	return now, "", nil
+	return now, nil, nil
 }
 
 // ended reports whether there is no process; a zombie has exited too.
@@ -71,6 +71,17 @@ func same(a, b framework.Process) bool { return a.PID == b.PID && a.StartTicks =
 // id identifies a process uniquely.
 func id(p framework.Process) string {
 	return fmt.Sprintf("process %d (started at tick %d)", p.PID, p.StartTicks)
+}
+
+// shows returns a look at the component's process.
+func (p process) shows(l func(now framework.Process) (held bool, seen string)) look {
+	return func(ctx context.Context) (bool, string) {
+		now, err := p.reporter.Process(ctx, p.target.Component)
+		if err != nil {
+			return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
+		}
+		return l(now)
+	}
 }
 
 // runs checks whether the component runs, is not frozen and answers.
@@ -120,18 +131,15 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 func (p process) outlives(d time.Duration) look {
 	var first framework.Process
 	var since time.Time
-	return func(ctx context.Context) (bool, string) {
-		now, err := p.reporter.Process(ctx, p.target.Component)
+	return p.shows(func(now framework.Process) (bool, string) {
 		switch {
-		case err != nil:
-			return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
 		case ended(now):
 			return false, p.target.String() + " does not run"
 		case !same(now, first):
 			first, since = now, time.Now()
 		}
 		return time.Since(since) > d, fmt.Sprintf("%s has been the same for %s", id(now), time.Since(since).Round(time.Millisecond))
-	}
+	})
 }
 
 // orOff checks whether l holds, or whether another fault has cut the power of the node: then

@@ -75,8 +75,12 @@ func (r Request) undoing(data any) *framework.Undoing {
 }
 
 // promised completes an attempt whose fault the cluster's nodes undo if this process cannot.
+// Without an undo of its own, it undoes what is promised.
 func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 	a.ttl = r.TTL
+	if a.undo == nil {
+		a.undo = func(ctx context.Context) error { return r.Fault.Undo(ctx, r.Cluster, u.Data) }
+	}
 	promiser, ok := r.Cluster.(framework.Promiser)
 	if !ok {
 		return a // the cluster ends with this process
@@ -116,14 +120,12 @@ func (a attempt) stored(r Request) attempt {
 	ask := a.ask
 	a.ask = func(ctx context.Context) error {
 		found := int64(0)
-		err := onMembers(r.Cluster, func(all members) error {
-			return all.first(ctx, func(ctx context.Context, m member) error {
-				answer, err := m.client.Get(ctx, registry+"namespaces/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-				if err == nil {
-					found = answer.Count
-				}
-				return err
-			})
+		err := onAny(ctx, r.Cluster, func(ctx context.Context, m member) error {
+			answer, err := m.client.Get(ctx, registry+"namespaces/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err == nil {
+				found = answer.Count
+			}
+			return err
 		})
 		switch {
 		case err != nil:

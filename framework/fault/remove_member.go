@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,26 +16,21 @@ import (
 // RemoveMember removes an etcd member behind the cluster's back.
 var RemoveMember = onEtcd(&Fault{
 	Name:    "remove-member",
-	Summary: "removes an etcd member from the list of members, upon which it exits; healing adds it again with the same peer URL and without its old data",
+	Summary: "removes an etcd member from the list of members, which makes it exit; healing adds it again with the same peer URL and without its old data",
 	Needs:   []string{"EtcdOperator"},
 	Example: "etcd/follower",
 	Effects: does(record.EffectRemoved),
 	Undo:    undoes(undoRemoveMember),
 }, func(r Request) (Inject, error) {
-	if all := nodesWith(r.Cluster, framework.Etcd); len(all) < 3 {
-		return nil, fmt.Errorf("cluster %s has %d etcd members: it takes 3 or more, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
+	if all := framework.NodesWith(r.Cluster, framework.Etcd); len(all) < 3 {
+		return nil, fmt.Errorf("cluster %s has %d etcd members: at least 3 are required, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
 	}
-	operator, err := onTarget[framework.EtcdOperator](r)
-	return func(ctx context.Context) (Injection, error) { return removeMember(ctx, r, operator) }, err
+	_, err := onTarget[framework.EtcdOperator](r)
+	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return removeMember(ctx, r, all) }), err
 })
 
-func removeMember(ctx context.Context, r Request, operator framework.EtcdOperator) (Injection, error) {
+func removeMember(ctx context.Context, r Request, all members) (Injection, error) {
 	c, t := r.Cluster, r.Target
-	all, err := openMembers(c)
-	if err != nil {
-		return nil, r.beforeFault(err)
-	}
-	defer all.close()
 	others := all.without(t.Node)
 	list, err := others.list(ctx)
 	if err != nil {
@@ -69,29 +65,16 @@ func removeMember(ctx context.Context, r Request, operator framework.EtcdOperato
 			return !serves, seen + "; " + said
 		},
 		patience: 2 * moveLimit, // a member that does not serve may not answer either
-		undo: func(ctx context.Context) error {
-			return onMembers(c, func(all members) error {
-				return rejoin(ctx, all.without(t.Node), operator, t.Node, removed.PeerURLs)
-			})
-		},
-		healed: func(ctx context.Context) (held bool, seen string) {
-			err := onMembers(c, func(all members) error {
+		healed: func(ctx context.Context) (bool, string) {
+			return lookAt(c, func(all members) (bool, string, error) {
 				list, err := all.without(t.Node).list(ctx)
-				if err != nil {
-					return err
-				}
-				seen = "the members are " + memberWords(list)
-				if !slices.ContainsFunc(list, func(m *pb.Member) bool { return m.Name == t.Node }) {
-					return nil
+				seen := "the members are " + memberWords(list)
+				if err != nil || !slices.ContainsFunc(list, func(m *pb.Member) bool { return m.Name == t.Node }) {
+					return false, seen, err
 				}
 				serves, said := etcdReads(ctx, c, t.Node)
-				held, seen = serves, seen+"; "+said
-				return nil
+				return serves, seen + "; " + said, nil
 			})
-			if err != nil {
-				return false, err.Error()
-			}
-			return held, seen
 		},
 	}.promised(r, u).injection(ctx)
 }
@@ -158,9 +141,7 @@ func memberWords(list []*pb.Member) string {
 	var words []string
 	for _, m := range list {
 		name := m.Name
-		if name == "" {
-			name = "(not started)"
-		}
+		name = cmp.Or(name, "(not started)")
 		words = append(words, fmt.Sprintf("%s %x", name, m.ID))
 	}
 	return strings.Join(words, ", ")

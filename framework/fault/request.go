@@ -56,9 +56,9 @@ func (r Request) readParams() error {
 		switch {
 		case slices.Contains(names, name):
 		case len(names) == 0:
-			return fmt.Errorf("parameter %q is unknown: it takes none", name)
+			return fmt.Errorf("parameter %q is unknown: the fault accepts none", name)
 		default:
-			return fmt.Errorf("parameter %q is unknown: it takes %s", name, listed(names))
+			return fmt.Errorf("parameter %q is unknown: the fault accepts %s", name, listed(names))
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (r Request) checkTarget() error {
 		}
 	}
 	example, _, _ := strings.Cut(r.Fault.Example, " ")
-	return fmt.Errorf("target %s: it takes %s, such as %s", r.Target.Asked, listed(accepted), example)
+	return fmt.Errorf("target %s: the fault accepts %s, such as %s", r.Target.Asked, listed(accepted), example)
 }
 
 // kinds are the words for the target's kind in Fault.Targets.
@@ -139,7 +139,7 @@ func nodeNamed(c framework.Cluster, name, target string) (framework.Node, error)
 	nodes := c.Nodes()
 	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("target %s: control-plane node %q does not exist: the nodes are %s", target, name, listed(nodeNames(nodes)))
+		return nil, fmt.Errorf("target %s: control-plane node %q does not exist: the nodes are %s", target, name, listed(framework.NodeNames(nodes)))
 	}
 	return nodes[i], nil
 }
@@ -239,14 +239,6 @@ func (r Request) what() string { return "fault " + r.Fault.Name }
 // missing returns the error that the cluster or one of its parts does not have an ability.
 func (r Request) missing(ability, of, why string) error {
 	return &MissingAbility{Ability: ability, Of: of, For: r.what(), Why: why}
-}
-
-func nodeNames(nodes []framework.Node) []string {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name())
-	}
-	return names
 }
 
 func listed(words []string) string { return strings.Join(words, ", ") }

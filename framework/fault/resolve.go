@@ -72,7 +72,7 @@ func ResolveFrom(ctx context.Context, c framework.Cluster, target, first string)
 		return t, nil
 	}
 	if r.nodes {
-		t.Nodes = nodeNames(c.Nodes())
+		t.Nodes = framework.NodeNames(c.Nodes())
 		return t, nil
 	}
 	t.Component = r.kind.component
@@ -121,7 +121,7 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 	case r.of != nil:
 		name, err = c.nodeOf(ctx, *r.of)
 	case r.number > len(c.Nodes()):
-		err = fmt.Errorf("node %d does not exist: the nodes are %s", r.number, strings.Join(nodeNames(c.Nodes()), ", "))
+		err = fmt.Errorf("node %d does not exist: the nodes are %s", r.number, strings.Join(framework.NodeNames(c.Nodes()), ", "))
 	case r.number > 0:
 		name = c.Nodes()[r.number-1].Name()
 	case r.node != "":
@@ -142,11 +142,11 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !slices.Contains(nodeNames(candidates), name) {
-		if !slices.Contains(nodeNames(c.Nodes()), name) {
-			return "", fmt.Errorf("control-plane node %q does not exist: the nodes are %s", name, strings.Join(nodeNames(c.Nodes()), ", "))
+	if !slices.Contains(framework.NodeNames(candidates), name) {
+		if !slices.Contains(framework.NodeNames(c.Nodes()), name) {
+			return "", fmt.Errorf("control-plane node %q does not exist: the nodes are %s", name, strings.Join(framework.NodeNames(c.Nodes()), ", "))
 		}
-		return "", fmt.Errorf("node %s does not run %s, which runs on %s", name, r.kind.component, strings.Join(nodeNames(candidates), ", "))
+		return "", fmt.Errorf("node %s does not run %s, which runs on %s", name, r.kind.component, strings.Join(framework.NodeNames(candidates), ", "))
 	}
 	return name, nil
 }
@@ -186,7 +186,7 @@ func (c resolver) candidates(k kind) []framework.Node {
 	if k.component == "" || k.component == framework.NodeAgent {
 		return c.Nodes()
 	}
-	return nodesWith(c, k.component)
+	return framework.NodesWith(c, k.component)
 }
 
 // running returns the first node, other than except, that is on and on which
@@ -204,7 +204,7 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 		why = append(why, down)
 	}
 	if len(why) == 0 {
-		return "", fmt.Errorf("%w: there is no %s besides the one on %s", errNobody, k.names[0], except)
+		return "", fmt.Errorf("%w: the only %s is the one on %s", errNobody, k.names[0], except)
 	}
 	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
 }
@@ -245,7 +245,7 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 	if _, err := ability[framework.EtcdAccess](c.Cluster, "cluster "+c.Name(), "finding the etcd leader"); err != nil {
 		return "", err
 	}
-	if len(nodesWith(c, framework.Etcd)) == 0 {
+	if len(framework.NodesWith(c, framework.Etcd)) == 0 {
 		return "", c.externalEtcd()
 	}
 	all, err := openMembers(c.Cluster)

@@ -46,11 +46,9 @@ var Restart = &Fault{
 func (e end) restarting(finish func(context.Context, framework.Component, time.Duration) error) Inject {
 	t := e.target
 	return func(ctx context.Context) (Injection, error) {
-		old, absent, err := e.before(ctx)
-		if err != nil {
-			return nil, err
-		} else if absent != "" {
-			return notInjected(t, "%s", absent), nil
+		old, none, err := e.before(ctx)
+		if err != nil || none != nil {
+			return none, err
 		}
 		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
 		return attempt{

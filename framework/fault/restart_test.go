@@ -97,7 +97,7 @@ func TestRestartCheck(t *testing.T) {
 		t.Error(err)
 	}
 	err = Restart.Check(c, component("node-1", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"restart": "true"}})
-	if err == nil || !strings.Contains(err.Error(), "it takes signal") {
+	if err == nil || !strings.Contains(err.Error(), "the fault accepts signal") {
 		t.Error(err)
 	}
 }

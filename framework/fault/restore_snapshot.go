@@ -27,7 +27,7 @@ var RestoreSnapshot = onEtcd(&Fault{
 	Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
 	Params: []Param{
 		durationParam("age", "how old the snapshot is when it is restored", 5*time.Second, 0, 10*time.Minute),
-		intParam("bump", "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's guide to recovery asks for; 0: the revision goes back", 0, 0, 1_000_000_000),
+		intParam("bump", "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's recovery guide recommends; 0: the revision goes back", 0, 0, 1_000_000_000),
 		intParam("writes", "wait, beyond the age, until etcd has had this many more revisions", 0, 0, 1_000_000),
 	},
 	Needs:   []string{"EtcdOperator", "Killer", "Starter", "ProcessReporter"},
@@ -58,7 +58,7 @@ type rewind struct {
 func rewindOf(r Request) (*rewind, error) {
 	x := &rewind{cluster: r.Cluster, ttl: r.TTL, restarted: map[string]bool{},
 		age: Value[time.Duration](r, "age"), writes: Value[int](r, "writes"), bump: uint64(Value[int](r, "bump"))}
-	for _, n := range nodesWith(r.Cluster, framework.Etcd) {
+	for _, n := range framework.NodesWith(r.Cluster, framework.Etcd) {
 		m := backup.Member{Name: n.Name()}
 		var err error
 		if m.EtcdOperator, err = onNode[framework.EtcdOperator](r, n); err != nil {
@@ -73,7 +73,7 @@ func rewindOf(r Request) (*rewind, error) {
 		x.nodes = append(x.nodes, m)
 	}
 	for _, component := range stale {
-		for _, n := range nodesWith(r.Cluster, component) {
+		for _, n := range framework.NodesWith(r.Cluster, component) {
 			if _, err := onNode[framework.Killer](r, n); err != nil {
 				return nil, err
 			}
@@ -143,7 +143,7 @@ func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, err
 			return false, err.Error()
 		}
 		last = answer.Header.Revision
-		return last-snapshot >= int64(r.writes), fmt.Sprintf("revision %d, the snapshot is of %d and %d more are wanted", last, snapshot, r.writes)
+		return last-snapshot >= int64(r.writes), fmt.Sprintf("revision %d; the snapshot is at revision %d, and %d more are required", last, snapshot, r.writes)
 	})
 	if !held {
 		return 0, errors.New(seen)
@@ -181,28 +181,21 @@ func (m member) snapshot(ctx context.Context, file string) (revision int64, err 
 // back checks whether every member serves and has lost what was written after
 // the snapshot.
 func (r *rewind) back(ctx context.Context, last int64) (held bool, seen string) {
-	err := onMembers(r.cluster, func(all members) error {
+	return lookAt(r.cluster, func(all members) (held bool, seen string, err error) {
 		for _, m := range all {
 			ctx, cancel := context.WithTimeout(ctx, tryLimit)
 			answer, err := m.client.Get(ctx, afterSnapshotKey, clientv3.WithKeysOnly())
 			cancel()
 			if err != nil {
-				return fmt.Errorf("linearizable read from etcd on %s: %w", m.node, err)
+				return false, "", fmt.Errorf("linearizable read from etcd on %s: %w", m.node, err)
 			}
 			seen = fmt.Sprintf("etcd on %s is at revision %d, %d before", m.node, answer.Header.Revision, last)
 			if answer.Count > 0 {
-				seen += ", and knows a key that was written after the snapshot"
-				return nil
+				return false, seen + ", and knows a key that was written after the snapshot", nil
 			}
 		}
-		held = true
-		seen += ", and no member knows a key that was written after the snapshot"
-		return nil
+		return true, seen + ", and no member knows a key that was written after the snapshot", nil
 	})
-	if err != nil {
-		return false, err.Error()
-	}
-	return held, seen
 }
 
 // stale are the components that cache what they have read from etcd.
@@ -213,7 +206,7 @@ var stale = []framework.Component{framework.APIServer, framework.ControllerManag
 func (r *rewind) restart(ctx context.Context) error {
 	var problems []error
 	for _, component := range stale {
-		for _, n := range nodesWith(r.cluster, component) {
+		for _, n := range framework.NodesWith(r.cluster, component) {
 			key := string(component) + "/" + n.Name()
 			if _, ok := n.(framework.Killer); !ok || r.restarted[key] {
 				continue // another node's process is up to its own agent
@@ -235,8 +228,8 @@ func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) err
 	}
 	p := process{cluster: r.cluster, target: t, reporter: reporter}
 	p.power, _ = n.(framework.PowerSwitch)
-	_, absent, err := p.before(ctx)
-	if err != nil || absent != "" {
+	_, none, err := p.before(ctx)
+	if err != nil || none != nil {
 		return err // a stopped process knows nothing
 	}
 	return n.(framework.Killer).Kill(ctx, t.Component, 0)
@@ -248,7 +241,7 @@ func (r *rewind) serves(ctx context.Context) (bool, string) {
 	for _, n := range r.nodes {
 		looks = append(looks, func(ctx context.Context) (bool, string) { return etcdReads(ctx, r.cluster, n.Name) })
 	}
-	for _, n := range nodesWith(r.cluster, framework.APIServer) {
+	for _, n := range framework.NodesWith(r.cluster, framework.APIServer) {
 		if e, ok := entranceOf(r.cluster, n.Name(), framework.APIServer); ok {
 			looks = append(looks, func(ctx context.Context) (bool, string) { return ready(ctx, e) })
 		}

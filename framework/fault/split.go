@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -56,7 +57,7 @@ var Split = network(&Fault{
 
 // splitGroups returns the groups of nodes. A bridge belongs to none of them.
 func splitGroups(r Request) ([][]string, error) {
-	nodes := nodeNames(r.Cluster.Nodes())
+	nodes := framework.NodeNames(r.Cluster.Nodes())
 	if len(nodes) < 2 {
 		return nil, fmt.Errorf("cluster %s has one control-plane node, which cannot be split", r.Cluster.Name())
 	}
@@ -134,7 +135,7 @@ func splitHosts(r Request, x *impairment, groups [][]string) error {
 	if v == "" {
 		return nil
 	}
-	nodes := nodeNames(r.Cluster.Nodes())
+	nodes := framework.NodeNames(r.Cluster.Nodes())
 	others := slices.DeleteFunc(slices.Clone(x.network.Parties()), func(party string) bool { return slices.Contains(nodes, party) })
 	for word := range strings.SplitSeq(v, ",") {
 		name, number, _ := strings.Cut(strings.TrimSpace(word), ":")

@@ -140,7 +140,7 @@ func TestSplitRefuses(t *testing.T) {
 			t.Errorf("%d nodes, %v: %v, want words %q", tc.nodes, tc.params, err, tc.want)
 		}
 	}
-	if err := Split.Check(nodesOf(3), component("node-1", framework.APIServer), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "it takes node") {
+	if err := Split.Check(nodesOf(3), component("node-1", framework.APIServer), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "the fault accepts node") {
 		t.Errorf("a component: %v", err)
 	}
 }

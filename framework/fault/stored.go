@@ -27,7 +27,7 @@ const registry = "/registry/"
 
 var (
 	// errGone reports that the object does not exist, which is an answer.
-	errGone = errors.New("there is no such object")
+	errGone = errors.New("the object does not exist")
 	// errConflict reports that another client changed the object in between.
 	errConflict = errors.New("it was changed in between")
 )
@@ -84,11 +84,9 @@ func remove(ctx context.Context, c framework.Cluster, path, key string) error {
 	if _, ok := c.(framework.EtcdAccess); !ok {
 		return fmt.Errorf("deleting %s: %w", path, err)
 	}
-	inEtcd := onMembers(c, func(all members) error {
-		return all.first(ctx, func(ctx context.Context, m member) error {
-			_, err := m.client.Delete(ctx, registry+key)
-			return err
-		})
+	inEtcd := onAny(ctx, c, func(ctx context.Context, m member) error {
+		_, err := m.client.Delete(ctx, registry+key)
+		return err
 	})
 	if inEtcd != nil {
 		return fmt.Errorf("deleting %s: %w; and its key in etcd: %w", path, err, inEtcd)
@@ -157,22 +155,19 @@ func (l leaseObject) change(ctx context.Context, change func(*coordinationv1.Lea
 
 // stored returns the lease from etcd, and its revision.
 func (l leaseObject) stored(ctx context.Context) (lease *coordinationv1.Lease, revision int64, err error) {
-	err = onMembers(l.cluster, func(all members) error {
-		var answer *clientv3.GetResponse
-		err := all.first(ctx, func(ctx context.Context, m member) (err error) {
-			answer, err = m.client.Get(ctx, registry+l.key())
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if len(answer.Kvs) == 0 {
-			return errGone
-		}
-		lease, revision = &coordinationv1.Lease{}, answer.Kvs[0].ModRevision
-		_, _, err = leaseCodec().Decode(answer.Kvs[0].Value, nil, lease)
+	var answer *clientv3.GetResponse
+	err = onAny(ctx, l.cluster, func(ctx context.Context, m member) (err error) {
+		answer, err = m.client.Get(ctx, registry+l.key())
 		return err
 	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(answer.Kvs) == 0 {
+		return nil, 0, errGone
+	}
+	lease, revision = &coordinationv1.Lease{}, answer.Kvs[0].ModRevision
+	_, _, err = leaseCodec().Decode(answer.Kvs[0].Value, nil, lease)
 	return lease, revision, err
 }
 
@@ -190,13 +185,11 @@ func (l leaseObject) changeStored(ctx context.Context, change func(*coordination
 	if err := leaseCodec().Encode(lease, &value); err != nil {
 		return err
 	}
-	return onMembers(l.cluster, func(all members) error {
-		return all.first(ctx, func(ctx context.Context, m member) error {
-			key := registry + l.key()
-			_, err := m.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
-				Then(clientv3.OpPut(key, value.String())).Commit()
-			return err
-		})
+	return onAny(ctx, l.cluster, func(ctx context.Context, m member) error {
+		key := registry + l.key()
+		_, err := m.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+			Then(clientv3.OpPut(key, value.String())).Commit()
+		return err
 	})
 }
 

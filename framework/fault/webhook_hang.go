@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,16 +34,16 @@ const (
 // WebhookHang registers an admission webhook that does not answer.
 var WebhookHang = &Fault{
 	Name:    "webhook-hang",
-	Summary: "registers a validating admission webhook, served by this process, that takes requests and does not answer them; healing makes it allow everything and takes it away",
+	Summary: "registers a validating admission webhook, served by this process, that accepts requests and does not answer them; healing makes it allow everything and deletes it",
 	Targets: []string{"apiserver"},
 	Params: []Param{
-		choiceParam("resources", "what the webhook is asked about when it is created or changed", "configmaps", "all"),
+		choiceParam("resources", "objects for which API servers call the webhook when they are created or changed", "configmaps", "all"),
 		{Name: "namespace", Doc: "only objects in this namespace", Default: "every namespace", Allowed: "the name of a namespace",
 			Parse: func(v string) (any, bool) { return v, nodeName(v) }},
-		durationParam("timeout", "how long API servers wait for it, in whole seconds", 10*time.Second, time.Second, 30*time.Second),
+		durationParam("timeout", "how long API servers wait for its answer, in whole seconds", 10*time.Second, time.Second, 30*time.Second),
 		choiceParam("failurePolicy", "what API servers do then: Fail refuses the request, Ignore allows it", string(admissionregistrationv1.Fail), string(admissionregistrationv1.Ignore)),
 	},
-	Needs:   []string{"an entrance; EtcdAccess to take it away where no API server answers", promiserNeed},
+	Needs:   []string{"an entrance; EtcdAccess to delete it if no API server answers", promiserNeed},
 	Example: "apiserver/any timeout=2s failurePolicy=Fail",
 	Effects: does(record.EffectAdmission),
 	Prepare: func(r Request) (Inject, error) {
@@ -153,9 +154,7 @@ func (w *hangingWebhook) create(ctx context.Context) error {
 
 func (w *hangingWebhook) createThrough(ctx context.Context, e framework.Entrance) error {
 	space := w.space
-	if space == "" {
-		space = metav1.NamespaceDefault
-	}
+	space = cmp.Or(space, metav1.NamespaceDefault)
 	body, err := json.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: webhookProbe}})
 	if err != nil {
 		return err
@@ -177,7 +176,7 @@ func (w *hangingWebhook) hangs(ctx context.Context) (bool, string) {
 		seen = fmt.Sprintf("creating a ConfigMap, as a dry run, through entrance %s, after %s: %v", w.entrance.Name, took, err)
 	}
 	if w.server.asked.Load() == asked {
-		return false, seen + "; the webhook was not asked"
+		return false, seen + "; the webhook was not called"
 	}
 	refused := err != nil && strings.Contains(err.Error(), webhookName)
 	waited := took >= w.timeout && (refused || err == nil && w.policy == admissionregistrationv1.Ignore)

@@ -117,10 +117,10 @@ func (r reference) onPaper(asked string, nodes []framework.Node) Target {
 	case r.zone != "":
 		return Target{Asked: asked, Nodes: []string{t.Node}}
 	case r.nodes:
-		return Target{Asked: asked, Nodes: nodeNames(nodes)}
+		return Target{Asked: asked, Nodes: framework.NodeNames(nodes)}
 	case r.number > 0 && r.number <= len(nodes):
 		t.Node = nodes[r.number-1].Name()
-	case r.node != "" && slices.Contains(nodeNames(nodes), r.node):
+	case r.node != "" && slices.Contains(framework.NodeNames(nodes), r.node):
 		t.Node = r.node
 	}
 	return t
@@ -194,7 +194,7 @@ func (c *paperCluster) Versions() map[string]map[framework.Component]string { re
 
 // Parties implements framework.NetworkFaulter.
 func (c *paperCluster) Parties() []string {
-	return append(nodeNames(c.nodes), framework.BalancerHost, framework.WorkersHost, framework.HarnessHost)
+	return append(framework.NodeNames(c.nodes), framework.BalancerHost, framework.WorkersHost, framework.HarnessHost)
 }
 
 // Names implements framework.NameServiceFaulter: the names are not known yet.

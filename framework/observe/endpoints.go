@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -207,9 +208,7 @@ func (c *chain) follow(ctx context.Context, revision *string, known map[string]o
 		"watch": {"true"}, "allowWatchBookmarks": {"true"},
 		"resourceVersion": {*revision}, "timeoutSeconds": {strconv.Itoa(watchSeconds)},
 	}
-	for k, v := range c.src.query {
-		query[k] = v
-	}
+	maps.Copy(query, c.src.query)
 	tooLong := time.AfterFunc(watchStart, cancel)
 	body, err := c.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: c.src.path, Query: query})
 	if err != nil {

@@ -34,10 +34,7 @@ func openMembers(c framework.Cluster) ([]etcdMember, error) {
 		return nil, nil
 	}
 	var all []etcdMember
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		cl, err := client.NewEtcd(access, n.Name())
 		if err != nil {
 			closeMembers(all)

@@ -27,7 +27,7 @@ const (
 func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	servers := apiServers(c.Entrances())
 	if len(servers) < 2 {
-		return fmt.Errorf("cross-read: it takes two API servers, the cluster has %d", len(servers))
+		return fmt.Errorf("cross-read: two API servers are required, the cluster has %d", len(servers))
 	}
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -35,21 +37,14 @@ func Addons(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 			a := untilAnswered(ctx, api, client.Request{Method: http.MethodGet, Path: resource.path,
 				Query: url.Values{"labelSelector": {"addonmanager.kubernetes.io/mode=Reconcile"}}})
 			op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
-			var list struct {
-				Items []struct {
-					Metadata struct {
-						Name   string
-						Labels map[string]string
-					}
-				}
-			}
+			var list metav1.PartialObjectMetadataList
 			if op.Outcome == record.OK {
 				if err := json.Unmarshal(a.Body, &list); err != nil {
 					return fmt.Errorf("add-ons through %s: %w", e.Name, err)
 				}
 			}
 			for _, item := range list.Items {
-				op.Key, op.Value, op.Found = resource.name+"/"+item.Metadata.Name, item.Metadata.Labels[AddonRelease], true
+				op.Key, op.Value, op.Found = resource.name+"/"+item.Name, item.Labels[AddonRelease], true
 				_ = w.Append(record.KindOp, op)
 			}
 			if op.Outcome != record.OK {

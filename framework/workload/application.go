@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -360,12 +361,7 @@ func (p *application) nodes() (busy bool, unbound int) {
 }
 
 func (p *application) anyUnbound() bool {
-	for _, o := range p.of(record.ObjectPod, "") {
-		if o.Pod.Node == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.of(record.ObjectPod, ""), func(o record.Object) bool { return o.Pod.Node == "" })
 }
 
 // takeDown deletes everything that the profile created, as far as possible. No judge reads it any

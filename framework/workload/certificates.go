@@ -163,7 +163,7 @@ func newDoor(e framework.Entrance) (*door, error) {
 		return nil, err
 	}
 	if config == nil || config.InsecureSkipVerify {
-		return nil, fmt.Errorf("its configuration verifies no certificate: give it the cluster's CA")
+		return nil, fmt.Errorf("its configuration does not verify certificates: add the cluster's CA to it")
 	}
 	d.tls = config
 	return d, nil

@@ -38,7 +38,7 @@ func TestCertificates(t *testing.T) {
 	plain := apitest.New(t, 2)
 	plain.Set("/api/v1/namespaces/default/services/kubernetes", `{"metadata":{"name":"kubernetes"},"spec":{"clusterIP":"10.96.0.1"}}`)
 	w, read := recording(t)
-	if err := Certificates(t.Context(), plain, w); err == nil || !strings.Contains(err.Error(), "verifies no certificate") {
+	if err := Certificates(t.Context(), plain, w); err == nil || !strings.Contains(err.Error(), "does not verify certificates") {
 		t.Errorf("with clients that do not verify: %v", err)
 	}
 	if err := Certificates(t.Context(), trusted{plain}, w); err != nil {

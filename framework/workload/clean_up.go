@@ -27,7 +27,7 @@ func CleanUp(ctx context.Context, entrances []framework.Entrance) error {
 			last = fmt.Errorf("through %s: %w", e.Name, last)
 		}
 		if !client.Pause(ctx, 250*time.Millisecond) {
-			return fmt.Errorf("deleting the namespaces of traffic and probes: %w (last answer: %w); delete those by hand that are left", context.Cause(ctx), last)
+			return fmt.Errorf("deleting the namespaces of traffic and probes: %w (last answer: %w); delete the rest by hand", context.Cause(ctx), last)
 		}
 	}
 }

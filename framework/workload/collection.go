@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -46,9 +47,7 @@ func (c *collection) saw(revision string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.oldest == "" {
-		c.oldest = revision
-	}
+	c.oldest = cmp.Or(c.oldest, revision)
 	if len(c.recent) == recentVersions {
 		c.recent = c.recent[1:]
 	}

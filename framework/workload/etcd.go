@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -335,9 +336,7 @@ func (m *member) list(ctx context.Context, purpose string, q listing) record.Lis
 		if op.Outcome == record.OK {
 			// The pages after the first are of its revision, like those of Kubernetes;
 			// the answer's header has that of the store.
-			if at == 0 {
-				at = res.Header.Revision
-			}
+			at = cmp.Or(at, res.Header.Revision)
 			p.Revision, p.Items, p.Remaining = strconv.FormatInt(at, 10), len(res.Kvs), int(res.Count)-len(res.Kvs)
 			for _, kv := range res.Kvs {
 				l.Items = append(l.Items, m.item(kv))

@@ -31,8 +31,8 @@ func AddMember(ctx context.Context, c framework.Cluster, node string, w *record.
 	if !ok {
 		return nil, fmt.Errorf("add a member: cluster %s gives no access to its etcd members", c.Name())
 	}
-	for _, n := range c.Nodes() {
-		if n.Name() == node || !slices.Contains(n.Components(), framework.Etcd) {
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
+		if n.Name() == node {
 			continue
 		}
 		peer := &url.URL{Scheme: "https", Host: net.JoinHostPort(n.Address().String(), strangerPort)}

@@ -107,7 +107,7 @@ func (m *mixed) open(ctx context.Context, c framework.Cluster) error {
 		m.servers = append(m.servers, mixedServer{e.Name, api})
 	}
 	if len(m.servers) < 2 {
-		return fmt.Errorf("there must be two API servers, the cluster has %d", len(m.servers))
+		return fmt.Errorf("two API servers are required, the cluster has %d", len(m.servers))
 	}
 	if err := EnsureNamespace(ctx, apiServers(c.Entrances()), DefaultNamespace); err != nil {
 		return err

@@ -74,7 +74,7 @@ func MovingReads(ctx context.Context, c framework.Cluster, node string, w *recor
 		}
 	}
 	if len(isolated) == 0 || len(others) == 0 {
-		return fmt.Errorf("moving reads: it takes an API server on node %q, and another one", node)
+		return fmt.Errorf("moving reads: an API server on node %q and another one are required", node)
 	}
 	ctx, cancel := context.WithTimeout(ctx, movingLimit)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -28,8 +27,8 @@ func Snapshot(ctx context.Context, c framework.Cluster, node string, w *record.W
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	for _, n := range c.Nodes() {
-		if n.Name() == node || !slices.Contains(n.Components(), framework.Etcd) {
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
+		if n.Name() == node {
 			continue
 		}
 		op := record.Op{Client: "snapshot", Entrance: n.Name(), API: "etcd", Type: record.OpGet, Key: "snapshot", Purpose: "snapshot", Call: w.Now(), Outcome: record.OK}

@@ -129,10 +129,7 @@ func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member,
 		return nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
 	}
 	var all []*member
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		cl, err := client.NewEtcd(access, n.Name())
 		if err != nil {
 			closeAll(all)

@@ -30,7 +30,7 @@ const (
 func Tokens(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	servers := apiServers(c.Entrances())
 	if len(servers) < 2 {
-		return fmt.Errorf("tokens: it takes two API servers, the cluster has %d", len(servers))
+		return fmt.Errorf("tokens: two API servers are required, the cluster has %d", len(servers))
 	}
 	account, err := makeAccount(ctx, servers, "token-"+fresh())
 	if err != nil {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -76,9 +77,7 @@ func (t *Trust) tokens(ctx context.Context, servers []framework.Entrance, w *rec
 	for _, issuer := range servers {
 		issued := record.Op{Client: "trust", Purpose: "trust", Key: "issue"}
 		token := issueToken(ctx, issuer, t.account+"/token", issued, w)
-		if t.first == "" {
-			t.first = token
-		}
+		t.first = cmp.Or(t.first, token)
 		for _, e := range servers {
 			if token != "" {
 				useToken(ctx, e, token, trustOp("token/"+issuer.Name), w)

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -59,10 +58,7 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, n := range c.Nodes() {
-		if !slices.Contains(n.Components(), framework.Etcd) {
-			continue
-		}
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		lister, ok := n.(framework.EndpointLister)
 		if !ok {
 			now := w.Now()

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -68,7 +69,7 @@ func readArchive(in io.Reader, dir string) (digests map[string]string, err error
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("not a bundle, or damaged after %s: %w", orStart(last), err)
+			return nil, fmt.Errorf("not a bundle, or damaged after %s: %w", cmp.Or(last, "its start"), err)
 		}
 		total += h.Size
 		switch {
@@ -88,7 +89,7 @@ func readArchive(in io.Reader, dir string) (digests map[string]string, err error
 			return nil, fmt.Errorf("failed to unpack %s: %w", h.Name, err)
 		}
 		if same.differs {
-			return nil, fmt.Errorf("the archive's entry of %s is not as holdfast writes it: a byte was changed", h.Name)
+			return nil, fmt.Errorf("the archive's entry of %s differs from what holdfast writes: a byte was changed", h.Name)
 		}
 		digests[h.Name] = hex.EncodeToString(sum.Sum(nil))
 	}
@@ -103,13 +104,6 @@ func readArchive(in io.Reader, dir string) (digests map[string]string, err error
 		return nil, errors.New("the archive does not end as holdfast ends it: a byte was changed, or something was added")
 	}
 	return digests, nil
-}
-
-func orStart(name string) string {
-	if name == "" {
-		return "its start"
-	}
-	return name
 }
 
 // comparer receives the expected bytes, and compares them with the bytes that were read.

@@ -227,7 +227,7 @@ func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 		return nil, fmt.Errorf("not an envelope: %w", err)
 	}
 	if again, err := written(&e); err != nil || !bytes.Equal(text, again) || len(e.Signatures) != 1 || e.Signatures[0].KeyID != b.Key.ID || e.PayloadType != PayloadType {
-		return nil, errors.New("the envelope is not as holdfast writes it: a byte was changed, or another key signed it")
+		return nil, errors.New("the envelope differs from what holdfast writes: a byte was changed, or another key signed it")
 	}
 	verifier, err := dsse.NewEnvelopeVerifier(b.Key)
 	if err != nil {
@@ -239,7 +239,7 @@ func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 	}
 	// The last characters of base64 have bits that decoding ignores.
 	if e.Payload != encoded(payload) || e.Signatures[0].Sig != encodedAgain(e.Signatures[0].Sig) {
-		return nil, errors.New("the envelope is not as holdfast writes it: a byte was changed")
+		return nil, errors.New("the envelope differs from what holdfast writes: a byte was changed")
 	}
 	s := &attestation.Statement{}
 	if err := protojson.Unmarshal(payload, s); err != nil {

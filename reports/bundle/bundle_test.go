@@ -189,7 +189,7 @@ func TestForged(t *testing.T) {
 		"another key":         {func(f map[string]string) { f[KeyFile] = string(other.PEM) }, "another key signed it"},
 		"text before the key": {func(f map[string]string) { f[KeyFile] = "x\n" + f[KeyFile] }, "not written as holdfast writes it"},
 		"spaces in the envelope": {func(f map[string]string) { f[envelope] = strings.Replace(f[envelope], ":", ": ", 1) },
-			"not as holdfast writes it"},
+			"differs from what holdfast writes"},
 		"another statement of the same type": {func(f map[string]string) { f[envelopes+"again.dsse.json"] = f[envelope] }, "there is another statement of type"},
 		"the envelope of other files": {func(f map[string]string) {
 			files := maps.Clone(someFiles)

@@ -79,7 +79,7 @@ func services(config *root.SigningConfig) (*sign.BundleOptions, error) {
 	options, now := &sign.BundleOptions{}, time.Now()
 	fulcio, err := root.SelectService(config.FulcioCertificateAuthorityURLs(), sign.FulcioAPIVersions, now)
 	if err != nil {
-		return nil, fmt.Errorf("no certificate authority: %w", err)
+		return nil, fmt.Errorf("no CA: %w", err)
 	}
 	options.CertificateProvider = sign.NewFulcio(&sign.FulcioOptions{BaseURL: fulcio.URL, Timeout: limit, Retries: 1})
 	if all := config.TimestampAuthorityURLs(); len(all) > 0 {

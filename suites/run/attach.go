@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -81,12 +80,7 @@ func (c *takenOver) Close(ctx context.Context) error {
 	defer cancel()
 	err := workload.CleanUp(limited, c.cluster.Entrances())
 	if access, ok := c.cluster.(framework.EtcdAccess); ok {
-		var members []string
-		for _, n := range c.cluster.Nodes() {
-			if slices.Contains(n.Components(), framework.Etcd) {
-				members = append(members, n.Name())
-			}
-		}
+		members := framework.NodeNames(framework.NodesWith(c.cluster, framework.Etcd))
 		more, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
 		defer cancel()
 		err = errors.Join(err, workload.CleanUpEtcd(more, access, members))

@@ -50,7 +50,7 @@ type Plan struct {
 	Expected  time.Duration         `json:"expected"`
 	Scenarios []*scenarios.Scenario `json:"scenarios"`
 	Machine   reports.Machine       `json:"machine"`
-	Problem   string                `json:"problem,omitempty"` // why it ended early
+	Problem   string                `json:"problem,omitempty"` // why it stopped early
 	Ended     time.Time             `json:"ended,omitzero"`
 }
 

@@ -46,7 +46,7 @@ var ErrInterrupted = errors.New("interrupted")
 
 // CarryOut runs the plan with results in the directory dir, which it creates, and repeats
 // scenarios that an overloaded machine spoiled. It returns the verdicts, and writes them to dir;
-// Problem in the plan says why the run ended early, if it did.
+// Problem in the plan says why the run stopped early, if it did.
 func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return nil, fmt.Errorf("failed to create the results directory: %w; name another one with --out", err)
@@ -62,7 +62,7 @@ func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir str
 	return p.finish(ctx, provider, dir, show, p.parts(ctx, provider, dir, show))
 }
 
-// Resume continues a run that ended early, in its results directory: it runs the scenarios
+// Resume continues a run that stopped early, in its results directory: it runs the scenarios
 // without a complete record, and returns as CarryOut does. It keeps complete records.
 func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
 	unlock, err := lock(dir)

@@ -248,10 +248,7 @@ func ArgumentLines(all clusters.ExtraArgs) []string {
 
 // EtcdVersion returns the version of the cluster's members, for reports.
 func EtcdVersion(c *clusters.Cluster) string {
-	if c.Spec.EtcdVersion == "" {
-		return release.EmbeddedEtcd
-	}
-	return c.Spec.EtcdVersion
+	return cmp.Or(c.Spec.EtcdVersion, release.EmbeddedEtcd)
 }
 
 func kwokVersion(c *clusters.Cluster) string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ type Program struct {
 func (p Program) Main() {
 	worker.Main(workerName, func(args []string) (worker.Handler, error) {
 		if len(args) != 2 {
-			return nil, fmt.Errorf("a worker takes a results directory and a part of its plan, not %q", args)
+			return nil, fmt.Errorf("a worker expects a results directory and a part of its plan, not %q", args)
 		}
 		return p.newWork(args[0], args[1])
 	})
@@ -191,7 +192,7 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 		end := "is deleted"
 		if w.plan.Attach {
 			end = "is released"
-			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so everything was healed and the run stopped: see what it lacks, and continue with --resume once it is healthy", name, w.cluster.Name())
+			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so everything was healed and the run stopped: find out what is wrong, and continue with --resume once the cluster is healthy", name, w.cluster.Name())
 		}
 		progress(name + " did not leave the cluster in its steady state: the cluster " + end)
 		err = errors.Join(err, w.Close(context.WithoutCancel(ctx)))
@@ -222,18 +223,14 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	for _, f := range run.Faults {
 		open[f.V.ID] = f.V.Missing == "" && (f.V.Phase != record.FaultHealed || !f.V.Proven)
 	}
-	for _, left := range open {
-		if left {
-			return false
-		}
+	if slices.Contains(slices.Collect(maps.Values(open)), true) {
+		return false
 	}
-	var found, has []string
+	var found []string
 	for _, n := range run.Meta.Nodes {
 		found = append(found, n.Name)
 	}
-	for _, n := range c.Nodes() {
-		has = append(has, n.Name())
-	}
+	has := framework.NodeNames(c.Nodes())
 	slices.Sort(found)
 	slices.Sort(has)
 	return slices.Equal(found, has)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -20,16 +21,20 @@ func Anything([]byte) error { return nil }
 
 // Holder accepts a lease that has a holder.
 func Holder(body []byte) error {
-	var lease struct {
-		Spec struct{ HolderIdentity string }
+	holder, err := HolderOf(body)
+	if err == nil && holder == "" {
+		err = errors.New("its lease has no holder")
 	}
-	if err := json.Unmarshal(body, &lease); err != nil {
-		return err
+	return err
+}
+
+// HolderOf returns the holder of a lease.
+func HolderOf(body []byte) (string, error) {
+	var lease coordinationv1.Lease
+	if err := json.Unmarshal(body, &lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
 	}
-	if lease.Spec.HolderIdentity == "" {
-		return errors.New("its lease has no holder")
-	}
-	return nil
+	return *lease.Spec.HolderIdentity, nil
 }
 
 // LeasePath is where an elected component's lease is.

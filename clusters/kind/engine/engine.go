@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -103,9 +104,7 @@ func withoutDocker(env []string) []string {
 // Docker returns a command of the Docker client that talks to the engine.
 func (e Engine) Docker(ctx context.Context, args ...string) *exec.Cmd {
 	name := e.docker
-	if name == "" {
-		name = "docker"
-	}
+	name = cmp.Or(name, "docker")
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = e.Environ()
 	return cmd

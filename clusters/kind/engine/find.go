@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,9 +133,7 @@ func parseInfo(out []byte) (info, error) {
 	if i.ServerVersion == "" {
 		return info{}, errors.New("the output does not name a version of the engine")
 	}
-	if i.CgroupVersion == "" {
-		i.CgroupVersion = "1" // engines before 20.10 support no other
-	}
+	i.CgroupVersion = cmp.Or(i.CgroupVersion, "1") // engines before 20.10 support no other
 	return i, nil
 }
 

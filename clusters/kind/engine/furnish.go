@@ -148,9 +148,9 @@ func storageDriver(dir string, fuse bool) (driver, warning string) {
 	}
 	const advice = "; with XDG_CACHE_HOME on another disk (ext4, XFS or Btrfs) overlay2 works"
 	if fuse {
-		return driverFuseOverlay, fmt.Sprintf("images and containers are kept with %s, which is slower than overlay2: %v%s", driverFuseOverlay, err, advice)
+		return driverFuseOverlay, fmt.Sprintf("images and containers are stored with %s, which is slower than overlay2: %v%s", driverFuseOverlay, err, advice)
 	}
-	return driverVFS, fmt.Sprintf("images and containers are kept with %s, which copies each image for each container: %v%s, and so does fuse-overlayfs (Debian package of that name) where it is",
+	return driverVFS, fmt.Sprintf("images and containers are stored with %s, which copies each image for each container: %v%s; fuse-overlayfs (the Debian package) is used if it is installed",
 		driverVFS, err, advice)
 }
 

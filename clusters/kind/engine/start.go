@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -280,9 +281,7 @@ func (s *starting) follow(ctx context.Context) error {
 // await waits until dockerd answers.
 func (s *starting) await(ctx context.Context, written state) (Engine, error) {
 	limit := s.config.Timeout
-	if limit == 0 {
-		limit = time.Minute
-	}
+	limit = cmp.Or(limit, time.Minute)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("dockerd does not answer after %s", limit))
 	defer cancel()
 	over, e, last := false, s.place.describe(written, s.docker), error(nil)

@@ -2,15 +2,13 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
 // balancerLabel is a label of a balancer image that was built here, with the key of its inputs.
@@ -50,7 +48,7 @@ func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 // builtBalancer ensures that the engine has this version of the image that is built here.
 func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) {
 	image := Image{Name: BalancerName, Source: sourceBuild, Why: why}
-	program, err := digest(b.BalancerProgram)
+	program, err := release.HashFile(b.BalancerProgram)
 	if err != nil {
 		return Image{}, err
 	}
@@ -105,18 +103,4 @@ func (b *builder) tryBalancer(ctx context.Context, image string) error {
 		err = fmt.Errorf("it says %q", out)
 	}
 	return fmt.Errorf("%s is not a balancer in a container of Debian %s: %w\n\tIts main has to call Reexec of clusters/kind/balancer first; built with CGO_ENABLED=0, a program runs on any Linux", b.BalancerProgram, debianSuite, err)
-}
-
-// digest returns the SHA-256 of a file.
-func digest(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

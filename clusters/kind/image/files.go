@@ -28,7 +28,7 @@ var enabled = []string{"containerd.service", "holdfast-network.service", "kubele
 // images/base/Dockerfile and pkg/build/nodeimage of kind, whose files are in base.
 func nodeFiles(ctx context.Context, version, base string, bins binaries) ([]archive.File, error) {
 	if _, err := os.Stat(base + "/usr/local/bin/entrypoint"); err != nil {
-		return nil, fmt.Errorf("kind's files for nodes are not where they should be: %w", err)
+		return nil, fmt.Errorf("kind's files for nodes were not found: %w", err)
 	}
 	files, err := tree(os.DirFS(base))
 	if err != nil {

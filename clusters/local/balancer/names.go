@@ -27,13 +27,13 @@ func (b *Balancer) serveNames(c Config) error {
 	n := &names{b: b, names: c.Names}
 	packets, err := net.ListenPacket("udp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("the balancer failed to listen for questions: %w", err)
+		return fmt.Errorf("the balancer failed to listen for DNS queries: %w", err)
 	}
 	// The same port for both, also if the system chooses it.
 	streams, err := net.Listen("tcp", packets.LocalAddr().String())
 	if err != nil {
 		packets.Close()
-		return fmt.Errorf("the balancer failed to listen for questions: %w", err)
+		return fmt.Errorf("the balancer failed to listen for DNS queries: %w", err)
 	}
 	n.servers = []*dns.Server{{PacketConn: packets, Handler: n}, {Listener: streams, Handler: n}}
 	for _, server := range n.servers {

@@ -317,7 +317,7 @@ var Supported = sync.OnceValue(func() error {
 		pid := cmd.Process.Pid
 		t := &tracee{tid: pid}
 		if there, err := t.await(pid, false, time.Now().Add(startLimit)); !there {
-			return fmt.Errorf("tracing a process of one's own (ptrace): it did not stop: %v", err)
+			return fmt.Errorf("tracing a child process (ptrace): it did not stop: %v", err)
 		}
 		p, err := thisMachine()
 		if err != nil {
@@ -327,7 +327,7 @@ var Supported = sync.OnceValue(func() error {
 			return err
 		}
 		if got, err := Read(pid); err != nil || got != want {
-			return fmt.Errorf("what was written into a vDSO is not there: %v, %w", got, err)
+			return fmt.Errorf("a write to a vDSO did not take effect: %v, %w", got, err)
 		}
 		return nil
 	})

@@ -86,8 +86,6 @@ type Node struct {
 	// Existing says that etcd joins an existing cluster. An etcd that finds its data ignores
 	// it, so a restart needs no change.
 	Existing bool
-	// ServiceCIDR is the range of service addresses; 10.96.0.0/16 if zero.
-	ServiceCIDR netip.Prefix
 	// ExtraArgs replace or add arguments.
 	ExtraArgs clusters.ExtraArgs
 	// OnlyNodeAddress makes everything listen on Address alone, so that
@@ -136,12 +134,8 @@ func (n Node) loopback() netip.Addr {
 	}
 }
 
-func (n Node) serviceCIDR() string {
-	if !n.ServiceCIDR.IsValid() {
-		return "10.96.0.0/16"
-	}
-	return n.ServiceCIDR.String()
-}
+// serviceCIDR is the range of service addresses.
+const serviceCIDR = "10.96.0.0/16"
 
 // flags are a component's arguments by name, sorted when they are written.
 type flags map[string]string

@@ -49,7 +49,7 @@ func apiServer(n Node) Command {
 		"authorization-mode":               "Node,RBAC",
 		"enable-admission-plugins":         "NodeRestriction",
 		"allow-privileged":                 "true",
-		"service-cluster-ip-range":         n.serviceCIDR(),
+		"service-cluster-ip-range":         serviceCIDR,
 		"service-account-issuer":           issuer,
 		"service-account-key-file":         n.pki(pki.ServiceAccountPub),
 		"service-account-signing-key-file": n.pki(pki.ServiceAccountKey),
@@ -92,7 +92,7 @@ func controllerManager(n Node) Command {
 	f["cluster-signing-key-file"] = n.pki(pki.CAKey)
 	f["root-ca-file"] = n.pki(pki.CACert)
 	f["service-account-private-key-file"] = n.pki(pki.ServiceAccountKey)
-	f["service-cluster-ip-range"] = n.serviceCIDR()
+	f["service-cluster-ip-range"] = serviceCIDR
 	f["use-service-account-credentials"] = "true"
 	// A new leader makes an account and a token for each of its 40 or so
 	// controllers. At the default of 20 requests a second (30 at once) that

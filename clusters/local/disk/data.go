@@ -66,22 +66,22 @@ func (fs *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fu
 const dataOnly = 1
 
 func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	n, lie, status := fs.enterNode(cancel, &in.InHeader, opSync, 0)
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	if lie {
-		return fuse.OK
-	}
-	if err := n.sync(in.FsyncFlags&dataOnly != 0); err != nil {
-		return fuse.ToStatus(err)
-	}
-	fs.commit(n)
-	return fuse.OK
+	return fs.sync(cancel, in, func(n *node) error { return n.sync(in.FsyncFlags&dataOnly != 0) })
 }
 
 func (fs *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	return fs.sync(cancel, in, func(n *node) error {
+		fd, err := unix.Open(fs.pathOf(n), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Fsync(fd)
+	})
+}
+
+// sync syncs a file or directory with do, unless a fault only acknowledges it.
+func (fs *fileSystem) sync(cancel <-chan struct{}, in *fuse.FsyncIn, do func(*node) error) fuse.Status {
 	n, lie, status := fs.enterNode(cancel, &in.InHeader, opSync, 0)
 	if status != fuse.OK {
 		return status
@@ -90,12 +90,7 @@ func (fs *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.St
 	if lie {
 		return fuse.OK
 	}
-	fd, err := unix.Open(fs.pathOf(n), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fuse.ToStatus(err)
-	}
-	defer unix.Close(fd)
-	if err := unix.Fsync(fd); err != nil {
+	if err := do(n); err != nil {
 		return fuse.ToStatus(err)
 	}
 	fs.commit(n)

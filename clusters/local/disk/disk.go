@@ -33,9 +33,8 @@ type Config struct {
 
 // Disk is a mounted disk.
 type Disk struct {
-	cfg    Config
-	fs     *fileSystem
-	server *fuse.Server
+	cfg Config
+	fs  *fileSystem
 
 	wiped   *tree // what a wipe put aside; guarded by fs.names
 	closing sync.Once
@@ -91,7 +90,7 @@ func Mount(cfg Config) (*Disk, error) {
 	if err := server.WaitMount(); err != nil {
 		return nil, fmt.Errorf("waiting for the FUSE file system on %s: %w", cfg.Mount, err)
 	}
-	return &Disk{cfg: cfg, fs: fs, server: server, faults: map[string]*fault{}}, nil
+	return &Disk{cfg: cfg, fs: fs, faults: map[string]*fault{}}, nil
 }
 
 // newTree returns the tree of a directory.

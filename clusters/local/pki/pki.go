@@ -8,6 +8,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -115,9 +116,7 @@ func New(o Options) (*PKI, error) {
 	if o.Cluster == "" {
 		return nil, fmt.Errorf("failed to make certificates: the cluster has no name")
 	}
-	if o.Validity == 0 {
-		o.Validity = year
-	}
+	o.Validity = cmp.Or(o.Validity, year)
 	now := time.Now()
 	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity)}
 	var err error
