@@ -31,7 +31,7 @@ func browser(t testing.TB) string {
 }
 
 // patient lets a page's timers run before the page is printed.
-const patient = "--virtual-time-budget=5000"
+const patient = "--virtual-time-budget=10000"
 
 // browse opens a page with Chromium arguments, and returns its output and its log.
 func browse(t testing.TB, page string, args ...string) (out, log string) {
@@ -91,7 +91,7 @@ addEventListener("load", async () => {
   const rgb = draw => { const p = document.createElement("canvas").getContext("2d"); draw(p); return p.getImageData(0, 0, 1, 1).data.slice(0, 3).join(","); };
   const of = name => rgb(p => { p.fillStyle = colour(name); p.fillRect(0, 0, 1, 1); });
   seen.painted = String(pixel(.7, fault) === of("fault") && pixel(.1, fault) === of("rail"));
-  seen.violated = String(pixel(22 / 80, 22) === of("fail-bg") && pixel(30 / 80, 22) !== of("fail-bg"));
+  seen.violated = String(pixel(25 / 80, 22) === of("fail-bg") && pixel(32 / 80, 22) !== of("fail-bg"));
   // A frame that comes late draws everything again, without the cursor.
   for (let i = 0; i < 5 && tip.hidden; i++) { mouse("mousemove", .5, overs[0], fault); await soon(); }
   seen.hover = String(tip.hidden) + " " + tip.textContent.split("\n")[0] + " at " + box.querySelector(".now").textContent;
@@ -100,21 +100,22 @@ addEventListener("load", async () => {
   // A cursor in the chart is seen in the lanes, and the value at it beside the chart.
   mouse("mousemove", 21.3 / 80, overs.at(-1), 40); await soon();
   const cursors = [...box.querySelectorAll(".u-cursor-x")].map(e => e.style.transform);
-  seen.synchronised = String(cursors.every(c => c === cursors[0] && c !== "")) + " " + box.querySelector(".now").textContent + " " + box.querySelector(".value").textContent;
+  seen.synchronised = String(cursors.every(c => c === cursors[0] && c !== "")) + " " + box.querySelector(".now").textContent + " " + [...box.querySelectorAll(".value")].map(e => e.textContent || "nothing").join(" ");
   mouse("mousedown", .25); mouse("mousemove", .5); mouse("mouseup", .5); await soon();
   seen.zoomed = range();
   seen.zoomedPaint = String(pixel(.95, fault) === of("fault"));
   box.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"})); await soon(); seen.right = range();
   box.dispatchEvent(new KeyboardEvent("keydown", {key: "-"})); await soon(); seen.out = range();
   mouse("dblclick", .5, overs.at(-1)); await soon(); seen.reset = range();
+
   // Only the option that is wider than a phone takes several lines.
   seen.options = [...document.querySelectorAll("dd .word")].filter(w => w.offsetHeight > 30).length + " of " + document.querySelectorAll("dd .word").length;
   seen.wide = String(document.documentElement.scrollWidth <= innerWidth);
   seen.images = String(document.images.length);
   seen.dark = String(matchMedia("(prefers-color-scheme: dark)").matches);
   dispatchEvent(new Event("beforeprint")); await soon();
-  const all = [...document.querySelectorAll(".timeline")];
-  seen.printed = all.filter(b => b.querySelector("canvas")).length + " of " + all.length + ", " + Math.max(...[...document.querySelectorAll(".timeline canvas")].map(c => c.clientWidth)) + " wide";
+  const all = [...document.querySelectorAll(".scenario .timeline")];
+  seen.printed = all.filter(b => b.querySelector("canvas")).length + " of " + all.length + ", " + Math.max(...[...document.querySelectorAll(".scenario .timeline canvas")].map(c => c.clientWidth)) + " wide";
   document.body.innerHTML = "<pre id=seen>" + Object.entries(seen).map(([k, v]) => k + ": " + v).join("\n") + "</pre>";
 });
 </script>`
@@ -167,7 +168,7 @@ func TestReportInBrowser(t *testing.T) {
 			"violated":     seen["violated"] == "true",
 			"hover":        regexp.MustCompile(`^false kill kube-apiserver on node-2 at (39|40)\.\d\ds$`).MatchString(seen["hover"]),
 			"nowhere":      seen["nowhere"] == "true",
-			"synchronised": regexp.MustCompile(`^true 21\.\d\ds [34]\d(\.\d)?ms$`).MatchString(seen["synchronised"]),
+			"synchronised": regexp.MustCompile(`^true 21\.\d\ds \d+(\.\d)?ms \d [34]\d(\.\d)?ms$`).MatchString(seen["synchronised"]),
 			"zoomed":       seen["zoomed"] == "0.25 to 0.50",
 			"zoomedPaint":  seen["zoomedPaint"] == "true",
 			"right":        seen["right"] == "0.31 to 0.56",
@@ -195,15 +196,19 @@ func TestReportInBrowser(t *testing.T) {
 	if *screenshots == "" {
 		return
 	}
-	one := filepath.Join(dir, "one.html")
-	const only = "<style>main > :not(.legend, #scenario-api-server-killed) { display: none; }</style>" +
-		"<script>for (const t of timelines) t.draw();</script>"
-	if err := os.WriteFile(one, append(text, only...), 0o644); err != nil {
-		t.Fatal(err)
+	// Parts of the page, by the name of the screenshot.
+	for name, added := range map[string]string{
+		"timeline": "<style>main { padding-bottom: 0; } main > :not(.legend, .help, #scenario-api-server-killed), .scenario > details:not(.exhibit) { display: none; }</style><script>for (const t of timelines) t.draw();</script>",
+		"dark":     "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".html"), append(bytes.Clone(text), added...), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, args := range map[string][]string{
-		"wide": {page, "--window-size=1280,1100"}, "phone": {page, "--window-size=390,1100"},
-		"dark": {page, "--window-size=1280,1100", "--blink-settings=preferredColorScheme=0"}, "timeline": {one, "--window-size=1280,1300"},
+		"wide": {page, "--window-size=1280,1031"}, "phone": {page, "--window-size=390,978"},
+		"dark":     {filepath.Join(dir, "dark.html"), "--window-size=1280,1432", "--blink-settings=preferredColorScheme=0"},
+		"timeline": {filepath.Join(dir, "timeline.html"), "--window-size=1280,1380"},
 	} {
 		file, err := filepath.Abs(filepath.Join(*screenshots, "report-"+name+".png"))
 		if err != nil {
