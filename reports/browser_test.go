@@ -108,6 +108,8 @@ addEventListener("load", async () => {
   box.dispatchEvent(new KeyboardEvent("keydown", {key: "-"})); await soon(); seen.out = range();
   mouse("dblclick", .5, overs.at(-1)); await soon(); seen.reset = range();
 
+  const settings = document.querySelector("header ~ .settings");
+  seen.settings = settings.textContent.trim().replace(/\s+/g, " ") + "; " + String(settings.offsetHeight <= 90 && settings.getBoundingClientRect().right <= innerWidth);
   // Only the option that is wider than a phone takes several lines.
   seen.options = [...document.querySelectorAll("dd .word")].filter(w => w.offsetHeight > 30).length + " of " + document.querySelectorAll("dd .word").length;
   seen.wide = String(document.documentElement.scrollWidth <= innerWidth);
@@ -174,6 +176,7 @@ func TestReportInBrowser(t *testing.T) {
 			"right":        seen["right"] == "0.31 to 0.56",
 			"out":          seen["out"] == "0.19 to 0.69",
 			"reset":        seen["reset"] == "0.00 to 1.00",
+			"settings":     seen["settings"] == "Settings L = 15s R = 10s P = 2s T = 15s I = 10s E = 1s or 3s H = 2s M = 2s G = 50s N = 5s A = 1m00s; true",
 			"wide":         seen["wide"] == "true",
 			"options":      regexp.MustCompile(`^[01] of [1-9]`).MatchString(seen["options"]),
 			"images":       seen["images"] == "0",

@@ -26,6 +26,9 @@ type page struct {
 	// Headline is the verdict in a sentence, Reproduce the command that runs it again.
 	Headline  string
 	Reproduce string
+	// Took is how long the run took, Settings what its bounds are computed from.
+	Took      string
+	Settings  []setting
 	Facts     []fact
 	Tiles     []tile
 	Tables    []table
@@ -92,7 +95,8 @@ func renderHTML(in input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := page{Results: in.Results, Headline: in.Headline(), Reproduce: reproduce(in.Run), Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
+	p := page{Results: in.Results, Headline: in.Headline(), Reproduce: reproduce(in.Run), Took: tookText(in.Run), Settings: clusterSettings(in.Run),
+		Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
 	for _, v := range verdicts {
 		if n := count(in.Requirements, v); n > 0 || v == judge.Pass || v == judge.Fail {
 			p.Tiles = append(p.Tiles, tile{n, string(v), verdictClass("MUST", v)})
