@@ -108,6 +108,17 @@ addEventListener("load", async () => {
   box.dispatchEvent(new KeyboardEvent("keydown", {key: "-"})); await soon(); seen.out = range();
   mouse("dblclick", .5, overs.at(-1)); await soon(); seen.reset = range();
 
+  // A row opens to the timeline of the scenario that decided, and to the requirement's exhibit.
+  const open = async (id, open = true) => { document.querySelector("#" + id + " details.opens").open = open; await soon(); };
+  const below = id => document.getElementById(id).nextElementSibling;
+  await open("HA-INV-001"); await open("HA-CL-003"); await open("HA-EP-003");
+  const pictures = id => [...below(id).querySelectorAll(".timeline")].map(b => b.ariaLabel + " " + (b.querySelectorAll("canvas").length > 0)).join(", ");
+  seen.opened = below("HA-INV-001").className + ": " + pictures("HA-INV-001") + "; " + pictures("HA-CL-003");
+  seen.across = String([...document.querySelectorAll("tr.more .timeline")].every(b => b.clientWidth > .8 * b.closest(".scroll").clientWidth && b.querySelector("canvas").getBoundingClientRect().right <= innerWidth));
+  seen.others = document.querySelector("#HA-EP-003 .finding > .small").textContent + ": " + [...document.querySelectorAll("#HA-EP-003 details details a")].map(a => a.textContent + a.hash + a.checkVisibility()).join(" ");
+  await open("HA-INV-001", false); seen.closed = String(below("HA-INV-001").offsetParent === null);
+  await open("HA-INV-001"); seen.once = document.querySelectorAll("tr.more").length + " " + String(below("HA-INV-001").offsetParent !== null);
+  type("cl-003"); seen.filtered = String(below("HA-INV-001").offsetParent === null && below("HA-CL-003").offsetParent !== null); type("");
   const settings = document.querySelector("header ~ .settings");
   seen.settings = settings.textContent.trim().replace(/\s+/g, " ") + "; " + String(settings.offsetHeight <= 90 && settings.getBoundingClientRect().right <= innerWidth);
   // Only the option that is wider than a phone takes several lines.
@@ -176,6 +187,12 @@ func TestReportInBrowser(t *testing.T) {
 			"right":        seen["right"] == "0.31 to 0.56",
 			"out":          seen["out"] == "0.19 to 0.69",
 			"reset":        seen["reset"] == "0.00 to 1.00",
+			"opened":       seen["opened"] == "more fail: Timeline of api-server-killed true, No order explains these 4 operations on r1 true; Timeline of api-server-killed true",
+			"across":       seen["across"] == "true",
+			"others":       seen["others"] == "decided by api-server-killed, of 2 scenarios: another-killed#scenario-another-killedfalse",
+			"closed":       seen["closed"] == "true",
+			"once":         seen["once"] == "3 true",
+			"filtered":     seen["filtered"] == "true",
 			"settings":     seen["settings"] == "Settings L = 15s R = 10s P = 2s T = 15s I = 10s E = 1s or 3s H = 2s M = 2s G = 50s N = 5s A = 1m00s; true",
 			"wide":         seen["wide"] == "true",
 			"options":      regexp.MustCompile(`^[01] of [1-9]`).MatchString(seen["options"]),
@@ -202,7 +219,7 @@ func TestReportInBrowser(t *testing.T) {
 	// Parts of the page, by the name of the screenshot.
 	for name, added := range map[string]string{
 		"timeline": "<style>main { padding-bottom: 0; } main > :not(.legend, .help, #scenario-api-server-killed), .scenario > details:not(.exhibit) { display: none; }</style><script>for (const t of timelines) t.draw();</script>",
-		"dark":     "",
+		"dark":     `<script>document.querySelector("#HA-CL-003 details.opens").open = true;</script>`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".html"), append(bytes.Clone(text), added...), 0o644); err != nil {
 			t.Fatal(err)

@@ -86,6 +86,7 @@ func renderHTML(in input) ([]byte, error) {
 		"human":    human,
 		"lower":    strings.ToLower,
 		"plural":   plural,
+		"all":      func(others []string) string { return plural(len(others)+1, "scenario") },
 		"many":     func(rows []timeRow) bool { return len(rows) > manyRows },
 		"prose":    prose,
 		"unbroken": unbroken,
@@ -102,9 +103,9 @@ func renderHTML(in input) ([]byte, error) {
 			p.Tiles = append(p.Tiles, tile{n, string(v), verdictClass("MUST", v)})
 		}
 	}
-	p.Tables = []table{{"Requirements", groupsOf(in.Requirements, in.Results.Results, in.Run.Certificate), true}}
+	p.Tables = []table{{"Requirements", groupsOf(in, in.Requirements), true}}
 	if len(in.Checks) > 0 {
-		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in.Checks, in.Results.Results, nil), false})
+		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in, in.Checks), false})
 	}
 	for _, name := range scenarioNames(in) {
 		p.Scenarios = append(p.Scenarios, viewScenario(in, name))

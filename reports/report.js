@@ -89,10 +89,11 @@ const rowsOf = ({phases, groups}) => {
 // They share a range and a cursor: a drag across one of them zooms all, a double click shows
 // all again, and the keys + - and the arrows do the same for users without a mouse.
 class Timeline {
-  constructor(box, number) {
+  static count = 0;
+  constructor(box, data) {
     this.box = box;
-    this.key = "timeline" + number;
-    this.data = JSON.parse(box.textContent);
+    this.key = "timeline" + Timeline.count++;
+    this.data = data;
     this.end = this.data.end / 1e9;
     Object.assign(this, rowsOf(this.data));
     const charts = this.data.charts ?? [];
@@ -251,6 +252,7 @@ class Timeline {
   resize(width) {
     this.box.classList.toggle("narrow", this.gutter() < 200);
     this.box.style.setProperty("--gutter", this.gutter() + "px");
+    if (width === 0) return; // it is hidden
     for (const u of this.plots) u.setSize({width, height: u.height});
   }
   zoom(from, to) {
@@ -267,16 +269,51 @@ class Timeline {
   }
 }
 
-const timelines = [...document.querySelectorAll(".timeline")].map((box, i) => new Timeline(box, i));
+const timelines = [...document.querySelectorAll(".timeline")].map(box => new Timeline(box, JSON.parse(box.textContent)));
 // Those that are far from the screen wait until they come near it, or until all is printed.
 const near = new IntersectionObserver(entries => {
   for (const {isIntersecting, target} of entries) if (isIntersecting) { near.unobserve(target); target.timeline.draw(); }
 }, {rootMargin: "800px"});
 for (const t of timelines) near.observe(t.box);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const name in known) delete known[name]; legend(); for (const t of timelines) for (const u of t.plots) u.redraw(false); });
+// A requirement's row opens to the timeline of the scenario that decided, and to the exhibits that
+// the scenario has of the requirement, across the width of the table.
+let printing = false; // opens rows as well, for their evidence: each timeline is printed once
+for (const details of document.querySelectorAll("details.opens")) {
+  const row = details.closest("tr"), scenario = document.getElementById(details.dataset.of);
+  let more;
+  details.addEventListener("toggle", () => {
+    if (more) { more.hidden = !details.open; return; }
+    const sources = [...scenario?.querySelectorAll(".timeline") ?? []].filter(box => {
+      const exhibit = box.closest(".exhibit");
+      return !exhibit || exhibit.dataset.names.split(", ").includes(row.id);
+    });
+    if (!details.open || printing || sources.length === 0) return;
+    more = document.createElement("tr");
+    more.className = row.className.replace("row", "more");
+    row.after(more);
+    const cell = more.insertCell();
+    cell.colSpan = row.cells.length;
+    for (const source of sources) {
+      element(cell, "small of", source.ariaLabel);
+      const box = element(cell, "timeline");
+      box.tabIndex = 0; box.role = "img"; box.ariaLabel = source.ariaLabel;
+      const drawn = new Timeline(box, source.timeline.data);
+      timelines.push(drawn);
+      drawn.draw();
+    }
+  });
+}
 const paper = 660; // the width of a timeline on a printed page
+let unfolded = []; // for the paper
 addEventListener("beforeprint", () => {
-  for (const d of document.querySelectorAll("tr.fail details, tr.inconclusive details")) d.open = true;
+  printing = true;
+  unfolded = [...document.querySelectorAll("tr.fail details.opens, tr.inconclusive details.opens")].filter(d => !d.open);
+  for (const d of unfolded) d.open = true;
   for (const t of timelines) { t.draw(); t.observer.disconnect(); t.resize(paper); }
 });
-addEventListener("afterprint", () => { for (const t of timelines) t.observer.observe(t.box); });
+addEventListener("afterprint", () => {
+  printing = false;
+  for (const d of unfolded) d.open = false;
+  for (const t of timelines) t.observer.observe(t.box);
+});
