@@ -104,9 +104,23 @@ addEventListener("load", async () => {
   mouse("mousedown", .25); mouse("mousemove", .5); mouse("mouseup", .5); await soon();
   seen.zoomed = range();
   seen.zoomedPaint = String(pixel(.95, fault) === of("fault"));
-  box.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"})); await soon(); seen.right = range();
-  box.dispatchEvent(new KeyboardEvent("keydown", {key: "-"})); await soon(); seen.out = range();
+  const key = async (key, shiftKey = false) => { box.dispatchEvent(new KeyboardEvent("keydown", {key, shiftKey})); await soon(); };
+  await key("ArrowRight", true); seen.right = range();
+  await key("-"); seen.out = range();
   mouse("dblclick", .5, overs.at(-1)); await soon(); seen.reset = range();
+
+  // The keys move the cursor of all plots, with the tips of the mouse, and what it shows is read aloud.
+  const shown = () => String(tip.hidden) + " " + tip.textContent.split("\n")[0] + " at " + box.querySelector(".now").textContent;
+  mouse("mouseleave", .5, overs.at(-1)); await soon();
+  await key("ArrowRight"); seen.keyed = shown();
+  await key("ArrowDown");
+  for (let i = 0; i < 10; i++) await key("ArrowRight");
+  seen.walked = shown() + " " + new Set([...box.querySelectorAll(".u-cursor-x")].map(e => e.style.transform)).size + " " + box.querySelector(".label.current").textContent;
+  seen.aloud = document.querySelector(".live[role=status]").textContent.replaceAll("\n", " / ");
+  await key("ArrowDown"); seen.leader = shown();
+  await key("+"); seen.zoomedAt = range() + " " + shown();
+  await key("ArrowLeft"); seen.finer = shown();
+  await key("Escape"); seen.left = range() + " " + tip.hidden + " " + box.querySelector(".now").textContent + document.querySelector(".live").textContent;
 
   // A row opens to the timeline of the scenario that decided, and to the requirement's exhibit.
   const open = async (id, open = true) => { document.querySelector("#" + id + " details.opens").open = open; await soon(); };
@@ -187,6 +201,13 @@ func TestReportInBrowser(t *testing.T) {
 			"right":        seen["right"] == "0.31 to 0.56",
 			"out":          seen["out"] == "0.19 to 0.69",
 			"reset":        seen["reset"] == "0.00 to 1.00",
+			"keyed":        seen["keyed"] == "false phase fault at 40.00s",
+			"walked":       seen["walked"] == "false kill kube-apiserver on node-2 at 48.00s 1 kill-api-server",
+			"aloud":        regexp.MustCompile(`^48\.00s / kill-api-server: kill kube-apiserver on node-2 / 20\.00s to .* / Latency of requests: \d`).MatchString(seen["aloud"]),
+			"leader":       seen["leader"] == "false etcd leader: node-1, term 2 at 48.00s",
+			"zoomedAt":     seen["zoomedAt"] == "0.35 to 0.85 false etcd leader: node-1, term 2 at 48.00s",
+			"finer":        seen["finer"] == "false etcd leader: node-1, term 2 at 47.60s",
+			"left":         seen["left"] == "0.00 to 1.00 true",
 			"opened":       seen["opened"] == "more fail: Timeline of api-server-killed true, No order explains these 4 operations on r1 true; Timeline of api-server-killed true",
 			"across":       seen["across"] == "true",
 			"others":       seen["others"] == "decided by api-server-killed, of 2 scenarios: another-killed#scenario-another-killedfalse",
