@@ -22,26 +22,45 @@ func staleRead() *judge.Exhibit {
 	}}
 }
 
+// withExhibit returns the results of a run in which a read missed an acknowledged write, as the
+// exhibit shows it.
 func withExhibit(e *judge.Exhibit) []judge.Result {
 	results := fixtureResults()
 	for i := range results {
-		if results[i].Scenario == "api-server-killed" && (results[i].Requirement == "HA-CL-003" || results[i].Requirement == "HA-INV-001") {
-			results[i].Verdict, results[i].Exhibit, results[i].Violated = judge.Fail, e, &judge.Period{From: sec(20.7), To: sec(24)}
+		r := &results[i]
+		switch {
+		case r.Scenario != "api-server-killed":
+		case r.Requirement == "HA-CL-003":
+			r.Violated = &judge.Period{From: sec(20.1), To: sec(29)}
+		case r.Requirement == "HA-INV-001":
+			r.Verdict, r.Exhibit, r.Violated = judge.Fail, e, &judge.Period{From: sec(20.7141), To: sec(20.7186)}
+			r.Sentence = `The history of reads and writes must be linearizable: that of r1 is not. node-3/1's get through node-3 returning "c0-1", called at 20.714s, ` +
+				`succeeded although node-1/0's patch through node-1 of "c0-9" had been acknowledged at 20.712s.`
+			r.Evidence = []string{
+				`get of r1 through node-3 by node-3/1 = "c0-1", 20.714s to 20.719s`,
+				`patch of r1 through node-1 by node-1/0 to "c0-9", 20.700s to 20.712s`,
+				`create of r1 through node-1 by node-1/0 to "c0-1", 3.200s to 3.204s`,
+				`update of r1 through node-2 by node-2/0 (unknown: EOF), 19.998s to 24.998s`,
+			}
 		}
 	}
 	return results
 }
 
 func TestExhibit(t *testing.T) {
-	page, err := renderHTML(input{New(fixtureRun(), withExhibit(staleRead()), nil), fixtureRecords(), ""})
+	results := withExhibit(staleRead())
+	i := slices.IndexFunc(results, func(r judge.Result) bool { return r.Exhibit != nil })
+	again := results[i]
+	again.Requirement, again.Exhibit = "HA-QR-001", staleRead()
+	page, err := renderHTML(input{New(fixtureRun(), append(results, again), nil), fixtureRecords(), ""})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile(`(?s)<details open class="exhibit">.*?</details>`).FindAll(page, -1)
-	if len(shown) != 1 || !strings.Contains(string(shown[0]), "HA-CL-003, HA-INV-001") {
+	shown := regexp.MustCompile(`(?s)<details open class="exhibit".*?</details>`).FindAll(page, -1)
+	if len(shown) != 1 || !strings.Contains(string(shown[0]), "HA-INV-001, HA-QR-001") {
 		t.Fatalf("%d exhibits, want one for both results:\n%s", len(shown), shown)
 	}
-	for _, want := range []string{"span culprit", "span open", `"injected"`, "kill kube-apiserver on node-2", "never answered", "20.7186s"} {
+	for _, want := range []string{"span culprit", "span open", `"injected"`, "kill kube-apiserver on node-2", "node-1, term 2", "never answered", "20.7186s"} {
 		if !strings.Contains(string(shown[0]), want) {
 			t.Errorf("the drawing lacks %q", want)
 		}

@@ -26,6 +26,9 @@ type page struct {
 	// Headline is the verdict in a sentence, Reproduce the command that runs it again.
 	Headline  string
 	Reproduce string
+	// Took is how long the run took, Settings what its bounds are computed from.
+	Took      string
+	Settings  []setting
 	Facts     []fact
 	Tiles     []tile
 	Tables    []table
@@ -83,6 +86,7 @@ func renderHTML(in input) ([]byte, error) {
 		"human":    human,
 		"lower":    strings.ToLower,
 		"plural":   plural,
+		"all":      func(others []string) string { return plural(len(others)+1, "scenario") },
 		"many":     func(rows []timeRow) bool { return len(rows) > manyRows },
 		"prose":    prose,
 		"unbroken": unbroken,
@@ -92,15 +96,16 @@ func renderHTML(in input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := page{Results: in.Results, Headline: in.Headline(), Reproduce: reproduce(in.Run), Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
+	p := page{Results: in.Results, Headline: in.Headline(), Reproduce: reproduce(in.Run), Took: tookText(in.Run), Settings: clusterSettings(in.Run),
+		Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
 	for _, v := range verdicts {
 		if n := count(in.Requirements, v); n > 0 || v == judge.Pass || v == judge.Fail {
 			p.Tiles = append(p.Tiles, tile{n, string(v), verdictClass("MUST", v)})
 		}
 	}
-	p.Tables = []table{{"Requirements", groupsOf(in.Requirements, in.Results.Results, in.Run.Certificate), true}}
+	p.Tables = []table{{"Requirements", groupsOf(in, in.Requirements), true}}
 	if len(in.Checks) > 0 {
-		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in.Checks, in.Results.Results, nil), false})
+		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in, in.Checks), false})
 	}
 	for _, name := range scenarioNames(in) {
 		p.Scenarios = append(p.Scenarios, viewScenario(in, name))

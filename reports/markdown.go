@@ -186,6 +186,7 @@ func runFacts(run Run) []fact {
 		{"kwok", run.Versions.Kwok},
 		{"holdfast", run.Versions.Holdfast},
 		{"Machine", machineText(run.Machine)},
+		{"Settings", settingsText(run)},
 	}
 	for _, n := range run.Nodes {
 		facts = append(facts, fact{n.Name, nodeText(n, run.Versions)})

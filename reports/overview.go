@@ -34,8 +34,27 @@ type group struct {
 type row struct {
 	Requirement
 	Evidence []string
+	// Drawn means that the page has a timeline of the scenario that decided.
+	Drawn bool
+	// Others are the scenarios that gave a result and did not decide.
+	Others []string
 	// Certified means that a certificate covers the requirement.
 	Certified bool
+}
+
+// Opens names what the row opens to; empty if nothing.
+func (r row) Opens() string {
+	switch {
+	case len(r.Evidence) > 0 && r.Drawn:
+		return "evidence and timeline"
+	case len(r.Evidence) > 0:
+		return "evidence"
+	case r.Drawn:
+		return "timeline"
+	case len(r.Others) > 0:
+		return "other scenarios"
+	}
+	return ""
 }
 
 // areaOf returns the area of an ID such as HA-EP-003 as a heading; "Others" for a requirement
@@ -51,8 +70,8 @@ func areaOf(id string) string {
 
 // groupsOf groups requirements by area: areas with the worst verdict first, then in the order of
 // the catalogue's IDs.
-func groupsOf(reqs []Requirement, results []judge.Result, c *Certificate) (groups []group) {
-	at := map[string]int{}
+func groupsOf(in input, reqs []Requirement) (groups []group) {
+	at, c := map[string]int{}, in.Run.Certificate
 	for _, r := range worstFirst(reqs) {
 		area := areaOf(r.ID)
 		if _, ok := at[area]; !ok {
@@ -60,7 +79,8 @@ func groupsOf(reqs []Requirement, results []judge.Result, c *Certificate) (group
 			groups = append(groups, group{Name: area})
 		}
 		g := &groups[at[area]]
-		g.Rows = append(g.Rows, row{r, evidenceOf(r, results), c != nil && slices.Contains(c.Rows, r.ID)})
+		others := slices.DeleteFunc(slices.Clone(r.Scenarios), func(name string) bool { return name == r.DecidedBy })
+		g.Rows = append(g.Rows, row{r, evidenceOf(r, in.Results.Results), in.records[r.DecidedBy] != nil, others, c != nil && slices.Contains(c.Rows, r.ID)})
 	}
 	return groups
 }

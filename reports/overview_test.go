@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func TestHeadline(t *testing.T) {
@@ -68,7 +69,8 @@ func TestGroupsOf(t *testing.T) {
 		{Requirement: "MINE", Level: "MUST", Scenario: "s", Verdict: judge.Pass},
 	}
 	var got []string
-	groups := groupsOf(New(fixtureRun(), results, nil).Requirements, results, nil)
+	in := input{Results: New(fixtureRun(), results, nil)}
+	groups := groupsOf(in, in.Requirements)
 	for _, g := range groups {
 		got = append(got, g.Name+":")
 		for _, r := range g.Rows {
@@ -81,5 +83,32 @@ func TestGroupsOf(t *testing.T) {
 	}
 	if e := groups[0].Rows[0].Evidence; len(e) != 1 || e[0] != "line 7" {
 		t.Errorf("evidence %q", e)
+	}
+}
+
+// A row opens to the evidence and the timeline of the scenario that decided; the others are named.
+func TestRowsNameWhatDecided(t *testing.T) {
+	results := []judge.Result{
+		{Requirement: "HA-EP-003", Level: "MUST", Scenario: "a", Verdict: judge.Pass},
+		{Requirement: "HA-EP-003", Level: "MUST", Scenario: "b", Verdict: judge.Fail, Sentence: "late", Evidence: []string{"line 7"}},
+		{Requirement: "HA-EP-003", Level: "MUST", Scenario: "c", Verdict: judge.Pass},
+		{Requirement: "HA-EP-004", Level: "MUST", Scenario: "a", Verdict: judge.Pass},
+	}
+	for _, test := range []struct {
+		records       map[string]*record.Run
+		first, second string
+	}{
+		{map[string]*record.Run{"a": {}, "b": {}, "c": {}}, "evidence and timeline", "timeline"},
+		{map[string]*record.Run{"a": {}, "b": nil}, "evidence", "timeline"},
+		{nil, "evidence", ""},
+	} {
+		in := input{New(fixtureRun(), results, nil), test.records, ""}
+		rows := groupsOf(in, in.Requirements)[0].Rows
+		if rows[0].DecidedBy != "b" || strings.Join(rows[0].Others, " ") != "a c" || len(rows[1].Others) != 0 {
+			t.Errorf("%+v", rows)
+		}
+		if rows[0].Opens() != test.first || rows[1].Opens() != test.second {
+			t.Errorf("%v: the rows open to %q and %q", test.records, rows[0].Opens(), rows[1].Opens())
+		}
 	}
 }

@@ -188,12 +188,22 @@ func checkMetrics(t *testing.T, text string) {
 	}
 }
 
-// longRecord has an observation every 20 ms, and everything that can change does so constantly.
+// longRecord has an observation every 20 ms, probes and operations in turn, and everything that can
+// change does so constantly.
 func longRecord(scenario string, observations int) *record.Run {
 	run := &record.Run{Meta: fixtureMeta(scenario), Complete: true}
 	for i := range observations {
 		at := float64(i) / 50
-		probe(run, at, "balancer", i%4, i/4%2 == 0)
+		if i%2 == 0 {
+			probe(run, at, "balancer", i/2%4, i/8%2 == 0)
+		} else {
+			op := record.Op{Client: "balancer/0", Entrance: "balancer", API: "kubernetes", Type: record.OpGet, Key: "r1", Outcome: record.OK,
+				Call: sec(at), Return: sec(at + float64(i%997)/1e4)}
+			if i/2%5 == 0 {
+				op.Outcome, op.Error = record.Unknown, "EOF"
+			}
+			appendAt(&run.Ops, op.Return, op)
+		}
 		if i%10 == 0 {
 			endpoints(run, at, i%20 == 0, true)
 			run.Endpoints[len(run.Endpoints)-1].V.Revision = fmt.Sprint(i)

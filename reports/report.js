@@ -64,8 +64,9 @@ const element = (parent, className, text = "") => {
   parent.append(e);
   return e;
 };
-const tip = element(document.body, "tip");
+const tip = element(document.body, "tip"), live = element(document.body, "live");
 tip.hidden = true;
+live.role = "status"; // is read aloud
 const axisHeight = 20, chartHeight = 36, titleHeight = 24, margin = 16, font = "11px " + getComputedStyle(document.body).fontFamily;
 
 // rowsOf places the lanes of a timeline, from the top.
@@ -76,9 +77,11 @@ const rowsOf = ({phases, groups}) => {
   if (phases) { add({title: "Phase", height: 20, bars: phases}); y += 4; }
   for (const [title, lanes] of groups ?? []) {
     add({title, height: titleHeight, bars: []});
+    let of;
     lanes.forEach(([name, note, thin, bars], i) => {
       y += i > 0 && thin && name ? 4 : 0; // between one entrance and the next
-      add({name, note, height: thin ? 9 : 18, lane: true, bars});
+      of = name || of;
+      add({name, note, of: [of, note].filter(Boolean).join(", "), height: thin ? 9 : 18, lane: true, bars});
       y += 4;
     });
   }
@@ -87,14 +90,17 @@ const rowsOf = ({phases, groups}) => {
 
 // A timeline is a plot of lanes, whose bars are painted into it, and a plot for each chart.
 // They share a range and a cursor: a drag across one of them zooms all, a double click shows
-// all again, and the keys + - and the arrows do the same for users without a mouse.
+// all again, and keys do the same for users without a mouse.
 class Timeline {
-  constructor(box, number) {
+  static count = 0;
+  constructor(box, data) {
     this.box = box;
-    this.key = "timeline" + number;
-    this.data = JSON.parse(box.textContent);
+    this.key = "timeline" + Timeline.count++;
+    this.data = data;
     this.end = this.data.end / 1e9;
     Object.assign(this, rowsOf(this.data));
+    this.lanes = this.rows.filter(row => row.bars.length > 0);
+    this.charts = []; // functions that return what a chart shows at the cursor
     const charts = this.data.charts ?? [];
     box.replaceChildren();
     box.style.minHeight = this.height + charts.length * (titleHeight + chartHeight) + 2 * axisHeight + "px";
@@ -108,7 +114,7 @@ class Timeline {
       top: true, bottom: charts.length === 0, height: this.height, y: "lanes", sync, data: [[0, this.end], [null, null]], series: {},
       under: u => this.bands(u), over: u => this.bars(u), moved: u => this.point(u),
     });
-    for (const row of this.rows) this.label(lanes, axisHeight + row.y, row.height, row);
+    for (const row of this.rows) row.label = this.label(lanes, axisHeight + row.y, row.height, row);
     this.now = element(lanes.over, "now");
     charts.forEach(([title, name, top, hint, full, step, times, values, timed], i) => {
       const x = times.map(t => t / 1e9), width = step / 1e9, shown = {name, note: top};
@@ -129,10 +135,14 @@ class Timeline {
       const label = this.label(chart, titleHeight, chartHeight, shown);
       label.title = hint;
       shown.value = element(label, "value");
+      this.charts.push(() => shown.value.textContent && title + ": " + shown.value.textContent);
     });
     this.observer = new ResizeObserver(() => this.resize(this.box.clientWidth));
     this.observer.observe(this.box);
     this.box.addEventListener("keydown", event => this.steer(event));
+    this.box.addEventListener("blur", () => this.leave());
+    // A move of nothing comes from scrolling.
+    this.box.addEventListener("mousemove", event => { if (event.movementX || event.movementY) this.lead(); });
   }
   gutter() { return this.box.clientWidth < 640 ? 104 : 214; }
   plot({top, bottom, height, y, full, sync, data, series, under, over, moved}) {
@@ -251,32 +261,110 @@ class Timeline {
   resize(width) {
     this.box.classList.toggle("narrow", this.gutter() < 200);
     this.box.style.setProperty("--gutter", this.gutter() + "px");
+    if (width === 0) return; // it is hidden
     for (const u of this.plots) u.setSize({width, height: u.height});
+    queueMicrotask(() => this.place()); // after uPlot, which draws in one
   }
   zoom(from, to) {
     const length = Math.min(to - from, this.end), min = Math.max(0, Math.min(from, this.end - length));
     for (const u of this.plots) u.setScale("x", {min, max: min + length});
+    queueMicrotask(() => this.place());
   }
   steer(event) {
-    const {min, max} = this.plots[0].scales.x, length = max - min, middle = (min + max) / 2;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const {min, max} = this.plots[0].scales.x, length = max - min, middle = this.at ?? (min + max) / 2;
+    const step = !event.shiftKey && {"ArrowLeft": [-length / 100, 0], "ArrowRight": [length / 100, 0], "ArrowUp": [0, -1], "ArrowDown": [0, 1]}[event.key];
     const range = {"+": [middle - length / 4, middle + length / 4], "-": [middle - length, middle + length], "Escape": [0, this.end],
       "ArrowLeft": [min - length / 4, max - length / 4], "ArrowRight": [min + length / 4, max + length / 4]}[event.key];
-    if (!range) return;
+    if (!step && !range) return;
     event.preventDefault();
+    if (step) { this.walk(...step); return; }
+    if (event.key === "Escape") this.leave();
     this.zoom(...range);
+  }
+  // walk moves the cursor by a time or by a lane, and reports what is there to screen readers. It
+  // starts where the mouse is, or in the middle.
+  walk(time, lanes) {
+    const u = this.plots[0], {min, max} = u.scales.x, {left, top} = u.cursor, limit = (value, from, to) => Math.max(from, Math.min(value, to));
+    if (this.at === undefined && left < 0) this.lead((min + max) / 2, 0);
+    else {
+      const lane = this.lane ?? this.lanes.findIndex(row => top >= row.y && top < row.y + row.height);
+      this.lead(limit((this.at ?? u.posToVal(left, "x")) + time, min, max), limit(Math.max(lane, 0) + lanes, 0, this.lanes.length - 1));
+    }
+    if (this.lanes.length === 0) return;
+    const row = this.lanes[this.lane];
+    row.label.scrollIntoView({block: "nearest"});
+    this.place();
+    const values = this.charts.map(value => value()).filter(Boolean);
+    live.textContent = [this.now.textContent, (row.title ?? row.of) + ": " + (tip.hidden ? "nothing" : tip.textContent), ...values].filter(Boolean).join("\n");
+  }
+  // lead gives the cursor to the keyboard, at a time and in a lane, or back to the mouse.
+  lead(at, lane) {
+    this.lanes[this.lane]?.label.classList.remove("current");
+    this.at = at; this.lane = lane;
+    this.lanes[lane]?.label.classList.add("current");
+  }
+  // place shows the cursor of the keyboard.
+  place() {
+    if (this.at === undefined || this.lanes.length === 0) return;
+    const u = this.plots[0], row = this.lanes[this.lane];
+    u.setCursor({left: u.valToPos(this.at, "x"), top: row.y + row.height / 2}, true, true);
+  }
+  leave() {
+    if (this.at === undefined) return;
+    this.lead();
+    this.plots[0].setCursor({left: -10, top: -10}, true, true);
+    live.textContent = "";
   }
 }
 
-const timelines = [...document.querySelectorAll(".timeline")].map((box, i) => new Timeline(box, i));
+const timelines = [...document.querySelectorAll(".timeline")].map(box => new Timeline(box, JSON.parse(box.textContent)));
 // Those that are far from the screen wait until they come near it, or until all is printed.
 const near = new IntersectionObserver(entries => {
   for (const {isIntersecting, target} of entries) if (isIntersecting) { near.unobserve(target); target.timeline.draw(); }
 }, {rootMargin: "800px"});
 for (const t of timelines) near.observe(t.box);
+addEventListener("scroll", () => document.activeElement.timeline?.place(), {passive: true}); // its tip moves along
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { for (const name in known) delete known[name]; legend(); for (const t of timelines) for (const u of t.plots) u.redraw(false); });
+// A requirement's row opens to the timeline of the scenario that decided, and to the exhibits that
+// the scenario has of the requirement, across the width of the table.
+let printing = false; // opens rows as well, for their evidence: each timeline is printed once
+for (const details of document.querySelectorAll("details.opens")) {
+  const row = details.closest("tr"), scenario = document.getElementById(details.dataset.of);
+  let more;
+  details.addEventListener("toggle", () => {
+    if (more) { more.hidden = !details.open; return; }
+    const sources = [...scenario?.querySelectorAll(".timeline") ?? []].filter(box => {
+      const exhibit = box.closest(".exhibit");
+      return !exhibit || exhibit.dataset.names.split(", ").includes(row.id);
+    });
+    if (!details.open || printing || sources.length === 0) return;
+    more = document.createElement("tr");
+    more.className = row.className.replace("row", "more");
+    row.after(more);
+    const cell = more.insertCell();
+    cell.colSpan = row.cells.length;
+    for (const source of sources) {
+      element(cell, "small of", source.ariaLabel);
+      const box = element(cell, "timeline");
+      box.tabIndex = 0; box.role = "application"; box.ariaLabel = source.ariaLabel;
+      box.setAttribute("aria-describedby", "keys");
+      const drawn = new Timeline(box, source.timeline.data);
+      timelines.push(drawn);
+      drawn.draw();
+    }
+  });
+}
 const paper = 660; // the width of a timeline on a printed page
+let unfolded = []; // for the paper
 addEventListener("beforeprint", () => {
-  for (const d of document.querySelectorAll("tr.fail details, tr.inconclusive details")) d.open = true;
+  printing = true;
+  unfolded = [...document.querySelectorAll("tr.fail details.opens, tr.inconclusive details.opens")].filter(d => !d.open);
+  for (const d of unfolded) d.open = true;
   for (const t of timelines) { t.draw(); t.observer.disconnect(); t.resize(paper); }
 });
-addEventListener("afterprint", () => { for (const t of timelines) t.observer.observe(t.box); });
+addEventListener("afterprint", () => {
+  printing = false;
+  for (const d of unfolded) d.open = false;
+  for (const t of timelines) t.observer.observe(t.box);
+});

@@ -144,17 +144,16 @@ func percent(part, whole time.Duration) string {
 	return number(100*float64(part)/float64(whole), 0) + " %"
 }
 
-// clusterFacts describes each cluster, if there was more than one.
+// clusterFacts describes each cluster; settingsText has the settings, and here are those that
+// differ between clusters.
 func clusterFacts(run Run) []fact {
-	if len(run.Clusters) < 2 {
-		return nil
-	}
 	var facts []fact
 	for _, c := range run.Clusters {
-		words := []string{plural(len(c.Nodes), "node"), "balancer " + c.LoadBalancer, "disk " + c.Disk}
-		if len(c.Nodes) == 0 {
-			words = words[1:] // its scenarios have no record
+		var words []string
+		if len(c.Nodes) > 0 { // otherwise its scenarios have no record
+			words = append(words, plural(len(c.Nodes), "node"))
 		}
+		words = append(words, "balancer "+c.LoadBalancer, "disk "+c.Disk)
 		if c.Versions != run.Versions {
 			words = append(words, "Kubernetes "+c.Versions.Kubernetes, "etcd "+c.Versions.Etcd)
 		}
@@ -170,7 +169,11 @@ func clusterFacts(run Run) []fact {
 		if c.Problem != "" {
 			words = append(words, "stopped early: "+c.Problem)
 		}
-		facts = append(facts, fact{c.Name, strings.Join(words, ", ") + "; " + strings.Join(c.Scenarios, ", ")})
+		text := strings.Join(words, ", ")
+		if len(run.Clusters) > 1 {
+			text += "; " + strings.Join(c.Scenarios, ", ")
+		}
+		facts = append(facts, fact{c.Name, text})
 	}
 	return facts
 }

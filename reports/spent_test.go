@@ -48,7 +48,7 @@ func TestSpent(t *testing.T) {
 	if n := len(rows); n != 4 || rows[2].Overhead != "10s" || rows[3].Total != "46s" {
 		t.Errorf("%+v", rows)
 	}
-	if timeText(Run{}) != "" || timeRows(Run{}) != nil || clusterFacts(Run{Clusters: run.Clusters[:1]}) != nil {
+	if timeText(Run{}) != "" || timeRows(Run{}) != nil || clusterFacts(Run{}) != nil {
 		t.Error("something is said of nothing")
 	}
 }
@@ -61,5 +61,11 @@ func TestClusterFacts(t *testing.T) {
 	}
 	if !slices.Equal(facts, want) {
 		t.Errorf("%+v", facts)
+	}
+	alone := fixtureRun()
+	alone.Clusters = alone.Clusters[1:]
+	want = []fact{{"cluster-2", "balancer haproxy, disk fuse, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, ended early: the worker ended: signal: killed"}}
+	if facts := clusterFacts(alone); !slices.Equal(facts, want) {
+		t.Errorf("one cluster: %+v", facts)
 	}
 }

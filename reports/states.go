@@ -80,8 +80,8 @@ func nodeState(run *record.Run, node, text string) state {
 // nodeColours is the number of colours that the page has for nodes.
 const nodeColours = 7
 
-// etcdLanes shows the leader according to the members of the highest term, then each member's own
-// view.
+// etcdLanes shows the leader and its term according to the members of the highest term, then each
+// member's own view.
 func etcdLanes(run *record.Run, end, step record.Nanos) []lane {
 	if len(run.Etcd) == 0 {
 		return nil
@@ -99,11 +99,15 @@ func etcdLanes(run *record.Run, end, step record.Nanos) []lane {
 		times[e.V.Node] = append(times[e.V.Node], e.At)
 	}
 	slices.SortFunc(nodes, func(a, b string) int { return nodeIndex(run, a) - nodeIndex(run, b) })
-	leader := func(member string) state {
-		if node, ok := nodeOf[member]; ok {
-			return nodeState(run, node, node)
+	leader := func(member string, term uint64) state {
+		suffix := ""
+		if term > 0 { // a record may lack it
+			suffix = fmt.Sprintf(", term %d", term)
 		}
-		return state{"node other", "member " + member}
+		if node, ok := nodeOf[member]; ok {
+			return nodeState(run, node, node+suffix)
+		}
+		return state{"node other", "member " + member + suffix}
 	}
 
 	var all track
@@ -133,7 +137,7 @@ func etcdLanes(run *record.Run, end, step record.Nanos) []lane {
 		case e.V.Leader == "":
 			t.set(e.At, state{"bad", "no leader"})
 		default:
-			t.set(e.At, leader(e.V.Leader))
+			t.set(e.At, leader(e.V.Leader, e.V.Term))
 		}
 	}
 	lanes := []lane{{label: "leader", bars: all.finish(end, step, "etcd leader")}}
@@ -153,7 +157,7 @@ func unwritten(bars []bar) []bar {
 }
 
 // commonLeader returns the leader of the highest term in the members' last views.
-func commonLeader(views map[string]record.EtcdStatus, leader func(string) state) state {
+func commonLeader(views map[string]record.EtcdStatus, leader func(member string, term uint64) state) state {
 	var term uint64
 	answers := 0
 	for _, v := range views {
@@ -175,7 +179,7 @@ func commonLeader(views map[string]record.EtcdStatus, leader func(string) state)
 	case 0:
 		return state{"bad", "no leader"}
 	case 1:
-		return leader(leaders[0])
+		return leader(leaders[0], term)
 	}
 	return state{"bad", fmt.Sprintf("%d leaders in term %d", len(leaders), term)}
 }

@@ -69,9 +69,27 @@ func TestEtcdLanes(t *testing.T) {
 	}
 	lanes := etcdLanes(run, sec(10), 1)
 	expect(t, "leader", lanes[0].bars,
-		"node n0 0.0-3.0 node-1 | bad 3.0-5.0 no leader 2s | node n1 5.0-7.0 node-2 | bad 7.0-10.0 2 leaders in term 3 3s")
+		"node n0 0.0-3.0 node-1, term 2 | bad 3.0-5.0 no leader 2s | node n1 5.0-7.0 node-2, term 3 | bad 7.0-10.0 2 leaders in term 3 3s")
 	expect(t, "node-1", lanes[1].bars, "node n0 0.0-5.0 | gone 5.0-7.0 | node n0 7.0-10.0")
 	expect(t, "node-2", lanes[2].bars, "node n0 0.0-3.0 | bad 3.0-5.0 | node n1 5.0-10.0")
+}
+
+// A leader that is elected again has another term, and so another bar; a record without terms has
+// none.
+func TestTermsOfLeader(t *testing.T) {
+	run := &record.Run{Meta: fixtureMeta("x")}
+	for at := range 9 {
+		term := []uint64{6, 7, 0}[at/3]
+		appendAt(&run.Etcd, sec(float64(at)), record.EtcdStatus{Node: "node-2", OK: true, Member: "b", Leader: []string{"b", "b", "c"}[at/3], Term: term})
+	}
+	lanes := etcdLanes(run, sec(9), 1)
+	expect(t, "leader", lanes[0].bars, "node n1 0.0-3.0 node-2, term 6 | node n1 3.0-6.0 node-2, term 7 | node other 6.0-9.0 member c")
+	if tip, want := lanes[0].bars[1].tip, "etcd leader: node-2, term 7\n3.00s to 6.00s (3s)"; tip != want {
+		t.Errorf("the tip is %q, want %q", tip, want)
+	}
+	if tip, want := lanes[1].bars[0].tip, "leader as node-2 sees it: node-2, term 6\n0.00s to 3.00s (3s)"; tip != want {
+		t.Errorf("the member's tip is %q, want %q", tip, want)
+	}
 }
 
 func TestEtcdLaneDoesNotGuessOverSilence(t *testing.T) {
