@@ -14,8 +14,9 @@ var words = []string{"token", "password", "passwd", "passphrase", "secret", "cre
 // parts are parts of words: a text without any of them has no name of a secret.
 var parts = []string{"token", "passw", "passp", "secret", "credential", "key"}
 
-// otherName matches names with such a word that say where the secret is, or something else of it.
-var otherName = regexp.MustCompile(`(?i)(file|path|dir|url|ttl|duration|expiration|endpoint|issuer|audience|name|namespace)s?$`)
+// otherName matches names with such a word that say where the secret is, or something else of it;
+// and files of source, as a log names them before a line's number.
+var otherName = regexp.MustCompile(`(?i)(file|path|dir|url|ttl|duration|expiration|endpoint|issuer|audience|name|namespace|strategy|\.go)s?$`)
 
 // separator matches what is between a name and its value.
 var separator = regexp.MustCompile(`^\\*["']?(?:\s*[:=]\s*|[\s,]\s*)`)

@@ -88,6 +88,8 @@ func TestTextKeeps(t *testing.T) {
 		"status 409 (Conflict): the object has been modified; please apply your changes to the latest version",
 		"member 8e9e05c52164694d at http://10.0.0.1:2380, cluster cdf818194e3a8c32, to admin@example.com",
 		"sleep.go 123456.12345 elapsed",
+		`I1126 12:44:41 1 tokencleaner.go:117] "Starting token cleaner controller"`,
+		"configMapAndSecretChangeDetectionStrategy: Watch",
 		"",
 		"\n",
 	} {
