@@ -64,7 +64,7 @@ func TestClusterFacts(t *testing.T) {
 	}
 	alone := fixtureRun()
 	alone.Clusters = alone.Clusters[1:]
-	want = []fact{{"cluster-2", "balancer haproxy, disk fuse, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, ended early: the worker ended: signal: killed"}}
+	want = []fact{{"cluster-2", "balancer haproxy, disk fuse, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, stopped early: the worker ended: signal: killed"}}
 	if facts := clusterFacts(alone); !slices.Equal(facts, want) {
 		t.Errorf("one cluster: %+v", facts)
 	}

@@ -71,7 +71,7 @@ for another reason.`, certify.Turns, certify.Profile),
 	flags.StringVar(&key, "key", keyFile, "`file` of the key to sign with; see holdfast keygen")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is in the bundle)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
-	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that ended early, to continue")
+	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that stopped early, to continue")
 	f.addTakeOver(cmd, &attach)
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")

@@ -97,7 +97,7 @@ func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) erro
 		err = closing
 	}
 	if err != nil {
-		r.say("ended early: %v", err)
+		r.say("stopped early: %v", err)
 	} else {
 		r.say("done")
 	}

@@ -385,6 +385,6 @@ type Harness struct {
 
 // End closes a complete record.
 type End struct {
-	// Error says why the run ended early, empty for a full run.
+	// Error says why the run stopped early, empty for a full run.
 	Error string `json:"error,omitempty"`
 }

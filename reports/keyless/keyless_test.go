@@ -84,7 +84,7 @@ func TestSignRefused(t *testing.T) {
 	p := bundle.Predicate{Name: "x", Type: "https://example.com/x", Body: map[string]any{}}
 	for name, test := range map[string]struct{ file, config, token, want string }{
 		"no token":           {file, s.SigningConfig(t), "", "IDToken"},
-		"no services":        {file, empty, keylesstest.Token(identity), "no certificate authority"},
+		"no services":        {file, empty, keylesstest.Token(identity), "no CA"},
 		"no signing config":  {file, file, keylesstest.Token(identity), "failed to read the signing config"},
 		"no file to be read": {file + ".nowhere", s.SigningConfig(t), keylesstest.Token(identity), "failed to sign"},
 	} {

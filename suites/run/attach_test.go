@@ -153,7 +153,7 @@ func TestTakeOverLeavesNamespaces(t *testing.T) {
 		return true
 	})
 	made.limit = 1
-	if err := made.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "delete those by hand") || l.closed != 1 {
+	if err := made.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "delete the rest by hand") || l.closed != 1 {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}
 }

@@ -149,7 +149,7 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 		o.Took, o.Acted, o.Problem = time.Since(began), acted, ""
 		if err != nil {
 			o.Problem = err.Error()
-			r.env.Progress(fmt.Sprintf("%s: ended early on try %d of %d: %v", u, o.Tries, r.tries, err))
+			r.env.Progress(fmt.Sprintf("%s: stopped early on try %d of %d: %v", u, o.Tries, r.tries, err))
 			if ctx.Err() != nil {
 				return o
 			}
