@@ -80,7 +80,7 @@ func quorumPlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/packets-lost", From: 3, Until: 4, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-012", Says: "of the writes must succeed"}, {Judge: "writes-succeed"}}},
 		{Name: "newest-lists", Violation: "API servers that list the newest state whatever version was asked for, once an etcd follower is down",
-			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 4, May: append([]string{"list-snapshot"}, sessions...),
+			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 5, May: append([]string{"list-snapshot"}, sessions...),
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NewestList, Prefix: configs})},
 			Catches: []Catch{{Requirement: "HA-QR-013", Says: "A list must be the state of a version that was asked for"},
 				{Judge: "list-semantics"}}},
