@@ -23,8 +23,8 @@ func recoveryPlants() []Plant {
 	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
 	return []Plant{
 		{Name: "ends-once-restarted", Violation: "a scheduler that ends once more, and stays down, soon after its process watcher has started it",
-			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 7, Do: killed(1, framework.Scheduler, 15*time.Second),
-			Catches: []Catch{{Requirement: "HA-RC-001", Says: "kube-scheduler on node-1"}}, May: []string{"restarts"}},
+			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 23, Do: killed(3, framework.Scheduler, 15*time.Second),
+			Catches: []Catch{{Requirement: "HA-RC-001", Says: "kube-scheduler on node-3"}}, May: []string{"restarts"}},
 		{Name: "ends-with-its-watcher", Violation: "a controller manager that ends soon after the process watcher of its node was killed",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 3, Do: killed(2, framework.ControllerManager, 0),
 			Catches: []Catch{
