@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -20,16 +19,7 @@ func TestRotateForReal(t *testing.T) {
 	if !insideEngine(t, spec) {
 		return
 	}
-	made, err := Provider{}.Create(t.Context(), spec, clusters.Options{Dir: t.TempDir(), LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := made.(*heldCluster).Cluster
-	t.Cleanup(func() {
-		if err := made.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := createReal(t, spec)
 	if err := c.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,28 @@ func insideEngine(t *testing.T, spec *clusters.Cluster) bool {
 	return false
 }
 
+// createReal creates a cluster in the engine, and deletes it after the test, which must leave no
+// container.
+func createReal(t *testing.T, spec *clusters.Cluster) *Cluster {
+	t.Helper()
+	made, err := Provider{}.Create(t.Context(), spec, clusters.Options{Dir: t.TempDir(), LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := made.(*heldCluster).Cluster
+	t.Cleanup(func() {
+		if err := made.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		for _, label := range []string{clusterLabel, upgradeLabel} {
+			if left, err := c.cli.List(context.Background(), label+"="+c.Name()); err != nil || len(left) > 0 {
+				t.Errorf("containers that are left: %v, %v", left, err)
+			}
+		}
+	})
+	return c
+}
+
 // TestForReal makes a cluster in a real engine and breaks it. It takes root, what
 // docs/kind.md says, and some minutes:
 //
@@ -56,20 +78,7 @@ func TestForReal(t *testing.T) {
 	if !insideEngine(t, spec) {
 		return
 	}
-	made, err := Provider{}.Create(t.Context(), spec, clusters.Options{Dir: t.TempDir(), LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := made.(*heldCluster).Cluster
-	t.Cleanup(func() {
-		ctx := context.Background()
-		if err := made.Close(ctx); err != nil {
-			t.Error(err)
-		}
-		if left, err := c.cli.List(ctx, clusterLabel+"="+c.Name()); err != nil || len(left) > 0 {
-			t.Errorf("containers that are left: %v, %v", left, err)
-		}
-	})
+	c := createReal(t, spec)
 	t.Run("taken", func(t *testing.T) {
 		again := *spec
 		again.Metadata.Name = c.Name()

@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,21 +50,7 @@ func TestUpgradeForReal(t *testing.T) {
 	if !insideEngine(t, spec) {
 		return
 	}
-	made, err := Provider{}.Create(t.Context(), spec, clusters.Options{Dir: t.TempDir(), LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := made.(*heldCluster).Cluster
-	t.Cleanup(func() {
-		if err := made.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		for _, label := range []string{clusterLabel, upgradeLabel} {
-			if left, err := c.cli.List(context.Background(), label+"="+c.Name()); err != nil || len(left) > 0 {
-				t.Errorf("containers that are left: %v, %v", left, err)
-			}
-		}
-	})
+	c := createReal(t, spec)
 	const path = "/api/v1/namespaces/default/configmaps"
 	post(t, c.Entrances()[0], path, `{"metadata":{"name":"before"},"data":{"written":"in `+from+`"}}`)
 	order := c.UpgradeOrder()

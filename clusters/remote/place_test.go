@@ -134,7 +134,7 @@ func TestExamineOnNode(t *testing.T) {
 	}
 }
 
-// TestImpairOnNode: whoever attached to the cluster, the fault itself is refused there too.
+// TestImpairOnNode: on a node, the fault itself is refused too, after the cluster is attached.
 func TestImpairOnNode(t *testing.T) {
 	c := &Cluster{Observed: &Observed{spec: clusters.Default()}, onNode: ErrOnNode,
 		consent: Consent{Expires: time.Now().Add(time.Hour), Levels: []Level{Processes, Network}}}

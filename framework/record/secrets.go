@@ -2,14 +2,14 @@ package record
 
 import "strings"
 
-// Error texts of clients, and what the world reports in its own words, may quote secrets, such as
-// the password in a URL. They are removed before an entry is written: a judge sees the same text
-// as whoever receives the record later.
+// Error texts of clients, and other texts that come from the cluster, may quote secrets, such as the
+// password in a URL. Secrets are removed before an entry is written, so that a judge here and a
+// reviewer of the record read the same text.
 
 // worded is an entry with such texts.
 type worded interface {
-	// reword replaces each of them by what of returns. It leaves what the entry refers to as it
-	// is.
+	// reword replaces each of them with the result of of, in this entry alone: values that the
+	// entry points to are copied.
 	reword(of func(string) string)
 }
 

@@ -31,7 +31,7 @@ var namespacePaths = []string{
 	"/api/v1/namespaces/kube-system/configmaps", "/api/v1/namespaces/kube-system/secrets",
 }
 
-// unknownName is the name of no object: paths with it read nothing, whoever requests them.
+// unknownName is a name that no object has: a request for it returns no data to any client.
 const unknownName = "holdfast-unknown"
 
 // pathReader reads, as an administrator, what an API server publishes about its paths.
