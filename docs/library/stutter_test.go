@@ -164,7 +164,7 @@ func TestStutterRefuses(t *testing.T) {
 		p    fault.Params
 		says string
 	}{
-		"a node":          {cluster{&node{}}, fault.Target{Asked: "node/1", Node: "node-1"}, good, "takes component"},
+		"a node":          {cluster{&node{}}, fault.Target{Asked: "node/1", Node: "node-1"}, good, "accepts component"},
 		"no such node":    {cluster{}, target, good, "no node node-1"},
 		"no time to live": {cluster{&node{}}, target, fault.Params{}, "must be above zero"},
 		"no pause":        {cluster{&node{}}, target, fault.Params{TTL: time.Minute, Values: map[string]string{"pause": "0s"}}, "parameter pause"},
