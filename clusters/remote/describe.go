@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -87,10 +88,16 @@ func load(path, kubeContext string) (*rest.Config, error) {
 // balanced reports whether there is a balancer.
 func (a *access) balanced() bool { return a.entrances[0].Kind == framework.EntranceBalancer }
 
-// requestLimit is how long one request for a description may take.
-const requestLimit = 15 * time.Second
+const (
+	// requestLimit is how long one request for a description may take, its repetitions included.
+	requestLimit = 15 * time.Second
+	// requestTries is how often a request is sent whose connection breaks, and requestPause how
+	// long the next one waits.
+	requestTries = 3
+	requestPause = time.Second
+)
 
-// get requests a path once.
+// get requests a path.
 func get(ctx context.Context, e framework.Entrance, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -99,11 +106,22 @@ func get(ctx context.Context, e framework.Entrance, path string) ([]byte, error)
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	body, err := await.Request(ctx, client, http.MethodGet, e.Config.Host+path, "")
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
+	for try := 1; ; try++ {
+		body, err := await.Request(ctx, client, http.MethodGet, e.Config.Host+path, "")
+		if err == nil {
+			return body, nil
+		}
+		// A connection that broke says nothing about the cluster: a balancer resets some while
+		// the API server behind it stops.
+		if answered := (await.StatusError{}); errors.As(err, &answered) || try == requestTries {
+			return nil, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
+		}
+		select {
+		case <-time.After(requestPause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
+		}
 	}
-	return body, nil
 }
 
 func getInto(ctx context.Context, e framework.Entrance, path string, into any) error {

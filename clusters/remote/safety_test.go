@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -106,6 +108,33 @@ func TestSafe(t *testing.T) {
 	a.entrances = append(a.entrances, other.entrances...)
 	if err := a.safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "is of v1.37.1, on node-1 of v1.36.3") {
 		t.Errorf("two versions: %v", err)
+	}
+}
+
+// TestBrokenConnections: a connection or two that break are repeated, an answer is not.
+func TestBrokenConnections(t *testing.T) {
+	a := api(t, quiet())
+	tries, broken := 0, 2
+	a.entrances[0].Config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if tries++; err == nil && tries <= broken {
+			err = conn.Close()
+		}
+		return conn, err
+	}
+	for _, test := range []struct {
+		path          string
+		broken, tries int
+		good          bool
+	}{
+		{"/readyz", requestTries - 1, requestTries, true},
+		{"/readyz", requestTries, requestTries, false},
+		{"/unknown", 0, 1, false},
+	} {
+		tries, broken = 0, test.broken
+		if _, err := get(t.Context(), a.entrances[0], test.path); (err == nil) != test.good || tries != test.tries {
+			t.Errorf("%+v: %d tries, %v", test, tries, err)
+		}
 	}
 }
 
