@@ -316,10 +316,10 @@ func TestEndpointsMatch(t *testing.T) {
 			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12").
 				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12")
 		}},
-		{name: "one reading at the end", want: Inconclusive, says: "too short a time to tell", story: func() *story {
+		{name: "one reading at the end", want: Inconclusive, says: "too briefly to conclude that they would not", story: func() *story {
 			return listed().at(7).endpoints("node-1", "10.77.0.11")
 		}},
-		{name: "shorter than the bound", want: Inconclusive, says: "too short a time to tell within 12s (I + M", story: func() *story {
+		{name: "shorter than the bound", want: Inconclusive, says: "too briefly to conclude that they would not within 12s (I + M", story: func() *story {
 			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(17).endpoints("node-1", "10.77.0.11")
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s
