@@ -149,7 +149,7 @@ func TestEndpointReturned(t *testing.T) {
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return watched(28, 58).change(func(r *record.Run) { r.Harness[55].V.Late = time.Second })
 		}},
-		{name: "leaves again", want: Fail, says: "came into endpoints through node-1 at 53.000s, and left it again at 60.000s", story: func() *story {
+		{name: "leaves again", want: Fail, says: "was added to endpoints through node-1 at 53.000s, and left it again at 60.000s", story: func() *story {
 			return watched(28, 53).at(60).endpoints("node-1", without2...)
 		}},
 		{name: "leaves again, harness starved", want: Inconclusive, says: "starved", story: func() *story {

@@ -101,10 +101,10 @@ func TestMembersFollow(t *testing.T) {
 				r.Steps[5].V.Name, r.Steps[6].V.Name = record.StepStop, record.StepUnbalance
 			})
 		}},
-		{name: "never taken from the balancer", want: Fail, says: `removal of node-1 must take the step "remove from the load balancer"`, story: func() *story {
+		{name: "never taken from the balancer", want: Fail, says: `removal of node-1 must include the step "remove from the load balancer"`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 5, 6) })
 		}},
-		{name: "never given to the balancer", want: Fail, says: `addition of node-4 must take the step "add to the load balancer"`, story: func() *story {
+		{name: "never given to the balancer", want: Fail, says: `addition of node-4 must include the step "add to the load balancer"`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 4, 5) })
 		}},
 		{name: "there is no balancer", want: Pass, story: func() *story {

@@ -99,14 +99,14 @@ func TestNodesReady(t *testing.T) {
 			a.node(26, "worker-2", "True")
 			return a.sorted()
 		}},
-		{name: "nobody to mark it", want: Fail, took: "31s", says: "that of worker-3 was for 31s (9.000s to 40.000s)", story: func() *story {
+		{name: "nobody to mark it", want: Fail, took: "31s", says: "those of worker-3 were missing for 31s (9.000s to 40.000s)", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")
 			a.heartbeats("worker-3", 1, 10)
 			a.heartbeats("worker-3", 40, 50)
 			return a.sorted()
 		}},
-		{name: "never again", want: Fail, says: "that of worker-3 was for 48s", story: func() *story {
+		{name: "never again", want: Fail, says: "those of worker-3 were missing for 48s", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")
 			a.heartbeats("worker-3", 1, 10)

@@ -126,11 +126,11 @@ func distant(before, during float64) *story {
 func TestCommitLatency(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-011", Judge: "commit-latency", Fault: "f", Bound: "240ms", Params: map[string]string{"faults": "g"}}, []ruling{
 		{name: "two round trips", want: Pass, took: "200ms", says: "at most 200ms longer than before", story: func() *story { return distant(0.01, 0.21) }},
-		{name: "more", want: Fail, took: "300ms", says: "at most 240ms longer during", story: func() *story { return distant(0.01, 0.31) }},
+		{name: "more", want: Fail, took: "300ms", says: "A write must take at most 240ms", story: func() *story { return distant(0.01, 0.31) }},
 		{name: "API servers that ask members of other nodes", want: Pass, took: "300ms", says: "within 480ms (240ms + remote etcd", story: func() *story {
 			return distant(0.01, 0.31).change(func(r *record.Run) { r.Meta.RemoteEtcd = true })
 		}},
-		{name: "more, from members of other nodes", want: Fail, took: "500ms", says: "at most 480ms longer", story: func() *story {
+		{name: "more, from members of other nodes", want: Fail, took: "500ms", says: "at most 480ms", story: func() *story {
 			return distant(0.01, 0.51).change(func(r *record.Run) { r.Meta.RemoteEtcd = true })
 		}},
 		{name: "most timed out", want: Fail, took: "4.99s", story: func() *story {

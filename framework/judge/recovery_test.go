@@ -71,7 +71,7 @@ func TestComponentsGoOn(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-RC-002", Judge: "components-go-on", Fault: "watcher"}, []ruling{
 		{name: "all go on", want: Pass, took: "4 components", story: killed(func(*story) {})},
 		{name: "one ends with it", want: Fail, says: "kube-scheduler on node-2 had exited and been started again", story: killed(func(s *story) { s.runs(11.5, "node-2", "kube-scheduler", 77) })},
-		{name: "one is gone", want: Fail, says: "etcd on node-2 had ended", story: killed(func(s *story) { s.runs(11.5, "node-2", "etcd", 0) })},
+		{name: "one is gone", want: Fail, says: "etcd on node-2 had exited", story: killed(func(s *story) { s.runs(11.5, "node-2", "etcd", 0) })},
 		{name: "one ends after the next fault", want: Pass, story: killed(func(s *story) {
 			s.fault("next", "kill", "node-2", "kube-scheduler", 20, 21).runs(21, "node-2", "kube-scheduler", 77)
 		})},

@@ -43,7 +43,7 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		case t.At > until:
 			watched++ // it was the same until then, or there would be an entry
 		case !facts.SameLife(old, p):
-			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was checked %s, during the %s.",
+			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was checked at %s, during the %s.",
 				p.Component, f.Node, facts.Fate(p), text.When(t.At), m.Fault.What()).Rests(f.Called, t.At)
 		}
 	}
