@@ -82,7 +82,7 @@ func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component strin
 		return err
 	}
 	none := func(there ...string) error {
-		return fmt.Errorf("%w: cluster %s has no log of %s on %s; there are:\n  %s", keeper.ErrNoLog, h.Name, component, host, strings.Join(there, "\n  "))
+		return fmt.Errorf("%w: cluster %s has no log of %s on %s; available:\n  %s", keeper.ErrNoLog, h.Name, component, host, strings.Join(there, "\n  "))
 	}
 	if role == balancerRole {
 		if component != string(framework.LoadBalancer) {

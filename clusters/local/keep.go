@@ -106,7 +106,7 @@ func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component strin
 	dir := filepath.Join(h.Dir(), "logs")
 	f, err := os.Open(filepath.Join(dir, host, component+".log"))
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: cluster %s has no log of %s on %s; there are:\n%s", keeper.ErrNoLog, h.Name, component, host, logNames(dir))
+		return fmt.Errorf("%w: cluster %s has no log of %s on %s; available:\n%s", keeper.ErrNoLog, h.Name, component, host, logNames(dir))
 	}
 	if err != nil {
 		return err

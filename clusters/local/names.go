@@ -233,7 +233,7 @@ func (c *Cluster) hostsFile(name string, addr netip.Addr, dir string) (string, e
 	return file, os.WriteFile(file, []byte(text), 0o644)
 }
 
-var errNoNames = errors.New("this system has no /etc/resolv.conf, so that the cluster's machines have no DNS server")
+var errNoNames = errors.New("this system has no /etc/resolv.conf, so the cluster's machines have no DNS server")
 
 // Names implements framework.NameServiceFaulter.
 func (c *Cluster) Names() []string {

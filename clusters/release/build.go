@@ -68,7 +68,7 @@ func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, 
 		}
 		return module{}, nil
 	}
-	f.status("getting the source of %s", r.module)
+	f.status("downloading the source of %s", r.module)
 	m, err := tool.download(ctx, r.module, f.version)
 	switch {
 	case strings.Contains(m.Error, tooOld):
@@ -143,7 +143,7 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 	out, err := tool.run(ctx, func(line string) {
 		if name, ok := strings.CutPrefix(line, "go: downloading "); ok {
 			downloads++
-			f.status("getting modules: %d, %s", downloads, name)
+			f.status("downloading modules: %d, %s", downloads, name)
 		}
 	}, slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}stale{{else}}ready{{end}}"}, flags, r.packages())...)
 	if err != nil {

@@ -21,8 +21,8 @@ The key words MUST and SHOULD are to be read as in RFC 2119: a cluster that brea
 is not highly available. INFO is a hazard that users have to know; it is measured and shown,
 never failed. An ID is stable: a requirement may be retired, its ID is never used again.
 
-Bounds are formulas over the cluster's own settings, so that a cluster with other settings
-gets other limits; the limit of a cluster with the default ones stands beside each.
+Bounds are formulas over the cluster's own settings: a cluster with other settings has
+other limits. The limit of a cluster with default settings stands beside each.
 [scenarios.md](scenarios.md#times) explains the symbols.
 
 The invariants (area INV) are settled by every scenario, and the worst verdict counts; a

@@ -58,7 +58,7 @@ func newRotateCACommand() *cobra.Command {
 		Short: "Replace the CAs and the key that signs service-account tokens",
 		Long: `Replace the CAs of Kubernetes, etcd and the front proxy, and the key that signs the
 tokens of service accounts, in three stages, each of them node by node: every node trusts
-the old and the new ones; every node gets certificates from the new CAs and signs tokens
+the old and the new ones; every node receives certificates from the new CAs and signs tokens
 with the new key; every node trusts the new ones alone. From then on the API servers
 reject tokens that the old key signed.
 

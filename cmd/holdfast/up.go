@@ -212,7 +212,7 @@ func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, 
 	}
 	for _, flag := range []string{f.fileFlag, "name", "nodes", "kubernetes", "etcd", "lb", "data", "disk"} {
 		if cmd.Flags().Changed(flag) {
-			return nil, usageError("--%s: a cluster that is taken over stays as it is, under its own name", flag)
+			return nil, usageError("--%s: a cluster that is taken over keeps its name and its settings", flag)
 		}
 	}
 	spec, err := a.Describe(cmd.Context(), name)

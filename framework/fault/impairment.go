@@ -258,7 +258,7 @@ func (x *impairment) refuted(ctx context.Context, handle string) string {
 func (x *impairment) counters(ctx context.Context, handle string) ([]counted, error) {
 	n, err := x.network.ImpairmentCounters(ctx, handle)
 	if err == nil && len(n) != len(x.links) {
-		err = fmt.Errorf("there are those of %d links, not of %d", len(n), len(x.links))
+		err = fmt.Errorf("it has counters of %d links, not of %d", len(n), len(x.links))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the counters of the impairment cannot be read: %w", err)

@@ -22,7 +22,7 @@ var MoveLeader = onEtcd(&Fault{
 }, func(r Request) (Inject, error) {
 	nodes := framework.NodeNames(framework.NodesWith(r.Cluster, framework.Etcd))
 	if len(nodes) < 2 {
-		return nil, fmt.Errorf("node %s has the only etcd member, so that no other can lead", r.Target.Node)
+		return nil, fmt.Errorf("node %s has the only etcd member, so no other can lead", r.Target.Node)
 	}
 	at := slices.Index(nodes, r.Target.Node)
 	others := slices.Delete(slices.Clone(nodes), at, at+1)

@@ -122,7 +122,7 @@ func TestTakenWhileValid(t *testing.T) {
 	}
 	wide(t, "one-actor", []ruling{
 		{name: "stolen while it was valid", want: Fail, story: besides,
-			says: "the one on node-3 took the lease over at 11.000s, though the one on node-2 had renewed it at 9.000s and it was valid until 24.000s, and that one acted at 13.500s"},
+			says: "the one on node-3 took over the lease at 11.000s, though the one on node-2 had renewed it at 9.000s and it was valid until 24.000s, and that one acted at 13.500s"},
 		{name: "a lease of a minute, stolen after 17 s", want: Fail, says: "it was valid until 69.000s, and that one acted at 40.000s", story: outlasted},
 		{name: "a lease of a minute, though the settings say less", want: Fail, says: "it was valid until 69.000s", story: func() *story {
 			return outlasted().change(func(r *record.Run) { r.Meta.Elections["kube-scheduler"]["L"] = 50 * time.Second })
@@ -144,7 +144,7 @@ func TestTakenWhileValid(t *testing.T) {
 		{name: "while another fault was active", want: Fail, says: "it was valid until 24.000s", story: func() *story {
 			return besides().fault("kill", "kill", "node-1", "etcd", 10, 30)
 		}},
-		{name: "by a fault", want: Pass, says: "the one on node-2 acted 12 times beside the one on node-3", story: func() *story {
+		{name: "by a fault", want: Pass, says: "on node-2 acted 12 times beside the one on node-3", story: func() *story {
 			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
 		}},
 		{name: "after a fault", want: Fail, says: "it was valid until 24.000s", story: func() *story {
@@ -229,7 +229,7 @@ func TestOneActor(t *testing.T) {
 		{name: "renewals alone", want: NotApplicable, story: func() *story { return newStory().renews("node-2", 1, 50) }},
 		{name: "the old one after a thaw", want: Fail, story: func() *story { return succession().action("node-2", 42) },
 			says: "the one on node-3 had taken over by 26.010s, and the one on node-2, which had renewed its lease last at 9.010s, acted at 42.000s"},
-		{name: "right after a thaw", want: Pass, says: "the one on node-2 acted 1 time beside the one on node-3, for the last time 24.99s after that had taken over", story: func() *story {
+		{name: "right after a thaw", want: Pass, says: "on node-2 acted 1 time beside the one on node-3, for the last time 24.99s after that one had taken over", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 51)
 		}},
 		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
@@ -247,7 +247,7 @@ func TestOneActor(t *testing.T) {
 		{name: "received before, completed after", want: Pass, story: func() *story {
 			return succession().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.V.Completed, a.At = sec(45), sec(45.1) })
 		}},
-		{name: "dropped, and within its deadline", want: Pass, says: "the one on node-2 acted 12 times beside the one on node-3, for the last time 11.49s after that had taken over, within 12s", story: func() *story {
+		{name: "dropped, and within its deadline", want: Pass, says: "on node-2 acted 12 times beside the one on node-3, for the last time 11.49s after that one had taken over, within 12s", story: func() *story {
 			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
 		}},
 		{name: "dropped, and once within its deadline", want: Pass, story: func() *story {

@@ -144,7 +144,7 @@ func unready(bound float64) *application {
 func TestApplicationConverges(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-WL-001", Judge: "application-converges", Fault: "lost", Bound: "L + 4.4P + 2M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "19s", says: "2 Deployments, changed 3 times during the kill", story: func() *story { return converging().sorted() }},
-		{name: "too late", want: Fail, took: "29s", says: "store was not for 29s (12.000s to 41.000s): its controller has not looked at generation 10", story: func() *story {
+		{name: "too late", want: Fail, took: "29s", says: "store was not for 29s (12.000s to 41.000s): its controller has not observed generation 10", story: func() *story {
 			a := petstore()
 			a.scaled(12, record.OpPatch, "store", 3, 2, 29)
 			a.heartbeats("worker-1", 58, 59)
@@ -155,17 +155,17 @@ func TestApplicationConverges(t *testing.T) {
 			a.scaled(12, record.OpPatch, "store", 3, 2, 29)
 			return a.sorted().change(func(r *record.Run) { r.Harness[30].V.Late = 4e9 })
 		}},
-		{name: "up to a node", want: Inconclusive, says: "store was not in its desired state for 46s, but the control plane had something to do for 1s of that",
+		{name: "up to a node", want: Inconclusive, says: "store was not in its desired state for 46s, but the control plane had work left for only 1s of that",
 			story: func() *story { return unready(13).sorted() }},
 		{name: "up to a node too late", want: Fail, says: "store was not for 46s", story: func() *story { return unready(41).sorted() }},
-		{name: "up to a node, which is ready at last", want: Pass, took: "1.5s", says: "(store), besides up to 43s in which only nodes had something to do", story: func() *story {
+		{name: "up to a node, which is ready at last", want: Pass, took: "1.5s", says: "(store), plus up to 43s in which only nodes had work left", story: func() *story {
 			a := unready(13)
 			a.pod(56, "store", 3, nil)
 			a.slice(56.2, "store", 4)
 			a.deployment(56.5, "store", 4, 4, 0)
 			return a.sorted()
 		}},
-		{name: "up to a node, which is ready at last, and was out of touch", want: Inconclusive, says: "the control plane had something to do for 1.5s of that", story: func() *story {
+		{name: "up to a node, which is ready at last, and was out of touch", want: Inconclusive, says: "the control plane had work left for only 1.5s of that", story: func() *story {
 			a := unready(13)
 			a.pod(56, "store", 3, nil)
 			a.slice(56.2, "store", 4)
@@ -204,7 +204,7 @@ func TestApplicationConverges(t *testing.T) {
 			a.node(58, "worker-1", "True")
 			return a.sorted()
 		}},
-		{name: "a duplicate stays", want: Fail, says: "it has 3 pods, 3 of them ready, and 2 are wanted", story: func() *story {
+		{name: "a duplicate stays", want: Fail, says: "it has 3 pods, 3 of them ready, and 2 are desired", story: func() *story {
 			a := converging()
 			a.pod(13, "catalog", 7, nil)
 			return a.sorted()
@@ -219,7 +219,7 @@ func TestApplicationConverges(t *testing.T) {
 			a.slice(13, "catalog", 3)
 			return a.sorted()
 		}},
-		{name: "pods of a deleted Deployment stay", want: Fail, says: "it has 2 pods, 2 of them ready, and 0 are wanted", story: func() *story {
+		{name: "pods of a deleted Deployment stay", want: Fail, says: "it has 2 pods, 2 of them ready, and 0 are desired", story: func() *story {
 			a := converging()
 			a.change(32, record.OpDelete, "batch", 0)
 			a.object(32.01, record.Object{Kind: record.ObjectDeployment, Name: "batch", Part: "batch", Gone: true, Deployment: &record.DeploymentState{}})
@@ -330,7 +330,7 @@ func TestApplicationFollows(t *testing.T) {
 			a.fault("lost", "kill", "node-2", "etcd", 29, 50)
 			return a.sorted()
 		}},
-		{name: "no place to run", want: Inconclusive, says: "had no place to run", story: func() *story {
+		{name: "no place to run", want: Inconclusive, says: "had nowhere to run", story: func() *story {
 			a := empty()
 			for i := range a.run.Objects {
 				if o := &a.run.Objects[i].V; o.Kind == record.ObjectNode {
@@ -339,7 +339,7 @@ func TestApplicationFollows(t *testing.T) {
 			}
 			return a.sorted()
 		}},
-		{name: "on tainted control-plane nodes", want: Inconclusive, says: "had no place to run", story: func() *story { return onControlPlane(empty(), false) }},
+		{name: "on tainted control-plane nodes", want: Inconclusive, says: "had nowhere to run", story: func() *story { return onControlPlane(empty(), false) }},
 		{name: "on control-plane nodes that accept pods", want: Fail, says: "must come up", story: func() *story { return onControlPlane(empty(), true) }},
 		{name: "too few changes", want: Inconclusive, says: "2 changes of the application were seen", story: func() *story {
 			a := quietly()
@@ -355,7 +355,7 @@ func TestApplicationFollows(t *testing.T) {
 			a.heartbeats("worker-1", 1, 60)
 			return a.sorted()
 		}},
-		{name: "up to the nodes", want: Inconclusive, says: "what was missing was up to their nodes", story: func() *story {
+		{name: "up to the nodes", want: Inconclusive, says: "only their nodes had work left", story: func() *story {
 			a := quietly()
 			a.change(20, record.OpPatch, "store", 3)
 			a.object(20.1, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{

@@ -73,7 +73,7 @@ func TestAvailability(t *testing.T) {
 		{name: "errors after healing", want: Pass, took: "1.35s", story: func() *story {
 			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(31), End: sec(31.1)})
 		}},
-		{name: "errors before", want: Inconclusive, says: "failed before the fault already", story: func() *story {
+		{name: "errors before", want: Inconclusive, says: "already failed before the fault", story: func() *story {
 			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(8), End: sec(8.1)})
 		}},
 		{name: "nothing before", want: Inconclusive, says: "nothing probed balancer in the 3s before", story: func() *story {

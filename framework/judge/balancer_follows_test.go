@@ -37,11 +37,11 @@ func TestBalancerFollows(t *testing.T) {
 		{name: "it comes and goes", want: Pass, took: "3 changes", says: "did not run after each of 1", story: cameAndWent},
 		{name: "it never goes", want: Fail, says: "with 1 control-plane node after the removal of node-2, it ran", story: with(31, 7)},
 		{name: "it does not come", want: Fail, says: "with 2 control-plane nodes after the addition of node-4, it did not run", story: with(51, 0)},
-		{name: "it is late", want: Fail, says: "did not run when it was looked at at 52.000s", story: func() *story {
+		{name: "it is late", want: Fail, says: "did not run when it was checked at 52.000s", story: func() *story {
 			s := with(51, 0)().runs(53, "balancer", "load-balancer", 9)
 			return s.at(60)
 		}},
-		{name: "it comes back by itself", want: Fail, says: "it ran when it was looked at at 40.000s", story: func() *story {
+		{name: "it comes back by itself", want: Fail, says: "it ran when it was checked at 40.000s", story: func() *story {
 			return cameAndWent().change(func(r *record.Run) {
 				again := r.Processes[1]
 				again.At, again.V.PID = sec(40), 8

@@ -24,13 +24,13 @@ func TestBackendReturned(t *testing.T) {
 			at(1).backend("node-1", true, 0).backend("node-2", true, 0).at(12.2).backend("node-2", false, 12)
 	}
 	rule(t, record.Check{Requirement: "HA-CL-005", Judge: "backend-returned", Fault: "kill", Bound: "H + M"}, []ruling{
-		{name: "as it should be", want: Pass, took: "1.5s", says: "used node-2 1.5s after it was back, within 4s", story: func() *story { return killed().at(33).backend("node-2", true, 32.5) }},
+		{name: "as it should be", want: Pass, took: "1.5s", says: "used node-2 again 1.5s after its return, within 4s", story: func() *story { return killed().at(33).backend("node-2", true, 32.5) }},
 		{name: "a balancer that does not know when", want: Pass, took: "2s", story: func() *story { return killed().at(33).backend("node-2", true, 0) }},
 		{name: "before the proof", want: Pass, took: "0s", story: func() *story { return killed().at(30.9).backend("node-2", true, 30.5) }},
 		{name: "too late", want: Fail, took: "9s", says: "it used node-2 after 9s", story: func() *story { return killed().at(40.2).backend("node-2", true, 40) }},
 		{name: "never", want: Fail, took: "29s", says: "it did not use node-2 for 29s", story: killed},
 		{name: "another one is no help", want: Fail, says: "did not use node-2", story: func() *story { return killed().at(33).backend("node-1", true, 32.5) }},
-		{name: "not for long", want: Fail, says: "and gave it up at 40.000s", story: func() *story {
+		{name: "not for long", want: Fail, says: "and stopped using it at 40.000s", story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).at(40).backend("node-2", false, 40)
 		}},
 		{name: "given up for another fault", want: Pass, story: func() *story {
@@ -46,7 +46,7 @@ func TestBackendReturned(t *testing.T) {
 			return silence(killed().at(32))
 		}},
 		{name: "silent after the bound", want: Fail, took: "9s", says: "did not use node-2 for 9s", story: func() *story { return silence(killed().at(40)) }},
-		{name: "told again after the bound", want: Inconclusive, says: "reported nothing since a failed look at 32.000s", story: func() *story {
+		{name: "told again after the bound", want: Inconclusive, says: "had reported nothing since a failed query at 32.000s", story: func() *story {
 			return silence(killed().at(32)).at(40).backend("node-2", true, 0)
 		}},
 		{name: "told again, by the balancer's word in time", want: Pass, took: "1.5s", story: func() *story {
@@ -55,7 +55,7 @@ func TestBackendReturned(t *testing.T) {
 		{name: "told again, and not used yet", want: Fail, took: "14s", story: func() *story {
 			return silence(killed().at(32)).at(40).backend("node-2", false, 12).at(45).backend("node-2", true, 0)
 		}},
-		{name: "never given up", want: Inconclusive, says: "was not seen to have given node-2 up", story: func() *story {
+		{name: "never given up", want: Inconclusive, says: "was not seen to stop using node-2", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })
 		}},
 		{name: "nothing told", want: Inconclusive, says: "reported nothing", story: func() *story {
@@ -125,25 +125,25 @@ func TestSessionAffinity(t *testing.T) {
 			s.run.Sessions[len(s.run.Sessions)-1].V.Client = "workers"
 			return s
 		}},
-		{name: "its own was not killed", want: Inconclusive, says: "no member died that a client was on", story: func() *story {
+		{name: "its own was not killed", want: Inconclusive, says: "no member that a client was on died", story: func() *story {
 			return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).session("m1", 5, 5.1).session("m1", 30, 30.1)
 		}},
 		{name: "no answer", want: Inconclusive, says: "was answered", story: func() *story {
 			return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).session("", 5, 5.1)
 		}},
-		{name: "another component's death", want: Fail, says: "nothing had ended the first one", story: func() *story {
+		{name: "another component's death", want: Fail, says: "no fault had stopped the first one", story: func() *story {
 			return killed().change(func(r *record.Run) {
 				r.Faults[0].V.Component, r.Faults[1].V.Component = "kube-apiserver", "kube-apiserver"
 			})
 		}},
-		{name: "a fault of the node that ends nothing", want: Fail, says: "nothing had ended the first one", story: func() *story {
+		{name: "a fault of the node that ends nothing", want: Fail, says: "no fault had stopped the first one", story: func() *story {
 			return killed().change(func(r *record.Run) {
 				for i := range r.Faults {
 					r.Faults[i].V.Effects, r.Faults[i].V.Component = []record.Effect{record.EffectNetwork}, ""
 				}
 			})
 		}},
-		{name: "a death that the check does not name", want: Fail, says: "nothing had ended the first one", story: func() *story {
+		{name: "a death that the check does not name", want: Fail, says: "no fault had stopped the first one", story: func() *story {
 			return killed().session("m3", 25, 25.1).fault("other", "kill", "node-3", "etcd", 30, 40).session("m1", 31, 31.1)
 		}},
 		{name: "no answer any more", want: Fail, says: "harness was on the member on node-2, and after the kill of etcd on node-2, 2 requests from 4s", story: func() *story {

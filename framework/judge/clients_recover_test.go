@@ -56,7 +56,7 @@ func TestClientsRecover(t *testing.T) {
 		{name: "a client of another server", want: Fail, says: "client-go-9, connected to node-1", story: func() *story {
 			return lost(13).client("client-go-9", "node-1", true, 1, 10).client("client-go-9", "node-1", false, 10, 28).client("client-go-9", "node-1", true, 28, 40)
 		}},
-		{name: "failed before", want: Inconclusive, says: "before the fault already", story: func() *story {
+		{name: "failed before", want: Inconclusive, says: "already failed", story: func() *story {
 			return lost(13).client("client-go-4", "node-1", false, 8, 9)
 		}},
 		{name: "nothing was asked", want: Inconclusive, says: "so errors may have gone unseen", story: func() *story {

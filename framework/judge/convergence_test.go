@@ -90,7 +90,7 @@ func TestEndpointRemoved(t *testing.T) {
 		{name: "healed too early", want: Inconclusive, says: "but was not watched for the whole bound", story: func() *story {
 			return watched(99, 99).change(func(r *record.Run) { r.Faults[1].V.Called = sec(20) })
 		}},
-		{name: "one entrance lists it until nothing is read through it", want: Inconclusive, says: "default/kubernetes was last seen with node-2 (10.77.0.12) in endpoints through node-3 and endpointslice through node-3, and nothing was read of them afterwards", story: func() *story {
+		{name: "one entrance lists it until nothing is read through it", want: Inconclusive, says: "default/kubernetes was last seen with node-2 (10.77.0.12) in endpoints through node-3 and endpointslice through node-3, which were not read afterwards", story: func() *story {
 			return watched(28, 53).change(func(r *record.Run) {
 				r.Endpoints = slices.DeleteFunc(r.Endpoints, func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At > sec(36) })
 				for i := range r.Endpoints {
@@ -149,7 +149,7 @@ func TestEndpointReturned(t *testing.T) {
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return watched(28, 58).change(func(r *record.Run) { r.Harness[55].V.Late = time.Second })
 		}},
-		{name: "leaves again", want: Fail, says: "came into endpoints through node-1 at 53.000s, and left it again at 60.000s", story: func() *story {
+		{name: "leaves again", want: Fail, says: "was added to endpoints through node-1 at 53.000s, and left it again at 60.000s", story: func() *story {
 			return watched(28, 53).at(60).endpoints("node-1", without2...)
 		}},
 		{name: "leaves again, harness starved", want: Inconclusive, says: "starved", story: func() *story {
@@ -278,7 +278,7 @@ func TestTakeover(t *testing.T) {
 func TestTakeoverOfReleased(t *testing.T) {
 	check := record.Check{Requirement: "HA-LE-003", Judge: "takeover", Fault: "kill", Bound: "L + 4.4P + M", Params: map[string]string{"released": "2.2P + M"}}
 	rule(t, check, []ruling{
-		{name: "given up", want: Pass, took: "5s", says: "within 6.4s (2.2P + M, M = 2s, P = 2s), since that had given its lease up", story: func() *story {
+		{name: "given up", want: Pass, took: "5s", says: "within 6.4s (2.2P + M, M = 2s, P = 2s), since that had released its lease", story: func() *story {
 			return taken(16).at(11).lease("kube-scheduler", "", 150, 11)
 		}},
 		{name: "given up, and nobody takes it", want: Fail, took: "15s", says: "within 6.4s", story: func() *story {

@@ -34,7 +34,7 @@ func TestDrainedByReadiness(t *testing.T) {
 		{name: "when the port was closed", want: Fail, says: "it took node-2 out 8s after the call", story: func() *story { return out(18) }},
 		{name: "never", want: Fail, says: "it still used node-2", story: stopped},
 		{name: "after it was started again", want: Fail, says: "still used", story: func() *story { return out(31) }},
-		{name: "at the same time", want: Inconclusive, says: "which was first is not known", story: func() *story { return out(15.5) }},
+		{name: "at the same time", want: Inconclusive, says: "it is not known which came first", story: func() *story { return out(15.5) }},
 		{name: "a balancer that tells the time to the second", want: Inconclusive, story: func() *story { return out(16.9) }},
 		{name: "a balancer that does not tell since when", want: Pass, says: "2.2s after", story: func() *story {
 			return stopped().at(12.2).backend("node-2", false, 0)

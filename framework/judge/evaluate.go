@@ -107,7 +107,7 @@ func (c *evaluator) unseen(d judges.Definition) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("It cannot be tested here: this takes access to the %s of the cluster, and the provider gives none.", text.And(all))
+	return fmt.Sprintf("It cannot be tested here: this requires access to the %s of the cluster, which the provider does not give.", text.And(all))
 }
 
 // distrust says why nothing can be judged from the record, or is empty.
@@ -118,7 +118,7 @@ func (c *evaluator) distrust() string {
 	case !c.run.Complete:
 		return "the record is not complete: it has no end entry"
 	case c.run.End.Error != "":
-		return "the run ended early: " + c.run.End.Error
+		return "the run stopped early: " + c.run.End.Error
 	}
 	return ""
 }
@@ -214,7 +214,7 @@ func (c *evaluator) baseline(judge string) string {
 }
 
 // impossible says why a fault was not injected into a cluster without an ability for it, or for
-// something else in the same experiment, which ended there; empty if that is not why.
+// something else in the same experiment, which stopped there; empty if that is not why.
 func (c *evaluator) impossible(id string) string {
 	lacks := func(inj *facts.Injection) bool {
 		return inj != nil && inj.Injected == nil && inj.Failed != nil && inj.Failed.Missing != ""
@@ -253,7 +253,7 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	case starved == "" && f.MissedBy(bound) > 0 && f.MissedBy(bound) <= off:
 		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", text.Short(f.MissedBy(bound)), text.Short(off))
 	case starved == "" && s.burst >= burstLimit && f.MissedBy(bound) > 0 && f.Lasted()-s.lost <= bound.Limit:
-		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without it the bound may have been kept", text.Short(s.burst), queueLimit)
+		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without that the bound may have been met", text.Short(s.burst), queueLimit)
 	case starved == "" || off <= limit && f.Value != nil && s.outweighed(f.Lasted(), bound):
 		return f
 	}
@@ -261,7 +261,7 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	f = judges.Inconclusive("%s, so a measured time proves nothing", starved)
 	c.downgraded++
 	f.Bound = held.Bound
-	return f.Shows("what was measured all the same: " + held.Sentence).Shows(held.Evidence...)
+	return f.Shows("measured nonetheless: " + held.Sentence).Shows(held.Evidence...)
 }
 
 // strain is the load on harness and machine in a period.
@@ -332,11 +332,11 @@ func (c *evaluator) lateLimit(bound *Bound) time.Duration {
 func (s strain) starves(limit time.Duration) string {
 	switch {
 	case !s.known:
-		return "the harness recorded nothing of its own health in that time"
+		return "the harness did not record its own health in that time"
 	case s.late > limit:
 		return fmt.Sprintf("the harness was starved: its timers fired up to %s late, more than %s", text.Short(s.late), text.Short(limit))
 	case s.jump > limit:
-		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock went apart by %s, more than %s", text.Short(s.jump), text.Short(limit))
+		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock diverged by %s, more than %s", text.Short(s.jump), text.Short(limit))
 	case s.queue > queueLimit:
 		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
 	}

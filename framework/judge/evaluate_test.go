@@ -66,7 +66,7 @@ func TestRulesForAll(t *testing.T) {
 		{name: "not complete", want: Inconclusive, says: "no end entry", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Complete = false })
 		}},
-		{name: "ended early", want: Inconclusive, says: "the run ended early: interrupted", story: func() *story {
+		{name: "ended early", want: Inconclusive, says: "the run stopped early: interrupted", story: func() *story {
 			return removed().change(func(r *record.Run) { r.End.Error = "interrupted" })
 		}},
 		{name: "no baseline", want: Inconclusive, says: "the baseline was not checked", story: func() *story {
@@ -176,7 +176,7 @@ func TestRulesForAll(t *testing.T) {
 				}
 			})
 		}},
-		{name: "too late, harness slept", want: Inconclusive, says: "wall and monotonic clock went apart by 30s, more than 2s", story: func() *story {
+		{name: "too late, harness slept", want: Inconclusive, says: "wall and monotonic clock diverged by 30s, more than 2s", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Jump = -30 * time.Second })
 		}},
 		{name: "too late, harness's clock set by a little", want: Fail, says: "still listed", story: func() *story {
@@ -195,7 +195,7 @@ func TestRulesForAll(t *testing.T) {
 		{name: "too late, harness starved at another time", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[4].V.Late = 30 * time.Second })
 		}},
-		{name: "too late, harness silent", want: Inconclusive, says: "recorded nothing of its own health", story: func() *story {
+		{name: "too late, harness silent", want: Inconclusive, says: "did not record its own health", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness = nil })
 		}},
 		{name: "in time, harness starved", want: Pass, story: func() *story {
@@ -268,15 +268,15 @@ func TestOrderAndDeterminism(t *testing.T) {
 // in records from before they were checked.
 func TestSteadyParts(t *testing.T) {
 	rule(t, record.Check{Requirement: "X", Judge: "steady-state"}, []ruling{
-		{name: "of before", want: Pass, says: "Not judged, since the record has nothing of them: leases, addresses of API servers, no other addresses, connections between nodes.", story: removed},
-		{name: "all", want: Pass, says: "limit of 20s. Besides, at most: leases after 21s, addresses of API servers after 1s, no other addresses after 25s, connections between nodes after 3s.", story: func() *story {
+		{name: "of before", want: Pass, says: "Not judged, since the record does not show them: leases, addresses of API servers, no other addresses, connections between nodes.", story: removed},
+		{name: "all", want: Pass, says: "limit of 20s. Each part at the latest: leases after 21s, addresses of API servers after 1s, no other addresses after 25s, connections between nodes after 3s.", story: func() *story {
 			return removed().part("lease of kube-scheduler", 2*time.Second).part("lease of kube-controller-manager", 21*time.Second).part("lease of kube-scheduler", time.Second).
 				part(record.PartListed, time.Second).part(record.PartUnlisted, 25*time.Second).part(record.PartConnections, 3*time.Second)
 		}},
-		{name: "some", want: Pass, says: "Besides, at most: leases after 1s. Not judged, since the record has nothing of them: addresses", story: func() *story {
+		{name: "some", want: Pass, says: "Each part at the latest: leases after 1s. Not judged, since the record does not show them: addresses", story: func() *story {
 			return removed().part("lease of kube-scheduler", time.Second)
 		}},
-		{name: "two not", want: Fail, says: "steady again but for: dead addresses in default/kubernetes (not within 43.8s, looked at for 50s: 10.9.9.9); connections between nodes", story: func() *story {
+		{name: "two not", want: Fail, says: "steady again except: dead addresses in default/kubernetes (not within 43.8s, checked for 50s: 10.9.9.9); connections between nodes", story: func() *story {
 			return removed().at(59).part(record.PartUnlisted, 50*time.Second, "10.9.9.9").part("lease of kube-scheduler", time.Second).part(record.PartConnections, time.Minute, "node-1 to node-2")
 		}},
 	})
@@ -305,7 +305,7 @@ func TestInvariants(t *testing.T) {
 		{row: "HA-INV-010", ruling: ruling{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
 		}}},
-		{row: "HA-INV-010", ruling: ruling{name: "nobody renews a lease afterwards", want: Fail, says: "steady again but for: lease of kube-scheduler (not within 43.8s, looked at for 44s: node-1_a holds it and does not renew it).", story: func() *story {
+		{row: "HA-INV-010", ruling: ruling{name: "nobody renews a lease afterwards", want: Fail, says: "steady again except: lease of kube-scheduler (not within 43.8s, checked for 44s: node-1_a holds it and does not renew it).", story: func() *story {
 			return removed().at(59).part("lease of kube-scheduler", 44*time.Second, "node-1_a holds it and does not renew it").part("live addresses in default/kubernetes", time.Second)
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "an address never comes back, harness starved", want: Inconclusive, says: "the harness was starved", story: func() *story {
@@ -357,7 +357,7 @@ func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	for i := range judges.EvidenceLimit + 2 {
 		f = f.Shows(strconv.Itoa(i))
 	}
-	if f = c.downgrade(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "what was measured all the same: late" {
+	if f = c.downgrade(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "measured nonetheless: late" {
 		t.Errorf("%s: %q", f.Verdict, f.Evidence)
 	}
 }

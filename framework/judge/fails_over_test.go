@@ -43,19 +43,19 @@ func TestFailsOver(t *testing.T) {
 	rule(t, check, []ruling{
 		{name: "moved on", want: Pass, says: "None of 90 requests of 3 clients", story: func() *story { return turned(0, "") }},
 		{name: "failed though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: func() *story { return turned(22, "") }},
-		{name: "failed while none answered", want: Inconclusive, says: "while no API server was seen to answer", story: func() *story { return turned(22, "down") }},
-		{name: "failed while nobody looked", want: Inconclusive, says: "while no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},
+		{name: "failed while none answered", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "down") }},
+		{name: "failed while nobody looked", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},
 		{name: "nobody asked", want: Inconclusive, says: "no client with a list", story: func() *story {
 			return newStory().fault("first", "kill", "node-1", "kube-apiserver", 20, 26)
 		}},
-		{name: "nobody was there", want: Inconclusive, says: "no client was at an API server that was hit", story: func() *story {
+		{name: "nobody was there", want: Inconclusive, says: "no client used an API server that was hit", story: func() *story {
 			return turned(0, "").change(func(r *record.Run) {
 				for i := range r.Ops {
 					r.Ops[i].V.Address = "10.77.0.12:6443"
 				}
 			})
 		}},
-		{name: "left before it was hit", want: Inconclusive, says: "no client was at an API server that was hit", story: func() *story {
+		{name: "left before it was hit", want: Inconclusive, says: "no client used an API server that was hit", story: func() *story {
 			return turned(0, "").change(func(r *record.Run) {
 				for i := range r.Ops {
 					if r.Ops[i].V.Call >= sec(15) {
@@ -64,7 +64,7 @@ func TestFailsOver(t *testing.T) {
 				}
 			})
 		}},
-		{name: "left after it was healed", want: Inconclusive, says: "no client was at an API server that was hit", story: func() *story {
+		{name: "left after it was healed", want: Inconclusive, says: "no client used an API server that was hit", story: func() *story {
 			return turned(0, "").change(func(r *record.Run) {
 				for i := range r.Ops {
 					if o := &r.Ops[i].V; o.Call < sec(30) {
@@ -76,7 +76,7 @@ func TestFailsOver(t *testing.T) {
 				}
 			})
 		}},
-		{name: "all began at one", want: Inconclusive, says: "began at the same address", story: func() *story {
+		{name: "all began at one", want: Inconclusive, says: "started at the same address", story: func() *story {
 			return turned(0, "").change(func(r *record.Run) {
 				for i := range r.Ops {
 					if r.Ops[i].V.Address == "10.77.0.12:6443" {

@@ -84,7 +84,7 @@ func TestIsolatedMember(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || facts.IsWrite(o.Type) })
 			})
 		}},
-		{name: "too few through the isolated one", want: Inconclusive, says: "and it takes 10 of each to say anything", story: func() *story {
+		{name: "too few through the isolated one", want: Inconclusive, says: "fewer than the 10 of each required for a verdict", story: func() *story {
 			return isolated().change(func(r *record.Run) {
 				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || o.Call < sec(14) || o.Call > sec(30) })
 			})

@@ -8,7 +8,7 @@ import (
 func harnessHealth() judges.Definition {
 	return judges.Definition{Doc: Doc{
 		Name:      "harness",
-		Guarantee: "The harness itself was not starved of computing time where a verdict rests on its measurements.",
+		Guarantee: "The harness itself was not starved of CPU time where a verdict rests on its measurements.",
 		Source:    "A slow machine is never a failure of the cluster",
 	}}
 }
@@ -28,7 +28,7 @@ func (c *evaluator) harness() judges.Finding {
 		return judges.Inconclusive("harness or machine were overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
 			text.Short(s.late), s.queue, c.downgraded).Took(s.late)
 	case starved != "":
-		return judges.Passed("No verdict was lost by it, but %s.", starved).Took(s.late)
+		return judges.Passed("No verdict was lost to it, but %s.", starved).Took(s.late)
 	}
 	return judges.Passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each processor on average.",
 		text.Short(s.late), text.Short(starvedFloor), s.queue).Took(s.late)

@@ -26,15 +26,15 @@ func TestHolderWorks(t *testing.T) {
 		})
 	}
 	rule(t, record.Check{Requirement: "HA-LE-014", Judge: "holder-works", Bound: "12s"}, []ruling{
-		{name: "as it should be", want: Pass, took: "1s", says: "The instances of kube-controller-manager that took its lease over (1) did what was asked of them (1 time)",
+		{name: "as it should be", want: Pass, took: "1s", says: "The instances of kube-controller-manager that took over its lease (1) did what was requested of them (1 time)",
 			story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4") })},
 		{name: "twice", want: Pass, took: "4s", story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4"); acts(a, "node-3", 56, "store-5d4") })},
-		{name: "it does nothing", want: Fail, took: "", says: "node-3 had taken it over at 30.000s, and did nothing about store, which was asked for at 34.990s",
+		{name: "it does nothing", want: Fail, took: "", says: "node-3 had taken it over at 30.000s, and did not act on store, which was requested at 34.990s",
 			story: taken(func(*application) {})},
-		{name: "something else", want: Fail, says: "did nothing about store", story: taken(func(a *application) { acts(a, "node-3", 36, "storefront-5d4"); a.action("node-3", 36) })},
-		{name: "too late", want: Fail, says: "did nothing about store", story: taken(func(a *application) { acts(a, "node-3", 48, "store-5d4") })},
-		{name: "before it was asked", want: Fail, says: "did nothing about store", story: taken(func(a *application) { acts(a, "node-3", 34, "store-5d4") })},
-		{name: "another one does it", want: Fail, says: "it was kube-controller-manager on node-1 that acted on store", story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4") })},
+		{name: "something else", want: Fail, says: "did not act on store", story: taken(func(a *application) { acts(a, "node-3", 36, "storefront-5d4"); a.action("node-3", 36) })},
+		{name: "too late", want: Fail, says: "did not act on store", story: taken(func(a *application) { acts(a, "node-3", 48, "store-5d4") })},
+		{name: "before it was asked", want: Fail, says: "did not act on store", story: taken(func(a *application) { acts(a, "node-3", 34, "store-5d4") })},
+		{name: "another one does it", want: Fail, says: "but kube-controller-manager on node-1 acted on store", story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4") })},
 		{name: "another one does it too", want: Pass, story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4"); acts(a, "node-3", 37, "store-5d4") })},
 		{name: "stamps of another clock", want: Inconclusive, says: "does not show who acted", story: taken(func(a *application) {
 			acts(a, "node-3", 36, "store-5d4")
@@ -47,7 +47,7 @@ func TestHolderWorks(t *testing.T) {
 		{name: "a fault on the other component", want: Fail, story: taken(func(a *application) { a.fault("next", "kill", "node-3", "kube-scheduler", 40, 50) })},
 		{name: "taken over again", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.at(41).lease("kube-controller-manager", "node-1_c", 3, 41) })},
 		{name: "changed again soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.change(40, record.OpPatch, "store", 2) })},
-		{name: "as many as before", want: Inconclusive, says: "nothing was asked", story: func() *story {
+		{name: "as many as before", want: Inconclusive, says: "no work was requested", story: func() *story {
 			a := petstore()
 			a.change(35, record.OpPatch, "store", 3)
 			return a.sorted()
@@ -71,7 +71,7 @@ func TestHolderWorks(t *testing.T) {
 			pod(a, 35)
 			return a.action("node-3", 36).lastAction(func(x *record.Timed[record.Action]) { x.V.Name = "pod-1" })
 		}},
-		{name: "not bound", want: Fail, says: "did nothing about pod-1", story: func() *story {
+		{name: "not bound", want: Fail, says: "did not act on pod-1", story: func() *story {
 			a := &application{story: newStory().at(2).lease("kube-scheduler", "node-2_a", 1, 2).at(30).lease("kube-scheduler", "node-3_b", 2, 30)}
 			pod(a, 35)
 			return a.action("node-3", 36)

@@ -90,7 +90,7 @@ func TestMembersFollow(t *testing.T) {
 			return s.lists(25.1, "node-2", "m2", "m3", "m4", "m9").at(30)
 		}},
 		{name: "a cluster of its own", want: Fail, says: "the cluster is c2, and was c1 before", story: with(15.2, func(s *record.EtcdStatus) { s.Cluster = "c2" })},
-		{name: "no vote", want: Fail, says: "there is a member that does not vote (m9)", story: with(15.2, func(s *record.EtcdStatus) { s.Learners = []string{"m9"} })},
+		{name: "no vote", want: Fail, says: "etcd has a member that does not vote (m9)", story: with(15.2, func(s *record.EtcdStatus) { s.Learners = []string{"m9"} })},
 		{name: "clients before it is ready", want: Fail, says: `"await API server" began`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) {
 				r.Steps[3].V.Name, r.Steps[4].V.Name = record.StepBalance, record.StepReady
@@ -101,10 +101,10 @@ func TestMembersFollow(t *testing.T) {
 				r.Steps[5].V.Name, r.Steps[6].V.Name = record.StepStop, record.StepUnbalance
 			})
 		}},
-		{name: "never taken from the balancer", want: Fail, says: `removal of node-1 must take the step "remove from the load balancer"`, story: func() *story {
+		{name: "never taken from the balancer", want: Fail, says: `removal of node-1 must include the step "remove from the load balancer"`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 5, 6) })
 		}},
-		{name: "never given to the balancer", want: Fail, says: `addition of node-4 must take the step "add to the load balancer"`, story: func() *story {
+		{name: "never given to the balancer", want: Fail, says: `addition of node-4 must include the step "add to the load balancer"`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 4, 5) })
 		}},
 		{name: "there is no balancer", want: Pass, story: func() *story {
@@ -121,7 +121,7 @@ func TestMembersFollow(t *testing.T) {
 			})
 		}},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
-		{name: "nobody listed", want: Inconclusive, says: "no etcd member said", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
+		{name: "nobody listed", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 		{name: "interrupted and undone", want: Pass, story: undone("m1", "m2", "m3")},
 		{name: "interrupted and left", want: Fail, says: "1 have joined", story: undone("m1", "m2", "m3", "m4")},
@@ -219,7 +219,7 @@ func TestUnsafeMemberRefused(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-MB-007", Judge: "unsafe-member-refused", Fault: "down"}, []ruling{
 		{name: "refused", want: Pass, took: "1 refusals", story: asked(record.Refused, 12)},
-		{name: "taken", want: Fail, says: "must take no further voting member", story: asked(record.OK, 12)},
+		{name: "taken", want: Fail, says: "must accept no further voting member", story: asked(record.OK, 12)},
 		{name: "no answer", want: Inconclusive, says: "unhealthy cluster", story: asked(record.Unknown, 12)},
 		{name: "refused before", want: Inconclusive, says: "no etcd member was seen", story: asked(record.Refused, 5)},
 		{name: "taken afterwards", want: Inconclusive, says: "no etcd member was seen", story: asked(record.OK, 25)},

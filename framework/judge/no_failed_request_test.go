@@ -68,9 +68,9 @@ func TestNoFailedRequest(t *testing.T) {
 	}
 	rule(t, check, []ruling{
 		{name: "as it should be", story: drained, want: Pass, took: "0 of 1200", says: "None of the 1200 requests through balancer failed during the stop of kube-apiserver on node-2"},
-		{name: "a probe failed", want: Fail, took: "1 of 1201", says: "1 of 1201 failed, the first one 5s after the call for it (balancer: write on a new connection, 15.000s to 15.010s: EOF)",
+		{name: "a probe failed", want: Fail, took: "1 of 1201", says: "1 of 1201 failed, the first one 5s after the call to inject it (balancer: write on a new connection, 15.000s to 15.010s: EOF)",
 			story: func() *story { return drained().probe(failed(15, 15.01)) }},
-		{name: "told to try again", want: Pass, took: "0 of 1201", says: "; 1 of them was answered to try again, as the API server was shutting down, and succeeded at the first repetition", story: func() *story {
+		{name: "told to try again", want: Pass, took: "0 of 1201", says: "; 1 of them was answered with a request to retry, as the API server was shutting down, and succeeded at the first retry", story: func() *story {
 			return drained().probe(turned(1, true))
 		}},
 		{name: "told to try again, in vain", want: Fail, took: "1 of 1201", says: "and once more 16.010s to 16.020s: status 503", story: func() *story {
@@ -90,12 +90,12 @@ func TestNoFailedRequest(t *testing.T) {
 				}
 			})
 		}},
-		{name: "told to try again, and the record ended", want: Inconclusive, says: "1 request was answered to try again, as the API server was shutting down, and the record does not show what became of that", story: func() *story {
+		{name: "told to try again, and the record ended", want: Inconclusive, says: "1 request was answered with a request to retry, as the API server was shutting down, and the record does not show the retry", story: func() *story {
 			p := turned(1, false)
 			p.Again = nil
 			return drained().probe(p)
 		}},
-		{name: "turned away, in a record of before", want: Inconclusive, says: "does not show what became of that", story: func() *story {
+		{name: "turned away, in a record of before", want: Inconclusive, says: "does not show the retry", story: func() *story {
 			p := turned(0, false)
 			p.Again = nil
 			return drained().probe(p)
@@ -104,12 +104,12 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a client told to try again, in vain", want: Fail, says: "2 of 1203 failed", story: func() *story { return repeats(1, record.Unknown) }},
 		{name: "a client turned away without a word when to try again", want: Fail, story: func() *story { return repeats(-1, record.OK) }},
 		{name: "a client turned away, in a record of before", want: Inconclusive, story: func() *story { return repeats(0, record.OK) }},
-		{name: "a write crossed the end of its connection", want: Inconclusive, says: "crossed with the end", story: func() *story {
+		{name: "a write crossed the end of its connection", want: Inconclusive, says: "crossed with the close", story: func() *story {
 			p := failed(15, 15.01)
 			p.Reused = true
 			return drained().probe(p)
 		}},
-		{name: "a client's write did", want: Inconclusive, says: "crossed with the end", story: func() *story {
+		{name: "a client's write did", want: Inconclusive, says: "crossed with the close", story: func() *story {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown).change(func(r *record.Run) { r.Ops[0].V.Error = "unexpected EOF" })
 		}},
 		{name: "two did", want: Fail, says: "2 of 1202", story: func() *story {
@@ -140,7 +140,7 @@ func TestNoFailedRequest(t *testing.T) {
 			return drained().change(unprobed(record.ProbeWrite, false, 15.1, 20.1)).probe(p)
 		}},
 		{name: "under way when it began", want: Fail, says: "the first one 0s after", story: func() *story { return drained().probe(failed(9.9, 10.1)) }},
-		{name: "before it began", want: Inconclusive, says: "failed before the fault already", story: func() *story { return drained().probe(failed(9, 9.1)) }},
+		{name: "before it began", want: Inconclusive, says: "already failed before the fault", story: func() *story { return drained().probe(failed(9, 9.1)) }},
 		{name: "after it was healed", want: Pass, story: func() *story { return drained().probe(failed(30.1, 30.2)) }},
 		{name: "through another entrance", want: Pass, story: func() *story {
 			p := failed(15, 15.1)
@@ -193,7 +193,7 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a list told to try again, in vain", want: Fail, took: "2 of 1202", says: "and once more list of c", story: func() *story {
 			return relisted("balancer", 1, record.Unknown, 503, 16.2)
 		}},
-		{name: "a list told to try again, too early", want: Inconclusive, says: "1 request was answered to try again", story: func() *story {
+		{name: "a list told to try again, too early", want: Inconclusive, says: "1 request was answered with a request to retry", story: func() *story {
 			return relisted("balancer", 1, record.OK, 200, 15.5)
 		}},
 		{name: "a list told to try again, elsewhere", want: Pass, took: "0 of 1201", story: func() *story {
@@ -202,7 +202,7 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a list turned away without a word when to try again", want: Fail, story: func() *story {
 			return relisted("balancer", -1, record.OK, 200, 16.2)
 		}},
-		{name: "a list turned away, in a record of before", want: Inconclusive, says: "1 request was answered to try again", story: func() *story {
+		{name: "a list turned away, in a record of before", want: Inconclusive, says: "1 request was answered with a request to retry", story: func() *story {
 			return relisted("balancer", 0, record.OK, 200, 16.2)
 		}},
 		{name: "every list fails, and nothing else", want: Fail, took: "40 of 1240", story: func() *story {
@@ -241,7 +241,7 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a watch told to try again, elsewhere", want: Pass, took: "0 of 1201", story: func() *story {
 			return watched(record.WatchRefused, 503, 1, stopping).watching("c0", "v", record.WatchOpened, 15.2, "node-1", "10.77.0.11", "")
 		}},
-		{name: "a watch turned away, in a record of before", want: Inconclusive, says: "1 request was answered to try again", story: func() *story {
+		{name: "a watch turned away, in a record of before", want: Inconclusive, says: "1 request was answered with a request to retry", story: func() *story {
 			return watched(record.WatchRefused, 503, 0, stopping).watching("c0", "v", record.WatchOpened, 16.2, "balancer", "10.77.0.11", "")
 		}},
 		{name: "a list was answered", want: Pass, took: "0 of 1201", story: func() *story { return listed(record.OK, 200, "") }},

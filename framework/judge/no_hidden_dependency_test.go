@@ -97,7 +97,7 @@ func TestNoHiddenDependency(t *testing.T) {
 		{name: "the other instance was not seen before either", want: Inconclusive, says: "the audit logs show no request of kube-controller-manager on node-2", story: func() *story {
 			return served(alone()).renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40).asks(kcm, "node-3", "node-3", 0, 40)
 		}},
-		{name: "an audit log could not be read", want: Inconclusive, says: "but that of node-2 was not read", story: func() *story {
+		{name: "an audit log could not be read", want: Inconclusive, says: "but the log of node-2 was not read", story: func() *story {
 			return asItShouldBe().change(func(r *record.Run) {
 				var left []record.Timed[record.Action]
 				for _, a := range r.Asked {

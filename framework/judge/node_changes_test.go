@@ -106,7 +106,7 @@ func TestEndpointsFollow(t *testing.T) {
 		{name: "a fault came before the bound", want: Inconclusive, story: func() *story {
 			return grown(100).fault("kill", "kill", "node-1", "kube-apiserver", 20, 50)
 		}},
-		{name: "an API server is down at the change", want: Pass, says: "held exactly the API servers", story: func() *story {
+		{name: "an API server is down at the change", want: Pass, says: "held exactly the existing API servers", story: func() *story {
 			return grown(30).fault("kill", "kill", "node-2", "kube-apiserver", 1, 55).change(func(r *record.Run) {
 				for i := range r.Endpoints {
 					r.Endpoints[i].V.Addresses = slices.DeleteFunc(slices.Clone(r.Endpoints[i].V.Addresses), func(a string) bool { return a == "10.77.0.12" })

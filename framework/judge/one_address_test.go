@@ -87,7 +87,7 @@ func TestOneAddress(t *testing.T) {
 		{name: "not the node with the address", want: Inconclusive, says: "does not show that the isolation of node-1 hit", story: func() *story {
 			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-2", true, 0).standby("node-1", 0).at(32).standby("node-1", 0)
 		}},
-		{name: "not asked afterwards", want: Inconclusive, says: "before both nodes said", story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14) })},
+		{name: "not asked afterwards", want: Inconclusive, says: "before both nodes reported", story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14) })},
 		{name: "another way of balancing", want: NotApplicable, says: "no node stands by", story: func() *story {
 			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-1", true, 0).backend("node-2", true, 0)
 		}},

@@ -16,7 +16,7 @@ func TestPeersReconnect(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-018", Judge: "peers-reconnect", Fault: "split", Bound: "2E + M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "9s", says: "9s after the healing of the split of node-1, which had lasted 10s, within 14s", story: func() *story { return back(9 * time.Second) }},
 		{name: "too late", want: Fail, took: "20s", says: "within 14s (2E + M + outage, E = 1s, M = 2s, outage = 10s) of the healing of the split of node-1: it took 20s", story: func() *story { return back(20 * time.Second) }},
-		{name: "never", want: Fail, says: "after 1m0s TCP still waited to send again from node-2 to node-3", story: func() *story {
+		{name: "never", want: Fail, says: "after 1m0s TCP still waited to retransmit from node-2 to node-3", story: func() *story {
 			return split().at(59).part(record.PartConnections, time.Minute, "node-2 to node-3")
 		}},
 		{name: "late, and in time after another fault", want: Fail, took: "20s", story: func() *story {
@@ -30,7 +30,7 @@ func TestPeersReconnect(t *testing.T) {
 		}},
 		{name: "looked at before the fault", want: Inconclusive, says: "does not say", story: func() *story { return split().at(5).part(record.PartConnections, 0) }},
 		{name: "another part in time", want: Inconclusive, says: "does not say", story: func() *story { return split().at(22).part(record.PartListed, time.Second) }},
-		{name: "looked at for too short", want: Inconclusive, says: "for 5s after the healing only", story: func() *story {
+		{name: "looked at for too short", want: Inconclusive, says: "for only 5s after the healing", story: func() *story {
 			return split().at(25).part(record.PartConnections, 5*time.Second, "node-2 to node-3")
 		}},
 		{name: "back when the healing was proven late", want: Inconclusive, says: "when they were back before that is not known", story: func() *story {

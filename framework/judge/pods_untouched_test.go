@@ -17,7 +17,7 @@ func TestPodsUntouched(t *testing.T) {
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-WL-002", Judge: "pods-untouched", Fault: "lost", Bound: "30s"}, []ruling{
-		{name: "as it should be", want: Pass, took: "2 pods", says: "All 2 running pods of catalog, which no client changed, stayed as they were", story: touched(func(*application) {})},
+		{name: "as it should be", want: Pass, took: "2 pods", says: "All 2 running pods of catalog, which no client changed, stayed unchanged", story: touched(func(*application) {})},
 		{name: "told again", want: Pass, story: touched(func(a *application) { a.pod(20, "catalog", 1, nil) })},
 		{name: "not ready", want: Fail, says: "pod catalog-1 on worker-1, of catalog, which no client changed, was no longer ready (phase Running) at 20.000s", story: touched(func(a *application) {
 			a.pod(20, "catalog", 1, func(o *record.Object) { o.Pod.Ready = false })
@@ -86,7 +86,7 @@ func TestPodsEvicted(t *testing.T) {
 			a.pod(45, "catalog", 0, func(o *record.Object) { o.Pod.Node = "worker-2" })
 		})},
 		{name: "a heartbeat got through", want: Inconclusive, says: "worker-2 was silent for 15s at most", story: away(func(a *application) { a.heartbeats("worker-2", 24, 25) })},
-		{name: "not watched for long enough", want: Inconclusive, says: "and must be for 45s", story: away(func(a *application) { a.cut(50) })},
+		{name: "not watched for long enough", want: Inconclusive, says: "less than 45s", story: away(func(a *application) { a.cut(50) })},
 	})
 }
 
@@ -99,14 +99,14 @@ func TestNodesReady(t *testing.T) {
 			a.node(26, "worker-2", "True")
 			return a.sorted()
 		}},
-		{name: "nobody to mark it", want: Fail, took: "31s", says: "that of worker-3 was for 31s (9.000s to 40.000s)", story: func() *story {
+		{name: "nobody to mark it", want: Fail, took: "31s", says: "those of worker-3 were missing for 31s (9.000s to 40.000s)", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")
 			a.heartbeats("worker-3", 1, 10)
 			a.heartbeats("worker-3", 40, 50)
 			return a.sorted()
 		}},
-		{name: "never again", want: Fail, says: "that of worker-3 was for 48s", story: func() *story {
+		{name: "never again", want: Fail, says: "those of worker-3 were missing for 48s", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")
 			a.heartbeats("worker-3", 1, 10)

@@ -126,11 +126,11 @@ func distant(before, during float64) *story {
 func TestCommitLatency(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-011", Judge: "commit-latency", Fault: "f", Bound: "240ms", Params: map[string]string{"faults": "g"}}, []ruling{
 		{name: "two round trips", want: Pass, took: "200ms", says: "at most 200ms longer than before", story: func() *story { return distant(0.01, 0.21) }},
-		{name: "more", want: Fail, took: "300ms", says: "longer than before by more than 240ms", story: func() *story { return distant(0.01, 0.31) }},
+		{name: "more", want: Fail, took: "300ms", says: "A write must take at most 240ms", story: func() *story { return distant(0.01, 0.31) }},
 		{name: "API servers that ask members of other nodes", want: Pass, took: "300ms", says: "within 480ms (240ms + remote etcd", story: func() *story {
 			return distant(0.01, 0.31).change(func(r *record.Run) { r.Meta.RemoteEtcd = true })
 		}},
-		{name: "more, from members of other nodes", want: Fail, took: "500ms", says: "by more than 480ms", story: func() *story {
+		{name: "more, from members of other nodes", want: Fail, took: "500ms", says: "at most 480ms", story: func() *story {
 			return distant(0.01, 0.51).change(func(r *record.Run) { r.Meta.RemoteEtcd = true })
 		}},
 		{name: "most timed out", want: Fail, took: "4.99s", story: func() *story {
@@ -143,7 +143,7 @@ func TestCommitLatency(t *testing.T) {
 			})
 		}},
 		{name: "no longer than before", want: Pass, took: "-10ms", story: func() *story { return distant(0.1, 0.09) }},
-		{name: "slow before", want: Inconclusive, says: "took 300ms before the faults already", story: func() *story { return distant(0.3, 0.31) }},
+		{name: "slow before", want: Inconclusive, says: "already took 300ms before the faults", story: func() *story { return distant(0.3, 0.31) }},
 		{name: "a slow one", want: Pass, story: func() *story {
 			return distant(0.01, 0.21).write(record.OpCreate, "node-1", "slow", "v", 0, 12, 16)
 		}},
@@ -172,7 +172,7 @@ func TestNoElection(t *testing.T) {
 		return s
 	}
 	rule(t, record.Check{Requirement: "HA-QR-011", Judge: "no-election", Fault: "f"}, []ruling{
-		{name: "as it should be", want: Pass, says: "member m1 went on leading etcd in term 2", story: calm},
+		{name: "as it should be", want: Pass, says: "member m1 remained etcd's leader in term 2", story: calm},
 		{name: "another leader", want: Fail, says: "member m1 led in term 2 before, and at 15.000s the member on node-2 named m3 in term 3", story: func() *story {
 			return calm().change(func(r *record.Run) { r.Etcd[46].V.Leader, r.Etcd[46].V.Term = "m3", 3 })
 		}},

@@ -42,7 +42,7 @@ func TestRejoins(t *testing.T) {
 				}
 			})
 		}},
-		{name: "not looked at for long enough", want: Inconclusive, says: "had not come back when it was last looked at", story: func() *story {
+		{name: "not looked at for long enough", want: Inconclusive, says: "had not come back when it was last checked", story: func() *story {
 			return backAgain(16, 18, 35).change(func(r *record.Run) { r.EndAt = sec(25) })
 		}},
 		{name: "another fault comes before", want: Inconclusive, says: "had not come back", story: func() *story {
@@ -70,8 +70,8 @@ func TestComponentsGoOn(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-RC-002", Judge: "components-go-on", Fault: "watcher"}, []ruling{
 		{name: "all go on", want: Pass, took: "4 components", story: killed(func(*story) {})},
-		{name: "one ends with it", want: Fail, says: "kube-scheduler on node-2 had ended and been started again", story: killed(func(s *story) { s.runs(11.5, "node-2", "kube-scheduler", 77) })},
-		{name: "one is gone", want: Fail, says: "etcd on node-2 had ended", story: killed(func(s *story) { s.runs(11.5, "node-2", "etcd", 0) })},
+		{name: "one ends with it", want: Fail, says: "kube-scheduler on node-2 had exited and been started again", story: killed(func(s *story) { s.runs(11.5, "node-2", "kube-scheduler", 77) })},
+		{name: "one is gone", want: Fail, says: "etcd on node-2 had exited", story: killed(func(s *story) { s.runs(11.5, "node-2", "etcd", 0) })},
 		{name: "one ends after the next fault", want: Pass, story: killed(func(s *story) {
 			s.fault("next", "kill", "node-2", "kube-scheduler", 20, 21).runs(21, "node-2", "kube-scheduler", 77)
 		})},
@@ -123,7 +123,7 @@ func TestQuotaReached(t *testing.T) {
 		{name: "as it should be", want: Pass, says: "The alarm was raised", story: full(true, none)},
 		{name: "no alarm", want: Fail, says: "none did during", story: full(false, none)},
 		{name: "a read is not answered", want: Fail, says: "was not answered", story: full(true, func(s *story) { s.read("node-3", "quiet", "", 0, 12, 14).outcome(record.Unknown) })},
-		{name: "no read", want: Inconclusive, says: "it takes 10", story: func() *story {
+		{name: "no read", want: Inconclusive, says: "fewer than the 10 required", story: func() *story {
 			return full(true, none)().change(func(r *record.Run) {
 				kept := r.Ops[:0]
 				for _, o := range r.Ops {
@@ -167,10 +167,10 @@ func TestDamageContained(t *testing.T) {
 		{name: "it does not start", want: Pass, took: "6 looks", story: looks(func(float64, *record.EtcdStatus) {})},
 		{name: "it serves", want: Fail, says: "must not serve", story: looks(func(t float64, s *record.EtcdStatus) { s.OK, s.Leader = t > 13, "m1" })},
 		{name: "it has no leader", want: Pass, story: looks(func(t float64, s *record.EtcdStatus) { s.OK = t > 13 })},
-		{name: "it raises the alarm", want: Pass, says: "raised the alarm CORRUPT", story: looks(func(t float64, s *record.EtcdStatus) {
+		{name: "it raises the alarm", want: Pass, says: "raised the CORRUPT alarm", story: looks(func(t float64, s *record.EtcdStatus) {
 			s.OK, s.Alarms = t > 11, []string{"memberID:1 alarm:CORRUPT "}
 		})},
-		{name: "nobody asked", want: Inconclusive, says: "was asked 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
+		{name: "nobody asked", want: Inconclusive, says: "was queried 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
 	})
 	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone", Params: map[string]string{"restart": "read"}}, []ruling{
 		{name: "it served until it read its data", want: Pass, story: func() *story {

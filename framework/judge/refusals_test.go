@@ -30,7 +30,7 @@ func TestRefusalsAreReads(t *testing.T) {
 		says  string
 	}{
 		{"not found, of a key that is there", one().write(patch, "b", "k", "p", 0, 3, 4).refused(absent), Fail,
-			`c-b's patch through b of "p", called at 3.000s, was refused, since the key was not there, although c-a's create through a of "v1"`},
+			`c-b's patch through b of "p", called at 3.000s, was refused, since the key did not exist, although c-a's create through a of "v1"`},
 		{"not found, next to the create", newStory().write(create, "a", "k", "v1", 1, 1, 4).write(patch, "b", "k", "p", 0, 2, 3).refused(absent).
 			read("b", "k", "v1", 1, 5, 6), Pass, ""},
 		{"not found, after a delete", one().write(remove, "a", "k", "", 0, 3, 4).write(patch, "b", "k", "p", 0, 5, 6).refused(absent), Pass, ""},
@@ -39,7 +39,7 @@ func TestRefusalsAreReads(t *testing.T) {
 		{"not found, and there again", one().write(remove, "a", "k", "", 0, 3, 4).outcome(record.Unknown).
 			write(patch, "b", "k", "p", 0, 5, 6).refused(absent).read("a", "k", "v1", 1, 7, 8), Fail, ""},
 		{"already there, and is not", one().write(remove, "a", "k", "", 0, 3, 4).write(create, "b", "k", "v2", 0, 5, 6).refused(present).
-			read("a", "k", "", 0, 7, 8), Fail, "was refused, since the key was there, although c-a's delete"},
+			read("a", "k", "", 0, 7, 8), Fail, "was refused, since the key existed, although c-a's delete"},
 		{"already there", one().write(create, "b", "k", "v2", 0, 5, 6).refused(present), Pass, ""},
 		{"already there, by a create of unknown outcome that was deleted", newStory().read("a", "k", "", 0, 0.1, 0.2).
 			write(create, "a", "k", "v1", 0, 1, 2).outcome(record.Unknown).write(create, "b", "k", "v2", 0, 3, 4).refused(present).
@@ -47,7 +47,7 @@ func TestRefusalsAreReads(t *testing.T) {
 		{"already there, by no write", newStory().read("a", "k", "", 0, 0.1, 0.2).write(create, "b", "k", "v2", 0, 3, 4).refused(present).
 			write(create, "a", "k", "v1", 1, 5, 6).read("a", "k", "v1", 1, 7, 8), Fail, ""},
 		{"conflict, over the version that is there", one().write(update, "b", "k", "v9", 0, 3, 4).over(1).refused(version), Fail,
-			`update through b of "v9" over version 1, called at 3.000s, was refused, since the key was not in that version`},
+			`update through b of "v9" over version 1, called at 3.000s, was refused, since the key had another version`},
 		{"conflict, over a version that is gone", two().write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version), Pass, ""},
 		{"conflict, next to the one that won", one().write(update, "a", "k", "v2", 2, 3, 6).over(1).write(update, "b", "k", "v9", 0, 4, 5).over(1).refused(version), Pass, ""},
 		{"conflict, before the one that won", one().write(update, "b", "k", "v9", 0, 3, 4).over(1).refused(version).
@@ -60,7 +60,7 @@ func TestRefusalsAreReads(t *testing.T) {
 			write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version).read("b", "k", "", 0, 9, 10), Pass, ""},
 		{"a refusal that says nothing of the key", one().write(patch, "b", "k", "p", 0, 3, 4).refused(""), Pass, ""},
 		{"already there, of which nothing else is known, and is not", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).read("b", "k", "", 0, 3, 4).
-			write(create, "a", "k", "v2", 2, 5, 6), Fail, "had been refused at 2.000s, since the key was there"},
+			write(create, "a", "k", "v2", 2, 5, 6), Fail, "had been refused at 2.000s, since the key existed"},
 		{"already there, and created without a delete", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).
 			write(create, "a", "k", "v2", 2, 5, 6).read("b", "k", "v2", 2, 7, 8), Fail, ""},
 		{"already there, of which nothing else is known, and deleted", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).

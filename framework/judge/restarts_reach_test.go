@@ -25,7 +25,7 @@ func (s *story) lastFault(f func(*record.Fault)) *story {
 
 // TestRestartsOfStandbys is about exits of the scheduler on node-2, with faults on other nodes.
 func TestRestartsOfStandbys(t *testing.T) {
-	const unreached = "kube-scheduler on node-2 had ended and been started again when it was looked at at 12.000s, and no active fault reached it"
+	const unreached = "kube-scheduler on node-2 had exited and been started again when it was checked at 12.000s, and no active fault reached it"
 	while := func(fault, node, component string) *story {
 		return newStory().fault("fault", fault, node, component, 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 	}

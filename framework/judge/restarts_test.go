@@ -21,10 +21,10 @@ func TestRestarts(t *testing.T) {
 	wide(t, "restarts", []ruling{
 		{name: "none", want: Pass, took: "1 components", story: func() *story { return newStory().ran(1, 7, 0).ran(60, 7, 0) }},
 		{name: "nothing seen", want: NotApplicable, story: func() *story { return newStory() }},
-		{name: "ended by itself", want: Fail, says: "kube-scheduler on node-2 had ended (signal: killed) when it was looked at at 30.000s", story: func() *story {
+		{name: "ended by itself", want: Fail, says: "kube-scheduler on node-2 had exited (signal: killed) when it was checked at 30.000s", story: func() *story {
 			return newStory().ran(1, 7, 0).ran(30, 0, 0).ran(31, 9, 1)
 		}},
-		{name: "between two looks", want: Fail, says: "had ended and been started again", story: func() *story { return newStory().ran(1, 7, 0).ran(30, 7, 1) }},
+		{name: "between two looks", want: Fail, says: "had exited and been started again", story: func() *story { return newStory().ran(1, 7, 0).ran(30, 7, 1) }},
 		{name: "by a fault", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(10.2, 0, 0).ran(21, 9, 1)
 		}},
@@ -34,7 +34,7 @@ func TestRestarts(t *testing.T) {
 		{name: "by a fault of the API server elsewhere, since it is elected", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-1", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},
-		{name: "while another instance was killed", want: Fail, says: "kube-scheduler on node-2 had ended and been started again when it was looked at at 12.000s, and no active fault reached it", story: func() *story {
+		{name: "while another instance was killed", want: Fail, says: "kube-scheduler on node-2 had exited and been started again when it was checked at 12.000s, and no active fault reached it", story: func() *story {
 			return newStory().fault("kill", "kill", "node-1", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},
 		{name: "while its lease was stolen from another instance", want: Pass, story: func() *story {
@@ -141,7 +141,7 @@ func TestRestarted(t *testing.T) {
 		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
 		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
-		{name: "its machine reports again after the bound", want: Inconclusive, says: "reported nothing since a failed look at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
+		{name: "its machine reports again after the bound", want: Inconclusive, says: "had reported nothing since a failed query at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
 		{name: "not for long", want: Fail, says: "it was 2s after the kill", story: func() *story { return killed().ran(12, 9, 1).ran(20, 0, 1) }},
 		{name: "ended by another fault", want: Pass, story: func() *story {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)

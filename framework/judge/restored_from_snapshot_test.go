@@ -82,7 +82,7 @@ func TestRestoredFromSnapshot(t *testing.T) {
 		{name: "a write of before the snapshot is gone", want: Fail, says: "informed-x-50, created", story: with(1000, without("informed-list", "node-2", "50"))},
 		{name: "one of afterwards is gone", want: Fail, says: "What is acknowledged after the restore must stay: informed-x-390", story: with(1000, without("informed-list", "node-2", "390"))},
 		{name: "not of one moment", want: Fail, says: "must be that of one moment: informed-x-205", story: with(1000, without("informed-list", "node-1", "205"))},
-		{name: "nothing was lost", want: Inconclusive, says: "shows in nothing", story: with(1000, func(o *record.Op) {
+		{name: "nothing was lost", want: Inconclusive, says: "no effect of the restore", story: with(1000, func(o *record.Op) {
 			if o.Purpose == "informed-list" {
 				for n := 210; n < 240; n++ {
 					o.Value += fmt.Sprintf(" %d", n)
@@ -90,7 +90,7 @@ func TestRestoredFromSnapshot(t *testing.T) {
 			}
 		})},
 		{name: "no informer", want: Inconclusive, says: "writes were acknowledged before", story: func() *story { return newStory().fault("restored", "restore-snapshot", "node-1", "etcd", 20, 27) }},
-		{name: "nobody asked in the end", want: Inconclusive, says: "no API server was asked", story: with(1000, func(o *record.Op) {
+		{name: "nobody asked in the end", want: Inconclusive, says: "no API server answered a list", story: with(1000, func(o *record.Op) {
 			if o.Purpose == "informed-list" {
 				o.Outcome = record.Unknown
 			}

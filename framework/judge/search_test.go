@@ -50,7 +50,7 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 	const room = 16 << 20
 	f := judges.JudgeWithin(&facts.Matter{Run: tangle(40).run}, time.Hour, room)
 	runtime.ReadMemStats(&after)
-	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "room (16 MiB)") {
+	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "memory (16 MiB)") {
 		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
 	// The garbage collector lets it grow to twice what is in use.

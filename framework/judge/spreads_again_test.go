@@ -47,8 +47,8 @@ func TestSpreadsAgain(t *testing.T) {
 		{name: "it is set, and does nothing", want: Fail, says: "with --goaway-chance=0.02 none was closed", story: goaway(0.02, keepers(0))},
 		{name: "closed, but not spread", want: Fail, says: "0 of 30 that clients opened again", story: goaway(0.02, keepers(0.5, others...))},
 		// Within what chance may do.
-		{name: "a chance too small for so few requests", want: Inconclusive, says: "too few to say that nothing closes", story: goaway(0.001, keepers(0))},
-		{name: "too few new ones", want: Inconclusive, says: "too few to tell whether they are spread", story: goaway(0.02, keepers(3, others...))},
+		{name: "a chance too small for so few requests", want: Inconclusive, says: "too few to conclude that nothing closes", story: goaway(0.001, keepers(0))},
+		{name: "too few new ones", want: Inconclusive, says: "too few to decide whether they are spread", story: goaway(0.02, keepers(3, others...))},
 		{name: "few, and one reached it", want: Pass, story: goaway(0.02, keepers(3, all...))},
 		{name: "one connection was lost for some other reason", want: Inconclusive, says: "whether anything closes those of the others", story: goaway(0, keepers(20, "node-2"))},
 		{name: "less than its share", want: Inconclusive, says: "1 of 30", story: goaway(0.02, keepers(0.5, append(make([]string, 0), "node-2", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3",

@@ -301,7 +301,7 @@ func TestEndpointsMatch(t *testing.T) {
 	bounded := record.Check{Requirement: "HA-EP-001", Level: "MUST", Judge: "endpoints-match", Bound: "I + M"}
 	rule(t, record.Check{Requirement: "HA-EP-001", Judge: "endpoints-match"}, []ruling{
 		{name: "as it should be", story: listed, want: Pass, took: "36 of 36 states"},
-		{name: "none at all", want: Fail, says: "must hold exactly the live API servers [10.77.0.11 10.77.0.12 10.77.0.13]: for 5s and to the end, endpoints through node-1 holds [] and endpointslice through node-1 holds []; 0 of 12 states match", story: func() *story {
+		{name: "none at all", want: Fail, says: "must hold exactly the live API servers [10.77.0.11 10.77.0.12 10.77.0.13]: for 5s up to the end, endpoints through node-1 holds [] and endpointslice through node-1 holds []; 0 of 12 states match", story: func() *story {
 			s := newStory()
 			for i := range 6 {
 				s.at(float64(i)).endpoints("node-1")
@@ -316,10 +316,10 @@ func TestEndpointsMatch(t *testing.T) {
 			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12").
 				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12")
 		}},
-		{name: "one reading at the end", want: Inconclusive, says: "too short a time to tell", story: func() *story {
+		{name: "one reading at the end", want: Inconclusive, says: "too briefly to conclude that they would not", story: func() *story {
 			return listed().at(7).endpoints("node-1", "10.77.0.11")
 		}},
-		{name: "shorter than the bound", want: Inconclusive, says: "too short a time to tell within 12s (I + M", story: func() *story {
+		{name: "shorter than the bound", want: Inconclusive, says: "too briefly to conclude that they would not within 12s (I + M", story: func() *story {
 			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(17).endpoints("node-1", "10.77.0.11")
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s
@@ -329,7 +329,7 @@ func TestEndpointsMatch(t *testing.T) {
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s.change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
 		}},
-		{name: "longer than the bound", want: Fail, says: "within 12s (I + M, I = 10s, M = 2s): for 13s and to the end", story: func() *story {
+		{name: "longer than the bound", want: Fail, says: "within 12s (I + M, I = 10s, M = 2s): for 13s up to the end", story: func() *story {
 			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(20).endpoints("node-1", "10.77.0.11")
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s

@@ -40,10 +40,10 @@ func TestThroughput(t *testing.T) {
 	}{
 		{"as before", rateStory(20, 20), Pass, "100 % of the rate before"},
 		{"just enough", rateStory(20, 10.5), Pass, "53 %"},
-		{"too little", rateStory(20, 8), Fail, "at least 50 % of the operations acknowledged per second that they got before the first fault: they got 40 %, 8.0 acknowledged"},
+		{"too little", rateStory(20, 8), Fail, "at least 50 % of their rate of acknowledged operations before the first fault: they reached 40 %, 8.0 acknowledged"},
 		{"too little for this check", least(rateStory(20, 16), "0.9"), Fail, "at least 90 %"},
 		{"enough for this check", least(rateStory(20, 5), "0.2"), Pass, ""},
-		{"nothing at all", rateStory(20, 0.01), Fail, "they got 0 %"},
+		{"nothing at all", rateStory(20, 0.01), Fail, "they reached 0 %"},
 		{"no part", least(rateStory(20, 20), "most"), Inconclusive, `least = "most"`},
 		{"more than all", least(rateStory(20, 20), "1.5"), Inconclusive, `least = "1.5"`},
 		{"too little before", rateStory(2, 2), Inconclusive, "too little traffic before the first fault: 20"},
@@ -55,7 +55,7 @@ func TestThroughput(t *testing.T) {
 				}
 			}
 			return s
-		}(), Fail, "they got 0 %"},
+		}(), Fail, "they reached 0 %"},
 		{"operations of checks are none", func() *story {
 			s := rateStory(20, 20)
 			for i := range s.run.Ops {
@@ -64,7 +64,7 @@ func TestThroughput(t *testing.T) {
 				}
 			}
 			return s
-		}(), Fail, "they got 0 %"},
+		}(), Fail, "they reached 0 %"},
 		{"lists count", func() *story {
 			s := rateStory(20, 8)
 			for at := range steps(25, 50, 0.1) {

@@ -39,7 +39,7 @@ func TestTokensAccepted(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-SEC-006", Judge: "tokens-accepted"}, []ruling{
 		{name: "as it should be", want: Pass, took: "6 of 6 pairs", says: "For each of 6 ordered pairs of API servers (node-1, node-2 and node-3)", story: issued(nil)},
 		{name: "refused by one", want: Fail, says: "node-3 refused one that node-1 had issued: status: Unauthorized", story: spoil("node-1", "node-3", record.Refused, "Unauthorized")},
-		{name: "taken for another", want: Fail, says: "node-2 took one with a token that node-3 had issued for admin", story: spoil("node-3", "node-2", record.OK, "admin")},
+		{name: "taken for another", want: Fail, says: "node-2 authenticated one with a token that node-3 had issued as admin", story: spoil("node-3", "node-2", record.OK, "admin")},
 		{name: "recognised, and not allowed to ask", want: Pass, story: spoil("node-1", "node-2", record.Refused, "Forbidden")},
 		{name: "refused for another reason", want: Inconclusive, says: "1 of 6 ordered pairs", took: "5 of 6 pairs", story: spoil("node-1", "node-2", record.Refused, "TooManyRequests")},
 		{name: "no answer", want: Inconclusive, says: "1 of 6 ordered pairs", story: spoil("node-2", "node-1", record.Unknown, "")},
@@ -64,7 +64,7 @@ func TestTokensAccepted(t *testing.T) {
 			s := issued(nil)().fault("cert", "authority-rotated", "node-2", "kube-apiserver", 10, 20)
 			return s.op(record.Op{Entrance: "node-1", Type: record.OpGet, Key: "node-2", Purpose: "token", Outcome: record.Refused, Value: "Unauthorized", Call: sec(12), Return: sec(12.01)})
 		}},
-		{name: "one API server", want: NotApplicable, says: "takes two", story: func() *story {
+		{name: "one API server", want: NotApplicable, says: "requires two", story: func() *story {
 			return issued(nil)().change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[:2] })
 		}},
 	})

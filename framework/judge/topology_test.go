@@ -23,7 +23,7 @@ func TestFaultDomains(t *testing.T) {
 		{name: "one each", story: zones("a", "b", "c"), want: Pass, took: "3 fault domains",
 			says: "Losing any one of 3 fault domains leaves etcd the 2 of 3 voting members that it needs: node-1 in a, node-2 in b and node-3 in c."},
 		{name: "two in one", story: zones("a", "b", "a"), want: Fail, took: "2 fault domains",
-			says: "with a go 2 of 3 voting members (node-1 and node-3), and 1 are left where 2 are needed"},
+			says: "a takes 2 of 3 voting members with it (node-1 and node-3), and leaves 1 where 2 are required"},
 		{name: "all in one", story: zones("a", "a", "a"), want: Fail, says: "3 of 3 voting members"},
 		{name: "not told", story: zones("a", "", "c"), want: NotApplicable, says: "fault domain of node-2"},
 		{name: "five over three", want: Pass, says: "the 3 of 5", story: func() *story {
@@ -35,7 +35,7 @@ func TestFaultDomains(t *testing.T) {
 		{name: "a learner has no vote", want: Fail, says: "1 of 2 voting members", story: func() *story {
 			return zones("a", "b", "c")().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Learner = e.Node == "node-3" }))
 		}},
-		{name: "no vote on a node without etcd", want: Fail, says: "with a go 2 of 3", story: func() *story {
+		{name: "no vote on a node without etcd", want: Fail, says: "a takes 2 of 3", story: func() *story {
 			return zones("a", "a", "b")().change(func(r *record.Run) {
 				r.Meta.Nodes = append(r.Meta.Nodes, record.Node{Name: "node-4", Zone: "c", Components: []string{"kube-apiserver"}})
 			})
@@ -96,11 +96,11 @@ func TestVersionSkew(t *testing.T) {
 		{name: "another patch", story: versions("v1.37.1", "node-1 kube-apiserver v1.37.9"), want: Pass, says: "minor version 1.37"},
 		{name: "API servers one apart", want: Pass, says: "from kube-apiserver v1.36.3 on node-1 to kube-apiserver v1.37.1 on node-2", story: versions("v1.37.1",
 			"node-1 kube-apiserver v1.36.3", "node-1 kube-controller-manager v1.36.3", "node-1 kube-scheduler v1.36.3")},
-		{name: "API servers two apart", want: Fail, says: "there are kube-apiserver v1.35.8 on node-2 and kube-apiserver v1.37.1 on node-1",
+		{name: "API servers two apart", want: Fail, says: "kube-apiserver v1.35.8 on node-2 and kube-apiserver v1.37.1 on node-1",
 			story: versions("v1.37.1", "node-2 kube-apiserver v1.35.8")},
-		{name: "another major", want: Fail, says: "there are kube-apiserver v1.37.1 on node-1 and kube-apiserver v2.0.0 on node-3",
+		{name: "another major", want: Fail, says: "kube-apiserver v1.37.1 on node-1 and kube-apiserver v2.0.0 on node-3",
 			story: versions("v1.37.1", "node-3 kube-apiserver v2.0.0")},
-		{name: "one older", story: versions("v1.37.1", "node-1 kube-scheduler v1.36.3"), want: Pass, says: "inside the policy"},
+		{name: "one older", story: versions("v1.37.1", "node-1 kube-scheduler v1.36.3"), want: Pass, says: "within the policy"},
 		{name: "two older", want: Fail, says: "kube-scheduler v1.35.8 on node-1 is 2 older than kube-apiserver v1.37.1 on node-1",
 			story: versions("v1.37.1", "node-1 kube-scheduler v1.35.8")},
 		{name: "newer", want: Fail, says: "kube-controller-manager v1.37.1 on node-1 talks to kube-apiserver v1.36.3 on node-1",
@@ -113,12 +113,12 @@ func TestVersionSkew(t *testing.T) {
 		}},
 		{name: "what a component says of itself counts", story: versions("v1.30.0", "node-1 kube-apiserver v1.31.0"), want: Pass},
 		{name: "not told", story: versions(""), want: Inconclusive, says: "the version of kube-apiserver on node-1"},
-		{name: "not told, without access to processes", want: NotApplicable, says: "nothing else shows the versions of kube-scheduler on node-1. 8 other components are inside the policy",
+		{name: "not told, without access to processes", want: NotApplicable, says: "nothing else shows the versions of kube-scheduler on node-1. 8 other components are within the policy",
 			story: hidden("kube-scheduler", "v1.37.1")},
 		{name: "an API server's, without access to processes", want: Inconclusive, says: "the version of kube-apiserver on node-1", story: hidden("kube-apiserver", "v1.37.1")},
-		{name: "two apart, without access to processes", want: Fail, says: "there are kube-apiserver v1.35.8 on node-2", story: hidden("kube-scheduler", "v1.37.1", "node-2 kube-apiserver v1.35.8")},
+		{name: "two apart, without access to processes", want: Fail, says: "kube-apiserver v1.35.8 on node-2", story: hidden("kube-scheduler", "v1.37.1", "node-2 kube-apiserver v1.35.8")},
 		{name: "not understood", story: versions("v1.37.1", "node-1 kube-scheduler head"), want: Inconclusive, says: "the version of kube-scheduler on node-1"},
-		{name: "kubelets up to three older", want: Pass, took: "11 components", says: "11 components are inside the policy", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.34.2", "kube-proxy/worker-1", "v1.37.0")},
+		{name: "kubelets up to three older", want: Pass, took: "11 components", says: "11 components are within the policy", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.34.2", "kube-proxy/worker-1", "v1.37.0")},
 		{name: "a kubelet four older", want: Fail, says: "kubelet v1.33.2 on worker-1 is 4 older than kube-apiserver", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.33.2")},
 		{name: "a kube-proxy that is newer", want: Fail, says: "kube-proxy v1.38.0 on worker-2 is newer than kube-apiserver", story: onNodes("v1.37.1", "kube-proxy/worker-2", "v1.38.0")},
 		{name: "a kubelet newer than the oldest API server", want: Fail, says: "is newer than kube-apiserver v1.36.3 on node-3", story: func() *story {
@@ -168,20 +168,20 @@ func TestCertificates(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-CL-009", Judge: "certificates"}, []ruling{
 		{name: "as it should be", story: shaken(nil), want: Pass, took: "23 of 23 handshakes",
-			says: "On each of 4 entrances TLS verified for 10.77.0.10, api.demo.holdfast, kubernetes, kubernetes.default and 10.96.0.1"},
+			says: "On each of 4 entrances TLS verification succeeded for 10.77.0.10, api.demo.holdfast, kubernetes, kubernetes.default and 10.96.0.1"},
 		{name: "without the balancer's name", want: Fail, took: "22 of 23 handshakes", says: "through node-2 it is not valid for api.demo.holdfast",
 			story: spoil("node-2", "balancer/api.demo.holdfast", record.Refused, "x509: certificate is valid for others")},
 		{name: "without the node's address", want: Fail, says: "through node-3 it is not valid for 10.77.0.13",
 			story: spoil("node-3", "node/10.77.0.13", record.Refused, "x509")},
 		{name: "without the service's address, on the balancer", want: Fail, says: "through balancer it is not valid for 10.96.0.1",
 			story: spoil("balancer", "service/10.96.0.1", record.Refused, "x509")},
-		{name: "no handshake", want: Inconclusive, says: "no handshake came about for kubernetes through node-1",
+		{name: "no handshake", want: Inconclusive, says: "no TLS handshake completed for kubernetes through node-1",
 			story: spoil("node-1", "service/kubernetes", record.Unknown, "connection refused")},
-		{name: "balancer's names not tried", want: Inconclusive, says: "no handshake was made for the name or the address of the load balancer", story: without("balancer/")},
+		{name: "balancer's names not tried", want: Inconclusive, says: "no TLS handshake was attempted for the name or the address of the load balancer", story: without("balancer/")},
 		{name: "service's names not tried", want: Inconclusive, says: "the address of the kubernetes service and the name of the kubernetes service", story: without("service/")},
-		{name: "a node's address not tried", want: Inconclusive, says: "no handshake came about for 10.77.0.11 through node-1", story: without("node/10.77.0.11")},
+		{name: "a node's address not tried", want: Inconclusive, says: "no TLS handshake completed for 10.77.0.11 through node-1", story: without("node/10.77.0.11")},
 		{name: "an entrance not tried", want: Inconclusive, says: "through node-2", story: shaken(func(op *record.Op) bool { return op.Entrance != "node-2" })},
-		{name: "nothing", story: func() *story { return newStory() }, want: Inconclusive, says: "no handshake was made"},
+		{name: "nothing", story: func() *story { return newStory() }, want: Inconclusive, says: "no TLS handshake was attempted"},
 		{name: "no balancer", want: Pass, story: func() *story {
 			return without("balancer/")().change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
 		}},

@@ -77,16 +77,16 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "two at once", want: Fail, says: "must be changed one after the other: upgrade of node-2", story: func() *story {
 			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 14).upgraded("three", "node-3", release36, release37, 30)
 		}},
-		{name: "the scheduler before the API server", want: Fail, says: "kube-scheduler v1.37.1 on node-1 is beside kube-apiserver v1.36.3", story: func() *story {
+		{name: "the scheduler before the API server", want: Fail, says: "kube-scheduler v1.37.1 on node-1 runs beside kube-apiserver v1.36.3", story: func() *story {
 			return fleetOf(release36).inPlace("one", "upgrade", "node-1", release36, release37, 10, 16, "kube-scheduler", "kube-apiserver", "kube-controller-manager")
 		}},
-		{name: "two minor versions", want: Fail, says: "kube-controller-manager v1.35.8 on node-1 is beside kube-apiserver v1.37.1", story: func() *story {
+		{name: "two minor versions", want: Fail, says: "kube-controller-manager v1.35.8 on node-1 runs beside kube-apiserver v1.37.1", story: func() *story {
 			return fleetOf("v1.35.8").upgraded("one", "node-1", "v1.35.8", release37, 10)
 		}},
-		{name: "a component that stays behind", want: Fail, says: "kube-scheduler answered v1.36.3", story: func() *story {
+		{name: "a component that stays behind", want: Fail, says: "kube-scheduler reported v1.36.3", story: func() *story {
 			return upgradedAll().says("node-3", "kube-scheduler", release36, 40)
 		}},
-		{name: "a component that says nothing", want: Inconclusive, says: "kube-scheduler on node-3 did not answer", story: func() *story {
+		{name: "a component that says nothing", want: Inconclusive, says: "kube-scheduler on node-3 did not report its version", story: func() *story {
 			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20)
 			return s.inPlace("three", "upgrade", "node-3", release36, release37, 30, 36, inOrder...).says("node-3", "kube-apiserver", release37, 37).says("node-3", "kube-controller-manager", release37, 37)
 		}},
@@ -102,7 +102,7 @@ func TestChangedOneByOne(t *testing.T) {
 			s = asked(s.upgraded("two", "node-2", release36, release37, 20), 28, release37, release37, release36)
 			return asked(s.upgraded("three", "node-3", release36, release37, 30), 38, release37, release37, release37)
 		}},
-		{name: "all upgraded with the first", want: Fail, says: "the API server on node-2 answered v1.37.1 before its turn (its own upgrade began 20.000s)", story: func() *story {
+		{name: "all upgraded with the first", want: Fail, says: "the API server on node-2 reported v1.37.1 before its turn (its own upgrade began 20.000s)", story: func() *story {
 			s := asked(fleetOf(release36), 5, release36, release36, release36)
 			s = asked(s.upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release37)
 			// Its own turn finds nothing to do.
@@ -117,7 +117,7 @@ func TestChangedOneByOne(t *testing.T) {
 			return asked(fleetOf(release36).upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release37).
 				upgraded("two", "node-2", release36, release37, 20).upgraded("three", "node-3", release36, release37, 30)
 		}},
-		{name: "a server answers of two minor versions less", want: Fail, says: "must hold at every step: after upgrade of node-1 from v1.36.3 to v1.37.1, there are kube-apiserver v1.35.3 on node-3 and kube-apiserver v1.37.1 on node-1", story: func() *story {
+		{name: "a server answers of two minor versions less", want: Fail, says: "must hold at every step: after upgrade of node-1 from v1.36.3 to v1.37.1, kube-apiserver v1.35.3 on node-3 and kube-apiserver v1.37.1 on node-1 run in one cluster", story: func() *story {
 			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
 			return asked(s, 18, release37, release36, "v1.35.3").upgraded("two", "node-2", release36, release37, 20).upgraded("three", "node-3", release36, release37, 30)
 		}},
@@ -138,7 +138,7 @@ func TestChangedOneByOne(t *testing.T) {
 			}
 			return s.upgraded("again", "node-1", release36, release37, 30)
 		}},
-		{name: "the API server back first", want: Fail, says: "is beside kube-apiserver v1.36.3", story: func() *story {
+		{name: "the API server back first", want: Fail, says: "runs beside kube-apiserver v1.36.3", story: func() *story {
 			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
 			return s.inPlace("back", "upgrade", "node-1", release37, release36, 20, 26, inOrder...)
 		}},
@@ -153,7 +153,7 @@ func TestChangedOneByOne(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-UP-003", Judge: "changed-one-by-one"}, []ruling{
 		{name: "etcd", want: Pass, took: "1 changes", story: etcd("3.7.3")},
-		{name: "etcd as before", want: Fail, says: "etcd answered v3.6.16", story: etcd("3.6.16")},
+		{name: "etcd as before", want: Fail, says: "etcd reported v3.6.16", story: etcd("3.6.16")},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-008", Judge: "changed-one-by-one"}, []ruling{
 		{name: "other arguments", want: Pass, took: "1 changes", story: func() *story {
@@ -254,7 +254,7 @@ func TestObjectsBetweenVersions(t *testing.T) {
 				o.Value = "spec.replicas is null, not 0"
 			}
 		})},
-		{name: "an object is not found", want: Fail, says: "it is not found", story: mixed(6, func(o *record.Op, i int) {
+		{name: "an object is not found", want: Fail, says: "it was not found", story: mixed(6, func(o *record.Op, i int) {
 			if i == 2 && o.Type == record.OpGet {
 				o.Found = false
 			}
@@ -264,7 +264,7 @@ func TestObjectsBetweenVersions(t *testing.T) {
 				o.Outcome, o.Error, o.Found = record.Refused, "the server could not find the requested resource", false
 			}
 		})},
-		{name: "too few", want: Inconclusive, says: "it takes 10 each", story: mixed(3, nil)},
+		{name: "too few", want: Inconclusive, says: "10 each are required", story: mixed(3, nil)},
 		{name: "one version only", want: Inconclusive, says: "of one version and read through one of another", story: func() *story {
 			return mixed(6, nil)().change(func(r *record.Run) { r.Ops[1].V.Value = release37 })
 		}},

@@ -49,9 +49,9 @@ func TestWatchFlags(t *testing.T) {
 			deleted w k2 v2@b 104
 			create k2 v5@a 105
 			added w k2 v5@a 105`, Pass, ""},
-		{"created as modified", "", twoKeys + "watch w from=101\nmodified w k2 v2@b 102", Fail, "but the key was not there before"},
-		{"modified as added", "", twoKeys + "watch w from=102\nadded w k1 v3@b 103", Fail, "but the key was there before and after"},
-		{"modified as deleted", "", twoKeys + "watch w from=102\ndeleted w k1 v1@a 103", Fail, "but the key was there before and after"},
+		{"created as modified", "", twoKeys + "watch w from=101\nmodified w k2 v2@b 102", Fail, "but the key did not exist before"},
+		{"modified as added", "", twoKeys + "watch w from=102\nadded w k1 v3@b 103", Fail, "but the key existed before and after"},
+		{"modified as deleted", "", twoKeys + "watch w from=102\ndeleted w k1 v1@a 103", Fail, "but the key existed before and after"},
 		{"nobody knows whether it was there", "", twoKeys + `
 			delete k2 unknown
 			patch k2 v4@b 110
@@ -131,7 +131,7 @@ func TestWatchPrevious(t *testing.T) {
 		{"missing proves nothing", facts.APIEtcd, writes + "modified w k1 v2 102", Pass, ""},
 		{"another value", facts.APIEtcd, writes + "modified w k1 v2 102 was=v9/101", Fail, `and before it "v9" of version 101, which no client wrote`},
 		{"another version", facts.APIEtcd, writes + "modified w k1 v2 102 was=v1/100", Fail, "but the write of that value made version 101"},
-		{"there was nothing", facts.APIEtcd, "create k1 v1 101\ndelete k1 102\ncreate k1 v3 103\nwatch w from=103 previous\nadded w k1 v3 103 was=v1/101", Fail, "but there was nothing"},
+		{"there was nothing", facts.APIEtcd, "create k1 v1 101\ndelete k1 102\ncreate k1 v3 103\nwatch w from=103 previous\nadded w k1 v3 103 was=v1/101", Fail, "but the key did not exist"},
 		{"not the one before", facts.APIEtcd, writes + "update k1 v3 103 over=102\nmodified w k1 v3 103 was=v1/101", Fail, `instead of k1 = "v2" in version 102`},
 		{"nobody asked", facts.APIEtcd, "put k1 v1 101\nwatch w from=101\nadded w k1 v1 101", NotApplicable, ""},
 	})

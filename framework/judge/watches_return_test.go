@@ -125,7 +125,7 @@ func TestWatchesReturn(t *testing.T) {
 			}
 			return s
 		}, want: Fail, says: "0 of 60"},
-		{name: "too few to tell", story: func() *story { return watchesBreak(1, 27, "10.77.0.11") }, want: Inconclusive, says: "which is too few to tell"},
+		{name: "too few to tell", story: func() *story { return watchesBreak(1, 27, "10.77.0.11") }, want: Inconclusive, says: "too few for a verdict"},
 		{name: "the balancer speaks for itself", story: func() *story { return watchesBreak(1, 30, "10.77.0.99") }, want: Inconclusive, says: "is not known"},
 		{name: "none through the balancer", story: func() *story { return watchesBreak(1, 0, "") }, want: Inconclusive, says: "0 of 0 watches"},
 	})

@@ -10,17 +10,17 @@ import (
 func TestWorkGoesOn(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-008", Judge: "work-goes-on", Fault: "lost", Bound: "L + 4.4P + 2M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "21s", says: "All 1 Deployments that were created while kube-controller-manager had no active instance had their pods within 21s", story: func() *story { return converging().sorted() }},
-		{name: "too late", want: Fail, took: "29s", says: "batch, created by 20.000s, was not after 29s: its controller has not looked at", story: func() *story {
+		{name: "too late", want: Fail, took: "29s", says: "batch, created by 20.000s, was not after 29s: its controller has not observed", story: func() *story {
 			a := petstore()
 			a.scaled(20, record.OpCreate, "batch", 0, 2, 19)
 			return a.sorted()
 		}},
-		{name: "never", want: Fail, says: "it has not been seen", story: func() *story {
+		{name: "never", want: Fail, says: "has not been seen", story: func() *story {
 			a := petstore()
 			a.change(20, record.OpCreate, "batch", 2)
 			return a.sorted()
 		}},
-		{name: "up to the nodes", want: Inconclusive, says: "batch was not in its desired state for 48s, but the control plane had something to do for 21s of that", story: func() *story {
+		{name: "up to the nodes", want: Inconclusive, says: "batch was not in its desired state for 48s, but the control plane had work left for only 21s of that", story: func() *story {
 			a := petstore()
 			a.change(20, record.OpCreate, "batch", 2)
 			a.object(31, record.Object{Kind: record.ObjectDeployment, Name: "batch", Part: "batch", Deployment: &record.DeploymentState{
@@ -31,14 +31,14 @@ func TestWorkGoesOn(t *testing.T) {
 			a.node(58, "worker-1", "True")
 			return a.sorted()
 		}},
-		{name: "a pod too many", want: Fail, took: "4 of 3 pods", says: "store got pod store-3 at 31.000s, its 4th one, and 3 were wanted at most", story: func() *story {
+		{name: "a pod too many", want: Fail, took: "4 of 3 pods", says: "store had pod store-3 at 31.000s, its 4th, and 3 were wanted at most", story: func() *story {
 			a := petstore()
 			a.scaled(20, record.OpCreate, "batch", 0, 2, 11)
 			a.change(25, record.OpPatch, "store", 2)
 			a.pod(31, "store", 3, nil)
 			return a.sorted()
 		}},
-		{name: "of three that act", want: Fail, says: "batch got pod batch-2 at 15.000s, its 3rd one, and 2 were wanted at most", story: func() *story {
+		{name: "of three that act", want: Fail, says: "batch had pod batch-2 at 15.000s, its 3rd, and 2 were wanted at most", story: func() *story {
 			a := converging()
 			a.change(14, record.OpCreate, "batch", 2)
 			a.pod(15, "batch", 0, nil)
@@ -162,12 +162,12 @@ func TestPodsBound(t *testing.T) {
 			a.stream(57.9, 0, 99)
 			return a.sorted()
 		}},
-		{name: "created after the healing, and not bound for a while", want: Inconclusive, says: "pod pod-99 was not bound when it was last looked at, 13s", story: func() *story {
+		{name: "created after the healing, and not bound for a while", want: Inconclusive, says: "pod pod-99 was not bound when it was last seen, 13s", story: func() *story {
 			a := streamed()
 			a.stream(45, 0, 99)
 			return a.sorted()
 		}},
-		{name: "short of the end", want: Inconclusive, says: "pod pod-99 was not bound when it was last looked at, 19s", story: func() *story {
+		{name: "short of the end", want: Inconclusive, says: "pod pod-99 was not bound when it was last seen, 19s", story: func() *story {
 			a := streamed()
 			a.stream(39, 0, 99)
 			return a.sorted()

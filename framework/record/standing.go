@@ -82,8 +82,8 @@ func (s *Standing) Parts() []string {
 	return slices.Sorted(maps.Keys(parts))
 }
 
-// Lacks describes how a part of the application differs from its wanted state; empty if it does
-// not. The wanted state: as many pods as wanted, each ready and with a controller, and no others;
+// Lacks describes how a part of the application differs from its desired state; empty if it does
+// not. The desired state: as many pods as wanted, each ready and with a controller, and no others;
 // its controller reports the same, and its Service lists exactly these pods. A deleted Deployment
 // wants no pods. since is the lowest version in which the Deployment must be known, that of the
 // last acknowledged change; empty for any, or if there is none.
@@ -91,18 +91,18 @@ func (s *Standing) Lacks(part, since string) string {
 	wanted, served := 0, false
 	ds := s.Of(ObjectDeployment, part)
 	if len(ds) == 0 && since != "" {
-		return fmt.Sprintf("version %s of the Deployment was acknowledged, and it has not been seen", since)
+		return fmt.Sprintf("version %s of the Deployment was acknowledged, and the Deployment has not been seen", since)
 	}
 	if len(ds) > 0 {
 		d := ds[0].Deployment
 		wanted, served = d.Wanted, d.Served
 		switch {
 		case version(ds[0].Revision) < version(since):
-			return fmt.Sprintf("version %s of the Deployment was acknowledged, and version %s is the newest seen", since, ds[0].Revision)
+			return fmt.Sprintf("version %s of the Deployment was acknowledged, but the newest seen is %s", since, ds[0].Revision)
 		case d.Observed < d.Generation:
-			return fmt.Sprintf("its controller has not looked at generation %d", d.Generation)
+			return fmt.Sprintf("its controller has not observed generation %d", d.Generation)
 		case d.Replicas != wanted || d.Updated != wanted || d.Ready != wanted:
-			return fmt.Sprintf("its controller counts %d pods, %d of them ready, and %d are wanted", d.Replicas, d.Ready, wanted)
+			return fmt.Sprintf("its controller reports %d pods, %d of them ready, and %d are desired", d.Replicas, d.Ready, wanted)
 		}
 	}
 	ready := []string{}
@@ -116,7 +116,7 @@ func (s *Standing) Lacks(part, since string) string {
 		}
 	}
 	if len(pods) != wanted || len(ready) != wanted {
-		return fmt.Sprintf("it has %d pods, %d of them ready, and %d are wanted", len(pods), len(ready), wanted)
+		return fmt.Sprintf("it has %d pods, %d of them ready, and %d are desired", len(pods), len(ready), wanted)
 	}
 	listed := []string{}
 	for _, slice := range s.Of(ObjectSlice, part) {

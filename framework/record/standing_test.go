@@ -47,10 +47,10 @@ func TestStandingLacks(t *testing.T) {
 		want   string
 	}{
 		"as wanted":                 {func(map[string]Object) {}, ""},
-		"not looked at":             {func(all map[string]Object) { all["d"].Deployment.Generation = 4 }, "has not looked at generation 4"},
-		"an old state":              {func(all map[string]Object) { d := all["d"]; d.Revision = "19"; all["d"] = d }, "version 20 of the Deployment was acknowledged, and version 19"},
-		"scaled":                    {func(all map[string]Object) { all["d"].Deployment.Wanted = 3 }, "counts 2 pods, 2 of them ready, and 3 are wanted"},
-		"one pod gone":              {func(all map[string]Object) { delete(all, "b") }, "it has 1 pods, 1 of them ready, and 2 are wanted"},
+		"not looked at":             {func(all map[string]Object) { all["d"].Deployment.Generation = 4 }, "has not observed generation 4"},
+		"an old state":              {func(all map[string]Object) { d := all["d"]; d.Revision = "19"; all["d"] = d }, "version 20 of the Deployment was acknowledged, but the newest seen is 19"},
+		"scaled":                    {func(all map[string]Object) { all["d"].Deployment.Wanted = 3 }, "reports 2 pods, 2 of them ready, and 3 are desired"},
+		"one pod gone":              {func(all map[string]Object) { delete(all, "b") }, "it has 1 pods, 1 of them ready, and 2 are desired"},
 		"one pod not ready":         {func(all map[string]Object) { all["b"].Pod.Ready = false }, "it has 2 pods, 1 of them ready"},
 		"one pod being ended":       {func(all map[string]Object) { all["b"].Pod.Deleting = true }, "it has 2 pods, 1 of them ready"},
 		"an orphan":                 {func(all map[string]Object) { all["b"].Pod.Controller = "" }, "pod b has no controller"},
@@ -58,8 +58,8 @@ func TestStandingLacks(t *testing.T) {
 		"another is listed":         {func(all map[string]Object) { all["s"].Slice.Ready = []string{"a", "c"} }, "does not list exactly"},
 		"a Service without a slice": {func(all map[string]Object) { delete(all, "s") }, "(0 listed, "},
 		"nobody has to list":        {func(all map[string]Object) { delete(all, "s"); all["d"].Deployment.Served = false }, ""},
-		"never seen":                {func(all map[string]Object) { clear(all) }, "and it has not been seen"},
-		"deleted, pods left":        {func(all map[string]Object) { delete(all, "d") }, "it has 2 pods, 2 of them ready, and 0 are wanted"},
+		"never seen":                {func(all map[string]Object) { clear(all) }, "and the Deployment has not been seen"},
+		"deleted, pods left":        {func(all map[string]Object) { delete(all, "d") }, "it has 2 pods, 2 of them ready, and 0 are desired"},
 		"deleted, nothing left":     {func(all map[string]Object) { clear(all) }, ""},
 	} {
 		var s Standing

@@ -148,7 +148,7 @@ func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scena
 		if i := slices.Index(matched, false); i >= 0 {
 			meant = nearest.Meant(names, globs[i])
 		}
-		return nil, fmt.Errorf("no scenario matches %s%s; there are: %s", what, meant, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no scenario matches %s%s; available: %s", what, meant, strings.Join(names, ", "))
 	}
 	return chosen, nil
 }

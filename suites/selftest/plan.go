@@ -178,7 +178,7 @@ func chosen(names []string) (map[string]bool, error) {
 			all[s.Subject()], found = all[s.Subject()] || match, found || match
 		}
 		if !found {
-			return nil, fmt.Errorf("unknown judge or requirement %q%s; there are: %s", n, nearest.Meant(known, n), strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown judge or requirement %q%s; available: %s", n, nearest.Meant(known, n), strings.Join(known, ", "))
 		}
 	}
 	return all, nil

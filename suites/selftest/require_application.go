@@ -59,7 +59,7 @@ func applicationPlants() []Plant {
 			Cluster: proxied, Scenario: scenario, From: 13, Until: 19, May: []string{"steady-state"},
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
 			Catches: []Catch{
-				{Requirement: "HA-LE-008", Says: "What is created while kube-controller-manager has no active instance must be reconciled"},
+				{Requirement: "HA-LE-008", Says: "Deployments created while kube-controller-manager has no active instance must be reconciled"},
 				{Requirement: "HA-WL-001", Says: "must be in its desired state within"},
 				{Judge: "work-goes-on", Says: "created by"},
 			}},
@@ -77,9 +77,9 @@ func applicationPlants() []Plant {
 		{Name: "pinned-workers", Violation: "worker nodes that know one API server, and not the balancer",
 			Cluster: pinned, Twin: scaled, Scenario: catalogue + "node-lost",
 			Catches: []Catch{
-				{Requirement: "HA-CL-008", Says: "Heartbeats of worker nodes must get through in spite of the isolation of node-1"},
+				{Requirement: "HA-CL-008", Says: "Heartbeats of worker nodes must arrive despite the isolation of node-1"},
 				{Requirement: "HA-WL-002", Says: "Running pods must not be touched by the isolation of node-1"},
-				{Judge: "nodes-ready", Says: "Heartbeats of worker nodes must get through"},
+				{Judge: "nodes-ready", Says: "Heartbeats of worker nodes must arrive"},
 				{Judge: "pods-untouched", Says: "which no client changed"},
 			}},
 	}

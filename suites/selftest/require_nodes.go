@@ -80,8 +80,8 @@ func nodePlants() []Plant {
 			Cluster: registered, Twin: registered, Scenario: "catalogue/node-lost", From: 1,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/replicasets/"})},
 			Catches: []Catch{
-				{Requirement: "HA-LE-014", Says: "and did nothing about"},
-				{Judge: "holder-works", Says: "and did nothing about"},
+				{Requirement: "HA-LE-014", Says: "and did not act on"},
+				{Judge: "holder-works", Says: "and did not act on"},
 			}},
 		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,

@@ -68,14 +68,14 @@ func upgradePlants() []Plant {
 		{Name: "taken-back", Violation: "something takes a node back to the old version as soon as it is upgraded",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-apiserver-killed", From: 9, Do: takeBack,
 			Catches: []Catch{
-				{Requirement: "HA-UP-004", Says: "answered v1.36.3"},
-				{Judge: "changed-one-by-one", Says: "answered v1.36.3"},
+				{Requirement: "HA-UP-004", Says: "reported v1.36.3"},
+				{Judge: "changed-one-by-one", Says: "reported v1.36.3"},
 			}, May: []string{"restarts"}},
 		{Name: "upgraded-together", Violation: "all nodes are upgraded with the first one, without waiting for their turn",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: upgradeOthers,
 			Catches: []Catch{
-				{Requirement: "HA-UP-001", Says: "answered v1.37.1 before its turn"},
-				{Judge: "changed-one-by-one", Says: "answered v1.37.1 before its turn"},
+				{Requirement: "HA-UP-001", Says: "reported v1.37.1 before its turn"},
+				{Judge: "changed-one-by-one", Says: "reported v1.37.1 before its turn"},
 			}, May: []string{"restarts", "steady-state"}},
 		{Name: "skips-a-minor", Violation: "an upgrade that leaves an API server two minor versions behind another",
 			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Until: 5,
@@ -86,7 +86,7 @@ func upgradePlants() []Plant {
 			}},
 		{Name: "not-taken-back", Violation: "something upgrades a node again as soon as it was taken back",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: upgradeAgain,
-			Catches: []Catch{{Requirement: "HA-UP-002", Says: "answered v1.37.1"}}, May: []string{"restarts", "steady-state"}},
+			Catches: []Catch{{Requirement: "HA-UP-002", Says: "reported v1.37.1"}}, May: []string{"restarts", "steady-state"}},
 		{Name: "no-way-in", Violation: "a load balancer that loses every API server for eight seconds, again and again, as if all nodes were upgraded at the same time",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
 			Catches: []Catch{
@@ -97,8 +97,8 @@ func upgradePlants() []Plant {
 			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 11, Until: 12,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
 			Catches: []Catch{
-				{Requirement: "HA-UP-001", Says: "every component of the node must be of the version: kube-apiserver answered v1.36"},
-				{Judge: "changed-one-by-one", Says: "kube-apiserver answered v1.36"},
+				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-apiserver reported v1.36"},
+				{Judge: "changed-one-by-one", Says: "kube-apiserver reported v1.36"},
 			}},
 		{Name: "no-way-back", Violation: "the same while etcd is upgraded, a node taken back and every component restarted",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 2, Do: cutBalancer,

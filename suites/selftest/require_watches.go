@@ -33,6 +33,6 @@ func watchRequirementPlants() []Plant {
 		{Name: "old-streams", Violation: "an API server that begins streaming lists with a state from the past while it starts",
 			Cluster: drainsProxied, Twin: drainsProxied, Scenario: "catalogue/apiservers-restarted", From: 8, Until: 9, May: []string{"linearizable"},
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OldStream, Prefix: configs, By: 60}, 2)},
-			Catches: []Catch{{Requirement: "HA-WCH-005", Says: "nothing from the past"}, {Judge: "list-watch"}, {Judge: "watch-bookmark"}}},
+			Catches: []Catch{{Requirement: "HA-WCH-005", Says: "must not show the past"}, {Judge: "list-watch"}, {Judge: "watch-bookmark"}}},
 	}
 }

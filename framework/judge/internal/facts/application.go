@@ -59,7 +59,7 @@ func LastSeen(run *record.Run) record.Nanos {
 	return 0
 }
 
-// Lack is a period in which a part of the application was not in its wanted state.
+// Lack is a period in which a part of the application was not in its desired state.
 type Lack struct {
 	Part     string
 	From, To record.Nanos
@@ -171,7 +171,7 @@ func (m *Matter) Silence() []Interval {
 
 // Says describes such a lack.
 func (l *Lack) Says(from record.Nanos) string {
-	return fmt.Sprintf("%s was not in its desired state for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
+	return fmt.Sprintf("%s was not in its desired state for %s, but the control plane had work left for only %s of that: in the rest all pods were bound, and only their nodes had work left: %s",
 		l.Part, text.Short(Since(from, l.To)), text.Short(l.own(from)), l.Why)
 }
 
@@ -180,7 +180,7 @@ func Besides(nodes time.Duration) string {
 	if nodes == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", besides up to %s in which only nodes had something to do", text.Short(nodes))
+	return fmt.Sprintf(", plus up to %s in which only nodes had work left", text.Short(nodes))
 }
 
 // LacksOf returns every lack, in the order of their starts. A lack starts when a change is

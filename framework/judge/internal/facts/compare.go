@@ -67,7 +67,7 @@ func (t *Timeline) compareItem(sc Scope, revision uint64, item *record.Item) *di
 	case !known:
 		return nil
 	case c == nil:
-		d := &difference{what: shown + ", which was not there"}
+		d := &difference{what: shown + ", which did not exist"}
 		for i := range l.Changes {
 			if c := &l.Changes[i]; c.Revision <= revision && c.Revision > Number(item.Revision) {
 				d.change, d.what = c, shown+", after "+c.Describe()

@@ -13,9 +13,9 @@ func Fate(p record.ProcessState) string {
 		how = " (" + p.LastExit + ")"
 	}
 	if p.PID == 0 {
-		return "had ended" + how
+		return "had exited" + how
 	}
-	return "had ended and been started again" + how
+	return "had exited and been started again" + how
 }
 
 // SameLife reports whether two states are of one process.

@@ -10,7 +10,7 @@ import (
 func activeAgain() Definition {
 	return Definition{verdict.Doc{
 		Name:       "active-again",
-		Guarantee:  "Whatever becomes of the lease or of the holder's way to it, the component is never without an instance that renews it for longer than the bound, and no version of the lease has two holders.",
+		Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound, and no version of it has two holders.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
@@ -64,7 +64,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 		return Inconclusive("the lease of %s was not observed often enough to know whether it was without a renewal for more than %s: for %s none was seen",
 			component, m.Bound, text.Short(r.worst))
 	case r.first.Holder == "" || r.last > m.Settings(component)["R"]:
-		return Inconclusive("no instance of %s had renewed its lease for %s when it was last looked at, which is less than the bound of %s",
+		return Inconclusive("no instance of %s had renewed its lease for %s when the lease was last seen, which is less than the bound of %s",
 			component, text.Short(r.last), m.Bound)
 	}
 	how := "continued"

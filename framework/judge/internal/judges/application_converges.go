@@ -13,16 +13,16 @@ import (
 func applicationConverges() Definition {
 	return Definition{verdict.Doc{
 		Name: "application-converges",
-		Guarantee: "An application that is scaled up and down all the time converges under the fault: each Deployment comes to have exactly the ready pods that are wanted, " +
-			"and each Service to list exactly these, within the bound of the fault or of the change, whichever is later. " +
-			"The time in which only nodes have something to do, containers to start or to end, does not count, if they do it at last and their heartbeats come.",
+		Guarantee: "An application that is continuously scaled up and down converges under the fault: each Deployment reaches exactly its desired number of ready pods, " +
+			"and each Service lists exactly these, within the bound after the fault or the change, whichever is later. " +
+			"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
 		Source:     "High Availability Kubernetes Clusters (the k8petstore)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeApplicationConverges}
 }
 
 // judgeApplicationConverges measures how long a part of the application stays without a moment at
-// which all of it is in its wanted state. Changes are a few seconds apart, and each takes a
+// which all of it is in its desired state. Changes are a few seconds apart, and each takes a
 // second or two, so such a moment comes soon after each.
 func judgeApplicationConverges(m *facts.Matter) Finding {
 	from, to := m.LastEffect(), m.Fault.HealEffect()
@@ -65,7 +65,7 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 		}
 	}
 	if worst == nil && held == nil {
-		return Inconclusive("nothing that was asked for during the %s was seen to be carried out", m.Fault.What())
+		return Inconclusive("no change requested during the %s was seen to be carried out", m.Fault.What())
 	}
 	switch {
 	case took > m.Bound.Limit:

@@ -14,19 +14,19 @@ import (
 func applicationFollows() Definition {
 	return Definition{verdict.Doc{
 		Name: "application-follows",
-		Guarantee: "As long as nothing is broken, an application comes up and follows each change within the bound: each Deployment comes to have exactly the ready pods that are wanted, " +
-			"and each Service to list exactly these. " +
-			"The time in which only nodes have something to do, containers to start or to end, does not count, if they do it at last and their heartbeats come.",
+		Guarantee: "As long as nothing is broken, an application comes up and follows each change within the bound: each Deployment reaches exactly its desired number of ready pods, " +
+			"and each Service lists exactly these. " +
+			"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
 		Source:     "High Availability Kubernetes Clusters (the k8petstore); Kubernetes SLOs (pod startup latency: 5 s without pulling images)",
 		NeedsBound: true, BeforeFaults: true,
 		Params: map[string]string{
-			"changes": "how many changes must have been seen to be carried out, creations included (default 5)",
+			"changes": "how many changes must be seen to be carried out, creations included (default 5)",
 		},
 	}, judgeApplicationFollows}
 }
 
 // judgeApplicationFollows covers the time before the first fault. A part that is not in its
-// wanted state by the first fault, or at the end, counts for as long as that has lasted.
+// desired state by the first fault, or at the end, counts for as long as that has lasted.
 func judgeApplicationFollows(m *facts.Matter) Finding {
 	least, problem := countParam(m, "changes", 5, 1)
 	if problem != nil {
@@ -67,7 +67,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 	case worst == nil && held == nil:
 		return notCreated(m, from, to)
 	case took > m.Bound.Limit && !hasPlace(m):
-		return Inconclusive("no node that accepts pods was seen to be ready, and none to have a pod, so that the application had no place to run")
+		return Inconclusive("no ready node that accepts pods was seen, and no node with a pod, so the application had nowhere to run")
 	case took > m.Bound.Limit:
 		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not in its desired state for %s (%s to %s): %s.",
 			m.Bound, worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
@@ -90,7 +90,7 @@ func hasPlace(m *facts.Matter) bool {
 	})
 }
 
-// notCreated reports that there was no application, and the result of the attempt to create one.
+// notCreated reports that no application was created, and the result of the attempt.
 // It may be refused for reasons that are not the cluster's.
 func notCreated(m *facts.Matter, from, to record.Nanos) Finding {
 	for i := range m.Run.Ops {

@@ -18,7 +18,7 @@ func availability() Definition {
 		Source:     "API server HA proposal, section 4.2",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
-			"entrance": "the entrance to look at (default balancer)",
+			"entrance": "the entrance to check (default balancer)",
 			"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
 		},
 	}, judgeAvailability}
@@ -50,7 +50,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	}
 	for _, p := range before {
 		if !p.OK {
-			return Inconclusive("probes through %s failed before the fault already: %s", entrance, facts.DescribeProbe(p))
+			return Inconclusive("probes through %s already failed before the fault: %s", entrance, facts.DescribeProbe(p))
 		}
 	}
 	if missing := facts.MissingProbes(during, kinds, effect); missing != "" {

@@ -21,8 +21,8 @@ func availableThroughChanges() Definition {
 		NeedsBound: true,
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"inARow":   "how many requests of one kind may fail one after the other, whatever the bound (default: any number)",
-			"entrance": "the entrance to look at (default balancer)",
+			"inARow":   "how many consecutive requests of one kind may fail, whatever the bound (default: any number)",
+			"entrance": "the entrance to check (default balancer)",
 			"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
 		},
 	}, judgeAvailableThroughChanges}
@@ -132,7 +132,7 @@ func covered(outages []facts.Outage) (total time.Duration) {
 func ownAPIServer() Definition {
 	return Definition{verdict.Doc{
 		Name:      "own-apiserver",
-		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node, before, while and after nodes are changed.",
+		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes.",
 		Source:    "Automated HA master deployment",
 	}, judgeOwnAPIServer}
 }

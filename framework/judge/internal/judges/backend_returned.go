@@ -13,7 +13,7 @@ import (
 func backendReturned() Definition {
 	return Definition{verdict.Doc{
 		Name:       "backend-returned",
-		Guarantee:  "The load balancer, by its own word, uses an API server that is back within the bound, and continues to use it.",
+		Guarantee:  "By its own report, the load balancer uses an API server again within the bound after its return, and continues to use it.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeBackendReturned}
@@ -55,7 +55,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	case !told:
 		return Inconclusive("the load balancer reported nothing of a backend %q", node)
 	case before == nil || before.V.Up:
-		return Inconclusive("the load balancer was not seen to have given %s up before it came back, so its return cannot be judged", node)
+		return Inconclusive("the load balancer was not seen to stop using %s before it came back, so its return cannot be judged", node)
 	}
 	if up == nil {
 		end = min(end, max(silent, back))
@@ -64,7 +64,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 			return Inconclusive("the load balancer did not use %s again when it last reported, %s after it was back, which is less than the bound of %s",
 				node, text.Short(waited), m.Bound)
 		}
-		return Failed("The load balancer must use an API server that is back within %s: it did not use %s for %s.", m.Bound, node, text.Short(waited)).
+		return Failed("The load balancer must use an API server again within %s of its return: it did not use %s for %s.", m.Bound, node, text.Short(waited)).
 			Took(waited).Rests(back, end)
 	}
 	// The balancer's own report is closer to the moment than the next check.
@@ -72,17 +72,17 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	if up.V.Since > before.At && up.V.Since < up.At {
 		when = up.V.Since
 	} else if text.Span(back, up.At) > m.Bound.Limit && text.Span(back, unknown) <= m.Bound.Limit {
-		return Inconclusive("the load balancer used %s when it reported again %s, but reported nothing since a failed look %s, so that it may have been in time", node, text.At(up.At), text.At(unknown))
+		return Inconclusive("the load balancer used %s when it reported again %s, but had reported nothing since a failed query %s, so it may have been in time", node, text.At(up.At), text.At(unknown))
 	}
 	// The balancer may use it before there is proof that it is back.
 	took := max(0, time.Duration(when-back))
 	switch {
 	case took > m.Bound.Limit:
-		return Failed("The load balancer must use an API server that is back within %s: it used %s after %s.", m.Bound, node, text.Short(took)).
+		return Failed("The load balancer must use an API server again within %s of its return: it used %s after %s.", m.Bound, node, text.Short(took)).
 			Took(took).Rests(back, when)
 	case lost != nil:
-		return Failed("The load balancer must continue to use an API server that is back: it used %s %s after that was back, and gave it up %s (%s).",
+		return Failed("The load balancer must continue to use an API server after its return: it used %s %s after that, and stopped using it %s (%s).",
 			node, text.Short(took), text.At(lost.At), lost.V.Check).Rests(back, lost.At)
 	}
-	return Passed("The load balancer used %s %s after it was back, within %s, and went on to.", node, text.Short(took), m.Bound).Took(took)
+	return Passed("The load balancer used %s again %s after its return, within %s, and continued to use it.", node, text.Short(took), m.Bound).Took(took)
 }

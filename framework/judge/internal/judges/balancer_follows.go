@@ -46,7 +46,7 @@ func judgeBalancerFollows(m *facts.Matter) Finding {
 		should := nodes > 1
 		for _, s := range states {
 			if runs := s.V.PID != 0; runs != should {
-				return Failed("The load balancer must run while there are two or more control-plane nodes, and only then: with %s after the %s, it %s when it was looked at %s.",
+				return Failed("The load balancer must run while there are two or more control-plane nodes, and only then: with %s after the %s, it %s when it was checked %s.",
 					text.Plural(nodes, "control-plane node"), facts.Changing(c), map[bool]string{true: "ran", false: "did not run"}[runs], text.At(max(s.At, from))).
 					Rests(c.Called, max(s.At, from)).Shows(evidence...)
 			}

@@ -14,7 +14,7 @@ import (
 func certificates() Definition {
 	return Definition{verdict.Doc{
 		Name:      "certificates",
-		Guarantee: "On each entrance TLS verifies for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
+		Guarantee: "On each entrance, TLS verification succeeds for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
 		Source:    "Automated HA master deployment (certificates)",
 	}, judgeCertificates}
 }
@@ -37,7 +37,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 		}
 	}
 	if lacks := lacking(m, common); len(lacks) > 0 {
-		return Inconclusive("no handshake was made for %s", text.And(lacks))
+		return Inconclusive("no TLS handshake was attempted for %s", text.And(lacks))
 	}
 	var broken, missing, evidence []string
 	verified, wanted := 0, 0
@@ -73,16 +73,16 @@ func judgeCertificates(m *facts.Matter) Finding {
 	count := func(f Finding) Finding { return f.counted("%d of %d handshakes", verified, wanted).Shows(evidence...) }
 	switch {
 	case len(broken) > 0:
-		return count(Failed("The certificate on each entrance must be valid for all names and addresses by which clients come: %s.", text.And(broken)))
+		return count(Failed("The certificate on each entrance must be valid for all names and addresses that clients use: %s.", text.And(broken)))
 	case len(missing) > 0:
-		return count(Inconclusive("no handshake came about %s", text.And(missing)))
+		return count(Inconclusive("no TLS handshake completed %s", text.And(missing)))
 	}
 	var names []string
 	for _, key := range common {
 		_, name, _ := strings.Cut(key, "/")
 		names = append(names, name)
 	}
-	return count(Passed("On each of %d entrances TLS verified for %s, and on each API server for its node's address.", len(m.Run.Meta.Entrances), text.And(names)))
+	return count(Passed("On each of %d entrances TLS verification succeeded for %s, and on each API server for its node's address.", len(m.Run.Meta.Entrances), text.And(names)))
 }
 
 // lacking names what no handshake was made for at any entrance.

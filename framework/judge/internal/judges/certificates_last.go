@@ -35,7 +35,7 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 		}
 		end, err := time.Parse(time.RFC3339, op.Value)
 		if err != nil {
-			return Inconclusive("the record has %q for the end of the validity of %s on %s", op.Value, op.Key, op.Entrance)
+			return Inconclusive("the record has %q as the expiry date of %s on %s", op.Value, op.Key, op.Entrance)
 		}
 		name := fmt.Sprintf("that of %s on %s", op.Key, op.Entrance)
 		if left := end.Sub(m.Run.Meta.Started.Add(time.Duration(op.Call))); left < certificatesLeast {
@@ -56,11 +56,11 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 	}
 	onlyEtcd := !slices.ContainsFunc(missing, func(m string) bool { return !strings.HasPrefix(m, "etcd ") })
 	if len(missing) > 0 && onlyEtcd && slices.Contains(m.Run.Meta.NoAccess, record.EtcdMembers) {
-		return notApplicable("It cannot be tested here whether certificates of etcd expire: the provider gives no access to etcd members. Those of API servers are valid for 30 days at least.")
+		return notApplicable("It cannot be tested here whether certificates of etcd expire: the provider gives no access to etcd members. Those of API servers are valid for at least 30 days.")
 	}
 	if len(missing) > 0 || len(seen) == 0 {
-		return Inconclusive("it was not observed until when a certificate is valid: %s", text.And(missing))
+		return Inconclusive("the expiry date of a certificate was not observed: %s", text.And(missing))
 	}
-	return Passed("All of %d certificates are valid for 30 days at least; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
+	return Passed("All of %d certificates are valid for at least 30 days; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
 		counted("%d certificates", len(seen))
 }

@@ -19,7 +19,7 @@ func certificatesRotated() Definition {
 		Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"complete": "true: the last change completes the replacement of the CAs: in the end a client that knows the new one alone is served by every API server, and one that knows the old one alone by none",
+			"complete": "true: the last change completes the replacement of the CAs: in the end every API server serves a client that trusts only the new one, and none serves a client that trusts only the old one",
 		},
 	}, judgeCertificatesRotated}
 }
@@ -86,7 +86,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		missing = append(missing, unseen...)
 	}
 	if len(missing) > 0 {
-		return Inconclusive("not everything was looked at: %s", missing[0]).Shows(missing...)
+		return Inconclusive("not everything was checked: %s", missing[0]).Shows(missing...)
 	}
 	return Passed("After each of %d changes every port of the node served a new certificate (%d in all), and as long as a CA's certificates were served every API server accepted clients with certificates from it.",
 		len(changes), renewed).counted("%d certificates", renewed)
@@ -108,7 +108,7 @@ func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken 
 		for _, server := range m.APIServers() {
 			op := l[[2]string{server, "certificate/" + issuerOf(l[served])}]
 			if op.Outcome == record.Refused && op.Value == "Unauthorized" {
-				return nil, Failed("A CA must be trusted everywhere before anything has certificates from it, and as long as anything has: the API server on %s refused a client with a certificate of %s, from which %s on %s has its own.",
+				return nil, Failed("A CA must be trusted everywhere before any component serves with a certificate from it, and for as long as one does: the API server on %s refused a client with a certificate from %s, which issued that of %s on %s.",
 					server, issuerOf(l[served]), served[1], served[0]).Rests(l[served].Call, op.Return).Shows(text.Describe(l[served]), text.Describe(op)).problem()
 			}
 			if op.Outcome != record.OK {
@@ -195,18 +195,18 @@ func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string,
 			continue
 		}
 		if old == next {
-			return missing, Failed("In the end every API server must have its certificate from the new CA: that on %s has it from %s.", server, old).Shows(text.Describe(last[port])).problem()
+			return missing, Failed("In the end every API server must have a certificate from the new CA: the one on %s has one from %s.", server, old).Shows(text.Describe(last[port])).problem()
 		}
 		alone, without := last[[2]string{server, "alone/" + next}], last[[2]string{server, "alone/" + old}]
 		accepted, token := last[[2]string{server, "certificate/" + old}], last[[2]string{server, "token/" + firstToken}]
 		switch {
 		case alone.Outcome == record.Refused && alone.Value != "":
-			return missing, Failed("In the end a client that knows the new CA alone must be served: the API server on %s did not serve it (%s).", server, alone.Value).Shows(text.Describe(alone)).problem()
+			return missing, Failed("In the end every API server must serve a client that trusts only the new CA: the one on %s did not (%s).", server, alone.Value).Shows(text.Describe(alone)).problem()
 		case without.Outcome == record.OK || accepted.Outcome == record.OK:
-			return missing, Failed("In the end no client may be served with a certificate from the old CA: the API server on %s served a client that has one from %s.", server, old).
+			return missing, Failed("In the end no API server may serve a client with a certificate from the old CA: the one on %s served one with a certificate from %s.", server, old).
 				Shows(text.Describe(without), text.Describe(accepted)).problem()
 		case token.Outcome == record.OK:
-			return missing, Failed("In the end no token may be accepted that was signed with the old key: the API server on %s accepted one.", server).Shows(text.Describe(token)).problem()
+			return missing, Failed("In the end no API server may accept a token that was signed with the old key: the one on %s accepted one.", server).Shows(text.Describe(token)).problem()
 		case token.Outcome != record.Refused || token.Value == "":
 			missing = append(missing, "no request shows whether the API server on "+server+" refuses tokens that were signed with the old key")
 		case alone.Outcome != record.OK || without.Outcome != record.Refused || without.Value == "" || accepted.Outcome != record.Refused || accepted.Value == "":

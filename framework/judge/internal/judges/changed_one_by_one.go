@@ -17,7 +17,7 @@ import (
 func changedOneByOne() Definition {
 	return Definition{verdict.Doc{
 		Name:      "changed-one-by-one",
-		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the one before it is complete, after each the node's components answer in the new version, and after each step the version skew policy holds.",
+		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, and the version skew policy holds after each step.",
 		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
@@ -73,7 +73,7 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 	if f := complete(m, changes[len(changes)-1]); f != nil {
 		return f.Shows(evidence...)
 	}
-	return Passed("%d changes of nodes were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component answered in its version.",
+	return Passed("%d changes of nodes were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component reported its new version.",
 		len(changes), text.Short(longest), steps).counted("%d changes", len(changes)).Shows(evidence...)
 }
 
@@ -120,7 +120,7 @@ func beforeItsTurn(m *facts.Matter, first, c record.NodeChange) *Finding {
 	if before == "" || before == c.To || early != c.To {
 		return nil
 	}
-	return Failed("Nodes must be changed one after the other: the API server on %s answered %s before its turn (its own upgrade began %s).",
+	return Failed("Nodes must be changed one after the other: the API server on %s reported %s before its turn (its own upgrade began %s).",
 		c.Node.Name, early, text.When(c.Called)).problem()
 }
 
@@ -181,7 +181,7 @@ func (f fleet) skew() string {
 			default:
 				own, ok := facts.ParseMinor(versions["kube-apiserver"])
 				if n, same := r.Newer(own); ok && (!same || n > 0 || n < -1) {
-					return fmt.Sprintf("%s is beside kube-apiserver %s", r, versions["kube-apiserver"])
+					return fmt.Sprintf("%s runs beside kube-apiserver %s", r, versions["kube-apiserver"])
 				}
 			}
 		}
@@ -192,7 +192,7 @@ func (f fleet) skew() string {
 		}
 		oldest, newest := facts.Extremes(all)
 		if n, ok := newest.Newer(oldest.Minor); !ok || n > 1 {
-			return fmt.Sprintf("there are %s and %s", oldest, newest)
+			return fmt.Sprintf("%s and %s run in one cluster", oldest, newest)
 		}
 	}
 	return ""
@@ -227,9 +227,9 @@ func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
 		switch is := answered[component]; is {
 		case c.To:
 		case "":
-			return Inconclusive("%s on %s did not answer which version it is of between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c)).problem()
+			return Inconclusive("%s on %s did not report its version between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c)).problem()
 		default:
-			return Failed("After %s every component of the node must be of the version: %s answered %s.", facts.InPlaceWords(c), component, is).problem()
+			return Failed("After %s every component of the node must have the new version: %s reported %s.", facts.InPlaceWords(c), component, is).problem()
 		}
 	}
 	return nil

@@ -17,10 +17,10 @@ func clientsRecover() Definition {
 	return Definition{verdict.Doc{
 		Name: "clients-recover",
 		Guarantee: "A client that keeps one HTTP/2 connection through the balancer, as client-go does, sees errors for no longer than the bound, " +
-			"also where that connection is to the API server that is hit. At least one client must be known to be there.",
+			"even if that connection leads to the API server that is hit. At least one client must be known to be connected to that one.",
 		Source:     "k8s.io/apimachinery/pkg/util/net (ReadIdleTimeout 30s, PingTimeout 15s), kubernetes#48638, #87615",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
-		Params: map[string]string{"entrance": "the entrance that they go through (default balancer)"},
+		Params: map[string]string{"entrance": "the entrance that they use (default balancer)"},
 	}, judgeClientsRecover}
 }
 
@@ -78,10 +78,10 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	for _, c := range clients {
 		for _, p := range c.before {
 			if p.Start >= called-record.Nanos(facts.QuietPeriod) && !p.OK {
-				return Inconclusive("%s failed through %s before the fault already: %s", c.name, entrance, facts.DescribeProbe(p))
+				return Inconclusive("%s already failed through %s before the fault: %s", c.name, entrance, facts.DescribeProbe(p))
 			}
 		}
-		where := cmp.Or(c.at, "a server that is not known")
+		where := cmp.Or(c.at, "an unknown server")
 		there := slices.Contains(m.Fault.Nodes(), c.at)
 		if there {
 			hit++
@@ -100,7 +100,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 				c.name, where, text.Short(time.Duration(heal-effect)), m.Bound)
 		case there:
 			if hole, from := facts.LongestHole(c.after, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(facts.LongestSilence, m.Bound.Limit/4) {
-				open = Inconclusive("%s asked nothing for %s (from %s), so errors may have gone unseen", c.name, text.Short(hole), text.When(from))
+				open = Inconclusive("%s made no request for %s (from %s), so errors may have gone unseen", c.name, text.Short(hole), text.When(from))
 			}
 			worst = max(worst, took)
 		}
@@ -113,7 +113,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	case open.Verdict != "":
 		return open.Shows(seen...)
 	}
-	return Passed("%d of %d clients with a kept HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s; nor did the others for longer.",
+	return Passed("%d of %d clients with a kept HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s, as did the others.",
 		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...)
 }
 

@@ -20,7 +20,7 @@ func commitLatency() Definition {
 		Source:     "Automated HA master deployment (latency between zones)",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
-			"faults": "IDs of all injections that together make the distance, separated by commas (default: the check's fault)",
+			"faults": "IDs of all injections that together add the latency, separated by commas (default: the check's fault)",
 		},
 	}, judgeCommitLatency}
 }
@@ -47,11 +47,11 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 		before, n := medianWrite(m, e, quietFrom, quietTo)
 		during, k := medianWrite(m, e, from, to)
 		if min(n, k) < enoughLatencies {
-			return Inconclusive("too few writes through %s to compare: %d before the faults and %d while they lasted, and it takes %d each", e, n, k, enoughLatencies)
+			return Inconclusive("too few writes through %s to compare: %d before the faults and %d while they lasted, and %d each are required", e, n, k, enoughLatencies)
 		}
-		// Writes that are slow anyway hide what a distance adds.
+		// Writes that are slow anyway hide the latency that the faults add.
 		if before > bound.Limit/2 {
-			return Inconclusive("the median write through %s took %s before the faults already, more than half of the bound of %s, so by how much it grew is not known", e, text.Short(before), bound)
+			return Inconclusive("the median write through %s already took %s before the faults, more than half of the bound of %s, so its increase cannot be measured", e, text.Short(before), bound)
 		}
 		seen = append(seen, e+": "+text.Short(before)+" before, "+text.Short(during)+" while the faults lasted")
 		if d := during - before; d > worst {
@@ -62,7 +62,7 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 		return Inconclusive("the record names no API server")
 	}
 	if worst > bound.Limit {
-		return Failed("Committing a write must take no longer than before by more than %s during the %s: through %s, the median write took %s longer.",
+		return Failed("A write must take at most %s longer during the %s than before: through %s, the median write took %s longer.",
 			bound, m.Fault.What(), through, text.Short(worst)).Took(worst).Rests(from, to).Shows(seen...)
 	}
 	return Passed("During the %s, the median write took at most %s longer than before (through %s), within %s.",

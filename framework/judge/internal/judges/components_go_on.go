@@ -43,7 +43,7 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		case t.At > until:
 			watched++ // it was the same until then, or there would be an entry
 		case !facts.SameLife(old, p):
-			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was looked at %s, during the %s.",
+			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was checked at %s, during the %s.",
 				p.Component, f.Node, facts.Fate(p), text.When(t.At), m.Fault.What()).Rests(f.Called, t.At)
 		}
 	}
@@ -57,6 +57,6 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 	if len(components) == 0 || watched == 0 && until < m.Run.EndAt {
 		return Inconclusive("the record shows nothing of the components on %s before and after the %s", f.Node, m.Fault.What())
 	}
-	return Passed("%s on %s went on during the %s, and the process watcher was started again (%s).", text.And(components), f.Node, m.Fault.What(), m.Fault.Healed.Proof).
+	return Passed("%s on %s kept running during the %s, and the process watcher was started again (%s).", text.And(components), f.Node, m.Fault.What(), m.Fault.Healed.Proof).
 		counted("%d components", len(components))
 }

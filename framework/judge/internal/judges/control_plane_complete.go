@@ -58,7 +58,7 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 					s += " (state " + p.State + ")"
 				}
 				if p.LastExit != "" {
-					evidence = append(evidence, c+" on "+n.Name+" ended with "+p.LastExit)
+					evidence = append(evidence, c+" on "+n.Name+" exited with "+p.LastExit)
 				}
 				broken = append(broken, s)
 			}

@@ -20,7 +20,7 @@ func crossRead() Definition {
 func judgeCrossRead(m *facts.Matter) Finding {
 	servers := m.APIServers()
 	if len(servers) < 2 {
-		return notApplicable("The cluster has %d API server; to read through another one takes two.", len(servers))
+		return notApplicable("The cluster has %d API server; reading through another one requires two.", len(servers))
 	}
 	var writes, reads []record.Op
 	for _, o := range m.Run.Ops {

@@ -9,11 +9,11 @@ import (
 func damageContained() Definition {
 	return Definition{verdict.Doc{
 		Name:       "damage-contained",
-		Guarantee:  "An etcd member whose data are damaged or gone does not serve: it refuses to start, or raises the alarm CORRUPT.",
+		Guarantee:  "An etcd member whose data are damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm.",
 		Source:     "etcd data corruption guide",
 		NeedsFault: true,
 		Params: map[string]string{
-			"restart": "the injection that has the member read its data again (default: the check's fault does)",
+			"restart": "the injection that makes the member read its data again (default: the check's fault)",
 		},
 	}, judgeDamageContained}
 }
@@ -37,7 +37,7 @@ func judgeDamageContained(m *facts.Matter) Finding {
 			continue
 		}
 		if facts.HasAlarm(s, "CORRUPT") {
-			return Passed("The etcd member on %s raised the alarm CORRUPT %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d looks", asked)
+			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d looks", asked)
 		}
 		if s.OK && s.Leader != "" {
 			return Failed("An etcd member with damaged data must not serve: the one on %s answered %s, after the %s, and follows a leader.", node, text.At(e.At), m.Fault.What()).
@@ -46,7 +46,7 @@ func judgeDamageContained(m *facts.Matter) Finding {
 		asked++
 	}
 	if asked < damageLooks {
-		return Inconclusive("the etcd member on %s was asked %d times after the %s, and it takes %d", node, asked, m.Fault.What(), damageLooks)
+		return Inconclusive("the etcd member on %s was queried %d times after the %s, fewer than the %d required for a verdict", node, asked, m.Fault.What(), damageLooks)
 	}
 	restarts := 0
 	for _, p := range m.Run.Processes {
@@ -54,6 +54,6 @@ func judgeDamageContained(m *facts.Matter) Finding {
 			restarts++
 		}
 	}
-	return Passed("The etcd member on %s served no client after the %s: it was asked %d times, and exited again and again (%d changes of its process were seen).",
+	return Passed("The etcd member on %s served no client after the %s: it was queried %d times, and exited repeatedly (%d changes of its process were seen).",
 		node, m.Fault.What(), asked, restarts).counted("%d looks", asked)
 }

@@ -14,7 +14,7 @@ import (
 func drainedByReadiness() Definition {
 	return Definition{verdict.Doc{
 		Name:       "drained-by-readiness",
-		Guarantee:  "The load balancer, by its own word, takes an API server that is stopped gracefully out before that stops listening.",
+		Guarantee:  "By its own report, the load balancer takes out an API server that is stopped gracefully before that server stops listening.",
 		Source:     "k0s#6299, openshift/installer#4012",
 		NeedsFault: true,
 	}, judgeDrainedByReadiness}
@@ -47,7 +47,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 	case used == nil:
 		return Inconclusive("the load balancer reported nothing of a backend %q before the %s", node, m.Fault.What())
 	case used.Standby:
-		return notApplicable("The API server on %s was there to take over: clients of the balancer are sent to one API server at a time.", node)
+		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", node)
 	case !used.Up:
 		return Inconclusive("the load balancer did not use the API server on %s before the %s", node, m.Fault.What())
 	}
@@ -55,22 +55,22 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 	listening := "the last new connection that it accepted was made " + text.Short(text.Span(called, accepted)) + " after the call"
 	switch {
 	case accepted == 0 || refused == 0:
-		return Inconclusive("the record does not show a new connection to the API server on %s that was accepted after the call of the %s, and one after that which was not", node, m.Fault.What())
+		return Inconclusive("the record does not show a new connection to the API server on %s that was accepted after the call for the %s, and a later one that was not", node, m.Fault.What())
 	case out == nil:
-		return Failed("The load balancer must take an API server that is stopped out before that stops listening: it still used %s when that was started again, %s after the call of the %s, and %s.",
+		return Failed("The load balancer must take out an API server that is stopped before that server stops listening: it still used %s when that was started again, %s after the call for the %s, and %s.",
 			node, text.Short(text.Span(called, healed)), m.Fault.What(), listening).Rests(called, healed)
 	}
 	at := min(cmp.Or(out.Since, seen), seen)
 	took := text.Span(called, at)
 	switch {
 	case at > refused+toTheSecond:
-		return Failed("The load balancer must take an API server that is stopped out before that stops listening: it took %s out %s after the call of the %s, and %s; one made after %s was not (%s).",
+		return Failed("The load balancer must take out an API server that is stopped before that server stops listening: it took %s out %s after the call for the %s, and %s; one made after %s was not (%s).",
 			node, text.Short(took), m.Fault.What(), listening, text.Short(text.Span(called, refused)), quotedCheck(out)).Took(took).Rests(called, at)
 	case at > accepted:
-		return Inconclusive("the load balancer took %s out %s after the call of the %s, and %s; one made after %s was not: which was first is not known",
+		return Inconclusive("the load balancer took %s out %s after the call for the %s, and %s; one made after %s was not: it is not known which came first",
 			node, text.Short(took), m.Fault.What(), listening, text.Short(text.Span(called, refused)))
 	}
-	return Passed("The load balancer took %s out %s after the call of the %s (%s), while it still listened: %s.", node, text.Short(took), m.Fault.What(), quotedCheck(out), listening).Took(took)
+	return Passed("The load balancer took %s out %s after the call for the %s (%s), while it still listened: %s.", node, text.Short(took), m.Fault.What(), quotedCheck(out), listening).Took(took)
 }
 
 // listened returns when the last accepted new connection to a node's own API server was made, and

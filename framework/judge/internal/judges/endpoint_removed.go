@@ -15,7 +15,7 @@ func endpointRemoved() Definition {
 		Source:     "API server HA proposal, section 3; apiserver-count fix proposal",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
-			"since": "what the bound counts from: effect (default), the proof that the fault acted, or call, for a fault that takes its time, such as stop",
+			"since": "what the bound counts from: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
 		},
 	}, judgeEndpointRemoved}
 }
@@ -62,7 +62,7 @@ func judgeEndpointRemoved(m *facts.Matter) Finding {
 		return Inconclusive("%s was not seen to drop %s (%s), but was not watched for the whole bound of %s before the fault was healed after %s",
 			text.And(s.Missing), node, address, m.Bound, text.Short(time.Duration(to-from)))
 	case len(s.Unread) > 0:
-		return Inconclusive("default/kubernetes was last seen with %s (%s) in %s, and nothing was read of them afterwards for more than %s",
+		return Inconclusive("default/kubernetes was last seen with %s (%s) in %s, which were not read afterwards for more than %s",
 			node, address, text.And(s.Unread), text.Short(facts.Blind))
 	}
 	return Passed("The address of %s (%s) left Endpoints and EndpointSlice %s after the %s, within %s, and stayed away until it was healed.",

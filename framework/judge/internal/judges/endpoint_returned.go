@@ -54,13 +54,13 @@ func judgeEndpointReturned(m *facts.Matter) Finding {
 		return Failed("The address of an API server that is back must be listed in default/kubernetes within %s: %s (%s) was still not in %s after %s.",
 			m.Bound, node, address, s.Late.Chain, text.Short(s.Worst)).Took(s.Worst).Rests(called, s.Late.Last)
 	case s.Undone != nil:
-		return Failed("The address of an API server that is back must be listed in default/kubernetes once: %s (%s) came into %s %s, and left it again %s.",
+		return Failed("The address of an API server that is back must be listed in default/kubernetes once: %s (%s) was added to %s %s, and left it again %s.",
 			node, address, s.Undone.Chain, text.At(s.Undone.At), text.At(s.Undone.UndoneAt)).Rests(m.Lapse(s.Undone.UndoneAt, s.Undone.UndoneAt))
 	case len(s.Missing) > 0:
 		return Inconclusive("%s was not seen to list %s (%s) again, but was not watched for the whole bound of %s after it was back (the record ends after %s)",
 			text.And(s.Missing), node, address, m.Bound, text.Short(text.Span(back, end)))
 	case len(s.Unread) > 0:
-		return Inconclusive("default/kubernetes was last seen without %s (%s) in %s, and nothing was read of them afterwards for more than %s",
+		return Inconclusive("default/kubernetes was last seen without %s (%s) in %s, which were not read afterwards for more than %s",
 			node, address, text.And(s.Unread), text.Short(facts.Blind))
 	}
 	return Passed("The address of %s (%s) was back in Endpoints and EndpointSlice %s after the API server was, within %s, and did not leave again.",

@@ -13,7 +13,7 @@ import (
 func endpointsConverge() Definition {
 	return Definition{verdict.Doc{
 		Name:       "endpoints-converge",
-		Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, through every entrance, and stay so.",
+		Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, as read through every entrance, and continue to.",
 		Source:     "Automated HA master deployment; apiserver-count fix proposal",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeEndpointsConverge}

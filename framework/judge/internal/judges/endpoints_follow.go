@@ -15,7 +15,7 @@ import (
 func endpointsFollow() Definition {
 	return Definition{verdict.Doc{
 		Name:       "endpoints-follow",
-		Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the existing API servers, and stay so until the next change.",
+		Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the existing API servers, until the next change.",
 		Source:     "Automated HA master deployment; apiserver-count fix proposal",
 		NeedsBound: true,
 		Params: map[string]string{
@@ -61,12 +61,12 @@ func judgeEndpointsFollow(m *facts.Matter) Finding {
 		}
 	}
 	if len(settled) == 0 {
-		return Inconclusive("after none of the changes (%s) was there time to see what became of the addresses", strings.Join(over, "; "))
+		return Inconclusive("none of the changes (%s) left enough time to observe the addresses afterwards", strings.Join(over, "; "))
 	}
 	if len(over) > 0 {
-		evidence = append(evidence, "too soon before the next change to be held against the bound: "+strings.Join(over, "; "))
+		evidence = append(evidence, "too close to the next change to be compared with the bound: "+strings.Join(over, "; "))
 	}
-	return Passed("Endpoints and EndpointSlice of default/kubernetes held exactly the API servers that there were after each of %d changes of nodes, after %s at most (%s), within %s, and until the next change.",
+	return Passed("Endpoints and EndpointSlice of default/kubernetes held exactly the existing API servers after each of %d changes of nodes: after %s at most (%s), within %s, and until the next change.",
 		len(settled), text.Short(worst.took), facts.ChangeWords(worst.change), m.Bound).Took(worst.took).Shows(evidence...)
 }
 

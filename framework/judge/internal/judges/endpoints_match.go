@@ -13,7 +13,7 @@ import (
 func endpointsMatch() Definition {
 	return Definition{verdict.Doc{
 		Name:      "endpoints-match",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers, in the end and, once API servers have had I + M to list themselves, all the time.",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers: at the end and, once API servers have had I + M to list themselves, at all times.",
 		Source:    "API server HA proposal, section 2",
 	}, judgeEndpointsMatch}
 }
@@ -84,7 +84,7 @@ func judgeEndpointsMatch(m *facts.Matter) Finding {
 	}
 	switch {
 	case len(broken) > 0:
-		return Failed("Endpoints and EndpointSlice of default/kubernetes must hold exactly the live API servers [%s]%s: for %s and to the end, %s; %d of %d states match.",
+		return Failed("Endpoints and EndpointSlice of default/kubernetes must hold exactly the live API servers [%s]%s: for %s up to the end, %s; %d of %d states match.",
 			strings.Join(want, " "), within, text.Short(time.Duration(until-since)), text.And(broken), matching, total).
 			counted("%d of %d states", matching, total).Rests(m.Lapse(since, until)).Shows(evidence...)
 	case late != nil:
@@ -92,7 +92,7 @@ func judgeEndpointsMatch(m *facts.Matter) Finding {
 			strings.Join(want, " "), lateIn, facts.Bracketed(late.V.Addresses), text.At(late.At), text.Short(text.Span(from, late.At)), settling, matching, total).
 			counted("%d of %d states", matching, total).Rests(m.Lapse(late.At, late.At))
 	case len(brief) > 0:
-		return Inconclusive("%s did not hold exactly the live API servers at the end, but too short a time to tell%s", text.And(brief), within).
+		return Inconclusive("%s did not hold exactly the live API servers at the end, but too briefly to conclude that they would not%s", text.And(brief), within).
 			counted("%d of %d states", matching, total).Shows(evidence...)
 	}
 	for _, source := range facts.Sources {

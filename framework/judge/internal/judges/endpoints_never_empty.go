@@ -55,14 +55,14 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	if len(faults) == 0 {
 		from, to := m.Quiet()
 		if hole := unwatched(all, m.Run.Meta.Entrances, from, to); hole != "" {
-			return Inconclusive("%s, so that an empty list may have gone unseen", hole)
+			return Inconclusive("%s, so an empty list may have gone unseen", hole)
 		}
 		return f
 	}
 	from, to := together(m, faults)
 	survivors := survivors(m, from, to)
 	if len(survivors) == 0 {
-		return Inconclusive("the faults active during %s hit every API server, so that none had to stay listed", text.And(faults))
+		return Inconclusive("the faults active during %s hit every API server, so none had to stay listed", text.And(faults))
 	}
 	var names []string
 	for _, n := range survivors {
@@ -76,7 +76,7 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	}
 	// A reading after the healing of the first fault was requested covers the time up to that.
 	if hole := unwatched(all, names, from, to+record.Nanos(facts.Blind)); hole != "" {
-		return Inconclusive("%s, so that it may have gone unseen what became of the list while the faults lasted", hole)
+		return Inconclusive("%s, so changes of the list may have gone unseen while the faults lasted", hole)
 	}
 	f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", and no API server that was up left it."
 	return f

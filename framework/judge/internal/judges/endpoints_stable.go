@@ -13,7 +13,7 @@ func endpointsStable() Definition {
 	return Definition{verdict.Doc{
 		Name:       "endpoints-stable",
 		Needs:      []record.Access{record.Processes},
-		Guarantee:  "While all API servers are up, the addresses in Endpoints and EndpointSlice of default/kubernetes never change; that is watched for as long as the bound says.",
+		Guarantee:  "While all API servers are up, the addresses in Endpoints and EndpointSlice of default/kubernetes never change; they are observed for as long as the bound says.",
 		Source:     "apiserver-count fix proposal",
 		NeedsBound: true,
 	}, judgeEndpointsStable}
@@ -25,7 +25,7 @@ func judgeEndpointsStable(m *facts.Matter) Finding {
 	want := m.APIServerAddresses()
 	for _, n := range m.NodesWith("kube-apiserver") {
 		if !facts.SameProcess(m.Run, n.Name, "kube-apiserver", firstLook(m, n.Name, from), to) {
-			return Inconclusive("the API server on %s was not seen to run throughout, so that its address may have come or gone with it", n.Name)
+			return Inconclusive("the API server on %s was not seen to run throughout, so its address may have come or gone with it", n.Name)
 		}
 	}
 	all := facts.Histories(m.Run)

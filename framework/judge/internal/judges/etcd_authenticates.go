@@ -76,7 +76,7 @@ func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 	}
 	alive := "it served a client with the right one"
 	if len(unread) > 0 {
-		alive = fmt.Sprintf("that it answers follows from its own certificate on %s, since the harness has none that it accepts", text.And(unread))
+		alive = fmt.Sprintf("its own certificate on %s shows that it answers, since the harness has none that it accepts", text.And(unread))
 	}
 	return Passed("On %s, etcd's %s port refused %d attempts: in plaintext, without a certificate, and with one that a foreign CA signed; %s.", text.And(names), port, tried, alive).
 		counted("%d attempts refused", tried)

@@ -35,7 +35,7 @@ func judgeEtcdLinearizable(m *facts.Matter) Finding {
 	case len(h.keys) == 0:
 		return notApplicable("the record has no writes and linearizable reads of etcd")
 	case h.writes == 0 || h.reads == 0:
-		return Inconclusive("there was too little traffic with etcd: %d writes and %d linearizable reads succeeded", h.writes, h.reads)
+		return Inconclusive("too little traffic with etcd: %d writes and %d linearizable reads succeeded", h.writes, h.reads)
 	}
 	h.wholeTransactions()
 	if b := sharedRevision(m.Run); b != nil {

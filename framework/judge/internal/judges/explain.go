@@ -17,9 +17,9 @@ const ShowLimit = 40
 
 // refusals are the reasons for refusals, as text.
 var refusals = map[record.Refusal]string{
-	record.RefusedAbsent:  "the key was not there",
-	record.RefusedPresent: "the key was there",
-	record.RefusedVersion: "the key was not in that version",
+	record.RefusedAbsent:  "the key did not exist",
+	record.RefusedPresent: "the key existed",
+	record.RefusedVersion: "the key had another version",
 }
 
 // Explain describes which operations of an illegal part cannot be explained.

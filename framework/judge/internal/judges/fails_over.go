@@ -42,7 +42,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 		if op.Outcome != record.OK {
 			server := answeredThroughout(m, op.Call, op.Return)
 			if server != "" {
-				return Failed("A client with a list of addresses must succeed as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others all the while.",
+				return Failed("A client with a list of addresses must succeed as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others throughout.",
 					op.Client, text.When(op.Call), text.When(op.Return), server).Shows(text.Describe(op))
 			}
 			noServer = append(noServer, text.Describe(op))
@@ -67,17 +67,17 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	case made == 0:
 		return Inconclusive("no client with a list of addresses made a request")
 	case len(noServer) > 0:
-		return Inconclusive("%d requests of clients with a list of addresses failed while no API server was seen to answer all the while", len(noServer)).Shows(noServer...)
+		return Inconclusive("%d requests of clients with a list of addresses failed, and no API server was seen to answer throughout", len(noServer)).Shows(noServer...)
 	case len(left) == 0:
-		return Inconclusive("no client was at an API server that was hit: %d requests show nothing", made)
+		return Inconclusive("no client used an API server that was hit, so %d requests prove nothing", made)
 	case len(began) > 2 && len(starts) == 1:
-		return Inconclusive("all %d clients began at the same address: nothing shows that they choose one at random", len(began))
+		return Inconclusive("all %d clients started at the same address: nothing shows that they choose one at random", len(began))
 	}
 	moves := 0
 	for _, n := range left {
 		moves += n
 	}
-	return Passed("None of %d requests of %d clients with a list of addresses failed: they began at %d of them and left one that was hit %d times.",
+	return Passed("None of %d requests of %d clients with a list of addresses failed: they started at %d of them and left one that was hit %d times.",
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
 }
 

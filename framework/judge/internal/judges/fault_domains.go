@@ -22,7 +22,7 @@ func faultDomains() Definition {
 func judgeFaultDomains(m *facts.Matter) Finding {
 	nodes := m.NodesWith("etcd")
 	if len(nodes) == 0 {
-		return notApplicable("No control-plane node runs etcd, so that their fault domains say nothing of its quorum.")
+		return notApplicable("No control-plane node runs etcd, so their fault domains do not matter for its quorum.")
 	}
 	voters, members := 0, map[string][]string{}
 	for _, n := range nodes {
@@ -40,7 +40,7 @@ func judgeFaultDomains(m *facts.Matter) Finding {
 	for _, zone := range slices.Sorted(maps.Keys(members)) {
 		lost := members[zone]
 		if voters-len(lost) < quorum {
-			return Failed("Losing one fault domain must keep etcd's quorum: with %s go %d of %d voting members (%s), and %d are left where %d are needed.",
+			return Failed("Losing one fault domain must keep etcd's quorum: %s takes %d of %d voting members with it (%s), and leaves %d where %d are required.",
 				zone, len(lost), voters, text.And(lost), voters-len(lost), quorum).counted("%d fault domains", len(members))
 		}
 		spread = append(spread, fmt.Sprintf("%s in %s", text.And(lost), zone))

@@ -88,7 +88,7 @@ func leaseRenewed(m *facts.Matter, name string) Finding {
 			return f(Inconclusive("the lease of %s was not observed often enough to know whether it was without a renewal for more than %s: for %s none was seen",
 				name, bound, text.Short(r.worst)))
 		case r.first.Holder == "" || r.last > m.Settings(name)["R"]:
-			return f(Inconclusive("no instance had renewed the lease of %s for %s when it was last looked at under the %s, which is less than the bound of %s",
+			return f(Inconclusive("no instance had renewed the lease of %s for %s when the lease was last seen under the %s, which is less than the bound of %s",
 				name, text.Short(r.last), fault.What(), bound))
 		}
 		worst = max(worst, r.worst)

@@ -61,7 +61,7 @@ func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (count
 		reads := len(facts.ReadsThrough(m.Run, e, from, to))
 		all = append(all, fmt.Sprintf("%s and %s through %s", text.Plural(writes, "write"), text.Plural(reads, "quorum read"), e))
 		if problem == nil && min(writes, reads) < enoughAttempts {
-			problem = Inconclusive("%s were tried from %s to %s, and it takes %d of each to say anything", all[len(all)-1], text.When(from), text.When(to), enoughAttempts).problem()
+			problem = Inconclusive("%s were tried from %s to %s, fewer than the %d of each required for a verdict", all[len(all)-1], text.When(from), text.When(to), enoughAttempts).problem()
 		}
 	}
 	return text.And(all), problem

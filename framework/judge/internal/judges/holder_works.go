@@ -15,7 +15,7 @@ func holderWorks() Definition {
 	return Definition{verdict.Doc{
 		Name: "holder-works",
 		Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
-			"and the scheduler binds each pod that is created, until another instance takes the lease over or a fault hits.",
+			"and the scheduler binds each pod that is created, until another instance takes over the lease or a fault hits.",
 		Source:     "kubernetes/kubernetes#82960",
 		Needs:      []record.Access{record.AuditLogs},
 		NeedsBound: true,
@@ -64,12 +64,12 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 			case limit > t.To || e.until > 0 && limit > e.until:
 				// There was less time than it may take.
 			case len(d.Doubtful) > 0 || d.Unrecorded(m) != "":
-				return Inconclusive("the record does not show who acted on %s, which was asked for at %s, nor all that instances of %s did", e.name, text.When(e.asked), component)
+				return Inconclusive("the record does not show who acted on %s, which was requested at %s, nor all that instances of %s did", e.name, text.When(e.asked), component)
 			case len(by) > 0:
-				return Failed("Who holds the lease of %s must do its work: %s had taken it over at %s, and it was %s on %s that acted on %s, which was asked for at %s: %s.",
+				return Failed("The holder of the lease of %s must do the work: %s had taken it over at %s, but %s on %s acted on %s, which was requested at %s: %s.",
 					component, t.node, text.When(t.From), component, by[0].Node, e.name, text.When(e.asked), facts.DescribeAction(by[0].Action)).Rests(t.From, by[0].Received)
 			default:
-				return Failed("Who holds the lease of %s must do its work within %s: %s had taken it over at %s, and did nothing about %s, which was asked for at %s.",
+				return Failed("The holder of the lease of %s must do the work within %s: %s had taken it over at %s, and did not act on %s, which was requested at %s.",
 					component, m.Bound, t.node, text.When(t.From), e.name, text.When(e.asked)).Rests(t.From, limit)
 			}
 		}
@@ -78,9 +78,9 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 	case len(tenures) == 0:
 		return Inconclusive("no instance of %s was seen to take its lease over from another one", component)
 	case done == 0:
-		return Inconclusive("nothing was asked of %s after its lease was taken over, or there was too little time to see it done", component)
+		return Inconclusive("no work was requested of %s after its lease was taken over, or too little time was left to see it done", component)
 	}
-	return Passed("The instances of %s that took its lease over (%d) did what was asked of them (%s) within %s of it (%s).",
+	return Passed("The instances of %s that took over its lease (%d) did what was requested of them (%s) within %s (%s).",
 		component, len(tenures), text.Plural(done, "time"), text.Short(longest), m.Bound).Took(longest)
 }
 

@@ -112,7 +112,7 @@ func (h *keyHistories) judge(limit time.Duration, room int64) Finding {
 		case porcupine.Illegal:
 			return t.Explain().counted("%s", h.size())
 		case porcupine.Unknown:
-			f := Inconclusive("the linearizability checker ran out of time (%s) or room (%d MiB) on %d operations on %s, %d of them of unknown outcome",
+			f := Inconclusive("the linearizability checker ran out of time (%s) or memory (%d MiB) on %d operations on %s, %d of them of unknown outcome",
 				limit, room>>20, len(t.ops), t.key, t.unknown())
 			return f.exhibits(t.lost()).counted("%s", h.size())
 		}

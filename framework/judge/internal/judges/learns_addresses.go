@@ -16,11 +16,11 @@ const enoughRequests = 3
 func learnsAddresses() Definition {
 	return Definition{verdict.Doc{
 		Name:       "learns-addresses",
-		Guarantee:  "A client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it began with are gone, it succeeds within the bound through one that joined later.",
+		Guarantee:  "A client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it started with are gone, its requests succeed within the bound through one that joined later.",
 		Source:     "API server HA proposal, section 4.1",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
-			"faults": "injections that together take all API servers that there were at the start, separated by commas (default: the check's fault)",
+			"faults": "injections that together stop all API servers that existed at the start, separated by commas (default: the check's fault)",
 		},
 	}, judgeLearnsAddresses}
 }
@@ -43,7 +43,7 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 	for _, n := range m.NodesWith("kube-apiserver") {
 		known = append(known, n.Address)
 		if !slices.Contains(hit, n.Name) && facts.LeftAt(m.Run, n.Name) > from {
-			return Inconclusive("no fault hit %s, so that nothing shows whether the client needed another address", n.Name)
+			return Inconclusive("no fault hit %s, so the client may not have needed another address", n.Name)
 		}
 	}
 	var others []facts.NodeLife
@@ -53,7 +53,7 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 		}
 	}
 	if len(others) == 0 {
-		return Inconclusive("no API server had joined that was there while the others were gone")
+		return Inconclusive("no API server that joined later was up while the others were gone")
 	}
 	var first, lastFailed *record.Op
 	asked, through := 0, ""
@@ -81,16 +81,16 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 			return Failed("A client with a list of addresses must succeed within %s through an API server that joined later: it did after %s, through %s.",
 				m.Bound, text.Short(took), through).Took(took).Rests(from, first.Return)
 		}
-		return Passed("%s after all API servers that it began with were gone, the client succeeded through %s (%s), which it had learnt from the kubernetes service.",
+		return Passed("%s after all API servers that it started with were gone, the client succeeded through %s (%s), which it had learned from the kubernetes service.",
 			text.Short(took), through, first.Address).Took(took)
 	}
 	switch served := servedAfter(m, others, limit, to); {
 	case lastFailed == nil || asked < enoughRequests || lastFailed.Call < limit:
-		return Inconclusive("the client made %d requests while all API servers that it began with were gone, the last of them not %s after that", asked, m.Bound)
+		return Inconclusive("the client made %d requests while all API servers that it started with were gone, the last of them less than %s after that", asked, m.Bound)
 	case served == "":
-		return Inconclusive("none of the API servers that joined later was seen to answer anybody %s after the others were gone", m.Bound)
+		return Inconclusive("none of the API servers that joined later was seen to answer a client %s after the others were gone", m.Bound)
 	default:
-		return Failed("A client with a list of addresses must learn new ones from the kubernetes service: once all API servers that it began with were gone, none of its %d requests was answered for %s, though the one on %s answered others.",
+		return Failed("A client with a list of addresses must learn new ones from the kubernetes service: once all API servers that it started with were gone, none of its %d requests was answered for %s, though the one on %s answered others.",
 			asked, text.Short(text.Span(from, lastFailed.Return)), served).Took(text.Span(from, lastFailed.Return)).Rests(from, lastFailed.Return).
 			Shows(text.Describe(*lastFailed))
 	}

@@ -30,7 +30,7 @@ func JudgeWithin(m *facts.Matter, limit time.Duration, room int64) Finding {
 		return notApplicable("the record has no reads and writes of single keys through an API server")
 	}
 	if h.writes == 0 || h.reads == 0 {
-		return Inconclusive("there was too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads).
+		return Inconclusive("too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads).
 			counted("%d writes, %d reads", h.writes, h.reads)
 	}
 	if f := h.judge(limit, room); f.Verdict != verdict.Pass {

@@ -21,7 +21,7 @@ func listWatch() Definition {
 }
 
 func judgeListWatch(m *facts.Matter) Finding {
-	const must = "What is listed and watched through an API server that has just started must have nothing missing and nothing from the past"
+	const must = "Lists and watches through an API server that has just started must be complete and must not show the past"
 	node := m.Fault.Node()
 	from, to := m.Fault.Injected.Called, m.Fault.HealEffect()+record.Nanos(m.Bound.Limit)
 	within := func(entrance string, called record.Nanos) bool {

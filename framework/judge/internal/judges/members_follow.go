@@ -16,14 +16,14 @@ import (
 func membersFollow() Definition {
 	return Definition{verdict.Doc{
 		Name:      "members-follow",
-		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: a node that joins gets clients only once its API server is ready; one that leaves is taken from the load balancer first, then from etcd, and then deleted; and no member lists it any more. What was interrupted leaves no member.",
+		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins only once its API server is ready; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. An interrupted change leaves no member behind.",
 		Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
 		Params: map[string]string{
 			"changes": "names of the changes to judge, separated by commas (default: all)",
 			"leader":  "true: the node that leaves first must have had etcd's leader",
 			"sizes":   "the numbers of voting members that the changes are to lead through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
-			"listed":  "true: each node that died must have been among etcd's members when it was already without power",
-			"cut":     "true: additions must have been interrupted after every step that an addition takes here, once each",
+			"listed":  "true: etcd must still have listed each node that died once that was without power",
+			"cut":     "true: additions must have been interrupted after each of their steps",
 		},
 	}, judgeMembersFollow}
 }
@@ -102,7 +102,7 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 			before = votesBetween(m, m.Run.Nodes[i-1].At, nextAfter(m, i-1))
 		}
 		if before == nil || after == nil {
-			return Inconclusive("no etcd member said which members there are before and after the %s", facts.Changing(c)).Shows(evidence...)
+			return Inconclusive("no etcd member listed the members before and after the %s", facts.Changing(c)).Shows(evidence...)
 		}
 		if len(sizes) == 0 {
 			sizes = append(sizes, strconv.Itoa(len(before.members)))
@@ -156,7 +156,7 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 		return must("the cluster is %s, and was %s before", after.cluster, before.cluster)
 	}
 	if len(after.extra) > 0 {
-		return must("there is a member that does not vote (%s)", text.And(after.extra))
+		return must("etcd has a member that does not vote (%s)", text.And(after.extra))
 	}
 	left := slices.DeleteFunc(slices.Clone(before.members), func(id string) bool { return slices.Contains(after.members, id) })
 	joined := slices.DeleteFunc(slices.Clone(after.members), func(id string) bool { return slices.Contains(before.members, id) })
@@ -194,7 +194,7 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
 	}
 	for _, name := range must {
 		if !slices.ContainsFunc(took, func(s record.Step) bool { return s.Name == name }) {
-			return Failed("The %s must take the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Rests(c.Called, done).problem()
+			return Failed("The %s must include the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Rests(c.Called, done).problem()
 		}
 	}
 	for i, s := range took {

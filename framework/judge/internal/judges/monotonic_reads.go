@@ -8,7 +8,7 @@ import (
 )
 
 // monotonicReads adds to linearizability that it compares what one client saw in two reads,
-// whoever wrote it, and that it includes the objects of quorum lists.
+// no matter which client wrote it, and that it includes the objects of quorum lists.
 func monotonicReads() Definition {
 	return Definition{verdict.Doc{
 		Name:      "monotonic-reads",

@@ -56,5 +56,5 @@ func judgeNoElection(m *facts.Matter) Finding {
 	if len(members) == 0 {
 		return Inconclusive("the record names no etcd member")
 	}
-	return Passed("During the %s, member %s went on leading etcd in term %d.", m.Fault.What(), old.Leader, old.Term)
+	return Passed("During the %s, member %s remained etcd's leader in term %d.", m.Fault.What(), old.Leader, old.Term)
 }

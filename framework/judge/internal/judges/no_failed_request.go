@@ -15,12 +15,12 @@ import (
 func noFailedRequest() Definition {
 	return Definition{verdict.Doc{
 		Name: "no-failed-request",
-		Guarantee: "No request of a client of one entrance fails while the fault lasts, from the call for it to the call to heal it: no probe, read, write or list, and no attempt to open a watch. One that an API server that shuts down asks to repeat (Retry-After) must succeed at the first repetition. " +
-			"A list of a version that is compacted (410) or newer than the API server's cache (504) is answered.",
+		Guarantee: "No request of a client of one entrance fails while the fault lasts, from the call to inject it to the call to heal it: no probe, read, write or list, and no attempt to open a watch. A request that an API server asks to repeat while it shuts down (Retry-After) must succeed at the first retry. " +
+			"A list of a version that is compacted (410) or newer than the API server's cache (504) counts as answered.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true,
 		Params: map[string]string{
-			"entrance": "the entrance to look at, or apiservers for each API server that the fault does not hit (default balancer)",
+			"entrance": "the entrance to check, or apiservers for each API server that the fault does not hit (default balancer)",
 			"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
 		},
 	}, judgeNoFailedRequest}
@@ -52,7 +52,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 			switch pr := p.V; {
 			case pr.Entrance != e || !slices.Contains(kinds, pr.Kind):
 			case pr.Start >= called-record.Nanos(facts.QuietPeriod) && pr.End < called && !pr.OK:
-				return Inconclusive("probes through %s failed before the fault already: %s", e, facts.DescribeProbe(pr))
+				return Inconclusive("probes through %s already failed before the fault: %s", e, facts.DescribeProbe(pr))
 			case pr.End >= called && pr.Start < healed:
 				during = append(during, pr)
 				what := e + ": " + facts.DescribeProbe(pr)
@@ -87,10 +87,10 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		t.watches(e)
 	}
 	if len(t.failures) == 1 && t.crossed == 1 {
-		return Inconclusive("one write crossed with the end of the connection that it was sent on, which a server that closes an idle one cannot avoid: %s", t.failures[0])
+		return Inconclusive("one write crossed with the close of its connection, which a server that closes idle connections cannot avoid: %s", t.failures[0])
 	}
 	if len(t.failures) > 0 {
-		return Failed("A client of %s must see no failed request during the %s: %d of %d failed, the first one %s after the call for it (%s).",
+		return Failed("A client of %s must see no failed request during the %s: %d of %d failed, the first one %s after the call to inject it (%s).",
 			text.And(entrances), m.Fault.What(), len(t.failures), t.asked, text.Short(time.Duration(max(0, t.first-called))), t.failures[0]).
 			counted("%d of %d", len(t.failures), t.asked).Rests(called, t.last).Shows(t.failures...)
 	}
@@ -98,11 +98,11 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		return Inconclusive("no %s, so errors may have gone unseen", silent)
 	}
 	if t.unrepeated > 0 {
-		return Inconclusive("%s answered to try again, as the API server was shutting down, and the record does not show what became of that", countRequests(t.unrepeated))
+		return Inconclusive("%s answered with a request to retry, as the API server was shutting down, and the record does not show the retry", countRequests(t.unrepeated))
 	}
 	told := ""
 	if t.repeated > 0 {
-		told = fmt.Sprintf("; %d of them %s answered to try again, as the API server was shutting down, and succeeded at the first repetition", t.repeated, text.Was(t.repeated))
+		told = fmt.Sprintf("; %d of them %s answered with a request to retry, as the API server was shutting down, and succeeded at the first retry", t.repeated, text.Was(t.repeated))
 	}
 	return Passed("None of the %d requests through %s failed during the %s%s.", t.asked, text.And(entrances), m.Fault.What(), told).counted("0 of %d", t.asked)
 }

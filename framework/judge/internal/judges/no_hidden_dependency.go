@@ -15,7 +15,7 @@ import (
 func noHiddenDependency() Definition {
 	return Definition{verdict.Doc{
 		Name:       "no-hidden-dependency",
-		Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, never later than the bound.",
+		Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, with no pause longer than the bound.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeNoHiddenDependency}
@@ -50,7 +50,7 @@ func judgeNoHiddenDependency(m *facts.Matter) Finding {
 		return Failed("With %s gone (%s to %s), every API server, controller manager and scheduler on other nodes must be able to work within %s: %s.",
 			m.Fault.Node(), text.When(from), text.When(to), m.Bound, strings.Join(broken, "; ")).Rests(from, to).counted("%d could not", len(broken)).Shows(broken...)
 	case len(unknown) > 0 && len(unknown) == len(doubts) && slices.Contains(m.Run.Meta.NoAccess, record.AuditLogs):
-		return notApplicable("It cannot be tested here in every part: with %s gone the API servers on %s worked, and whether controller managers and schedulers did takes access to the audit logs.",
+		return notApplicable("It cannot be tested here in every part: with %s gone the API servers on %s worked, and only the audit logs, to which the provider gives no access, show whether controller managers and schedulers did.",
 			m.Fault.Node(), text.And(servers))
 	case len(unknown) > 0:
 		return Inconclusive("with %s gone: %s", m.Fault.Node(), strings.Join(unknown, "; ")).Shows(unknown...)
@@ -99,7 +99,7 @@ func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos
 		case gap.Length() <= m.Bound.Limit:
 			worst = max(worst, gap.Length())
 		case silent != "":
-			unknown = append(unknown, fmt.Sprintf("the audit logs show no answered request of %s about its lease from %s for %s, but that of %s was not read for part of it",
+			unknown = append(unknown, fmt.Sprintf("the audit logs show no answered request of %s about its lease from %s for %s, but the log of %s was not read for part of that time",
 				i, text.When(gap.From), text.Short(gap.Length()), silent))
 		default:
 			broken = append(broken, fmt.Sprintf("%s had no request about its lease answered from %s for %s", i, text.When(gap.From), text.Short(gap.Length())))

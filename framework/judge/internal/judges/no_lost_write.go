@@ -17,7 +17,7 @@ func noLostWrite() Definition {
 		Name:      "no-lost-write",
 		Invariant: "HA-INV-002",
 		Lasting:   true,
-		Guarantee: "An acknowledged write is there at the end of the run, through each API server, unless another write or delete may have come after it; of what nothing ever overwrites, every acknowledged create is.",
+		Guarantee: "At the end of the run, each API server returns every acknowledged write, unless another write or delete may have come after it, and every acknowledged create of a key that is never overwritten.",
 		Source:    "etcd API guarantees (durability); the checks of every run of the catalogue",
 	}, judgeNoLostWrite}
 }

@@ -18,7 +18,7 @@ func noStaleRead() Definition {
 		Source:     "etcd API guarantees (linearizability); raft dissertation, section 6.4 (processing read-only queries)",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
-			"least": "how many answered reads it takes, of keys that were written through other nodes while the fault lasted (default 20)",
+			"least": "how many answered reads are required of keys that were written through other nodes while the fault lasted (default 20)",
 		},
 	}, judgeNoStaleRead}
 }

@@ -52,7 +52,7 @@ func turnedNotReady(m *facts.Matter, name string, effect, to record.Nanos) (turn
 	case len(nodes) == 0:
 		return say(Inconclusive("the record shows no node before the %s", m.Fault.What()))
 	case i < 0:
-		return say(notApplicable("%s is not a Node of the API, so that it cannot turn NotReady.", name))
+		return say(notApplicable("%s is not a Node of the API, so it cannot turn NotReady.", name))
 	case nodes[i].Node.Ready != "True":
 		return say(Inconclusive("%s was not ready before the %s: Ready was %s", name, m.Fault.What(), nodes[i].Node.Ready))
 	}

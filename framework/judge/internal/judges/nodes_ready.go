@@ -12,8 +12,8 @@ import (
 func nodesReady() Definition {
 	return Definition{verdict.Doc{
 		Name: "nodes-ready",
-		Guarantee: "No worker node turns NotReady by the fault, and the heartbeat of none is missing for as long as the bound: " +
-			"the time after which the controller manager takes a node for lost (--node-monitor-grace-period).",
+		Guarantee: "No worker node turns NotReady because of the fault, and the heartbeats of none are missing for as long as the bound: " +
+			"the time after which the controller manager considers a node lost (--node-monitor-grace-period).",
 		Source:     "Automated HA master deployment (kubelet)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeNodesReady}
@@ -47,7 +47,7 @@ func judgeNodesReady(m *facts.Matter) Finding {
 	for i := range m.Run.Objects {
 		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
 		if o.Kind == record.ObjectNode && at > from && at <= to && !o.Gone && o.Node.Ready != "True" && !m.WasNode(o.Name) {
-			return Failed("Heartbeats of worker nodes must get through in spite of the %s: the condition Ready of %s became %s at %s.",
+			return Failed("Heartbeats of worker nodes must arrive despite the %s: the condition Ready of %s became %s at %s.",
 				m.Fault.What(), o.Name, o.Node.Ready, text.When(at)).Rests(from, at)
 		}
 	}
@@ -57,14 +57,14 @@ func judgeNodesReady(m *facts.Matter) Finding {
 		return Inconclusive("no heartbeat of %s was seen for %s (%s to %s), nor any other object for %s of that: it may not have been observed",
 			worst.Node, text.Short(took), text.When(worst.From), text.When(worst.To), text.Short(blind(m, worst.From, worst.To)))
 	case took > m.Bound.Limit:
-		return Failed("Heartbeats of worker nodes must get through in spite of the %s, and may be missing for %s: that of %s was for %s (%s to %s).",
+		return Failed("Heartbeats of worker nodes must arrive despite the %s, with pauses of %s at most: those of %s were missing for %s (%s to %s).",
 			m.Fault.What(), m.Bound, worst.Node, text.Short(took), text.When(worst.From), text.When(worst.To)).Took(took).Rests(worst.From, worst.To)
 	case to <= healed:
-		return Inconclusive("the record shows no state of any object after the %s was healed, so that nothing can be said of its worker nodes", m.Fault.What())
+		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said of worker nodes", m.Fault.What())
 	case lasted < m.Bound.Limit:
 		return Inconclusive("the %s lasted %s, which is less than the bound of %s", m.Fault.What(), text.Short(lasted), m.Bound)
 	}
-	return Passed("All %d worker nodes stayed ready through the %s; the heartbeat of none was missing for longer than %s (limit %s).",
+	return Passed("All %d worker nodes stayed ready through the %s; the heartbeats of none were missing for longer than %s (limit %s).",
 		len(nodes), m.Fault.What(), text.Short(took), m.Bound).Took(took)
 }
 

@@ -17,7 +17,7 @@ func objectsBetweenVersions() Definition {
 		Guarantee: "While API servers of two versions serve, an object that was written through one of them is read as it was written through the other, in both directions, and keeps its fields when the other changes it.",
 		Source:    "Automated HA master deployment",
 		Params: map[string]string{
-			"least": "how many reads each direction takes (10)",
+			"least": "how many reads are required in each direction (default 10)",
 		},
 	}, judgeObjectsBetweenVersions}
 }
@@ -54,7 +54,7 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 		}
 		bad := op.Value
 		if op.Type == record.OpGet && !op.Found {
-			bad = "it is not found"
+			bad = "it was not found"
 		}
 		if bad != "" {
 			return Failed("An object must be read as it was written, whatever the versions of the API servers: %s, written last by %s, through %s (%s): %s.",
@@ -71,7 +71,7 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	for direction, n := range reads {
 		from, to, _ := strings.Cut(direction, " to ")
 		if n < least || reads[to+" to "+from] < least {
-			return Inconclusive("%d reads went from %s, and %d the other way: it takes %d each", n, direction, reads[to+" to "+from], least)
+			return Inconclusive("%d reads went from %s and %d the other way, and %d each are required", n, direction, reads[to+" to "+from], least)
 		}
 		total += n
 		directions = append(directions, fmt.Sprintf("%d from %s", n, direction))

@@ -17,21 +17,20 @@ func oneActor() Definition {
 		Name:      "one-actor",
 		Needs:     []record.Access{record.AuditLogs},
 		Invariant: "HA-INV-008",
-		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more, and none takes a valid lease from one that is active. How often and for how long two acted is said.",
+		Guarantee: "Two instances of an elected component never act at the same time for longer than its election allows: once another has taken over, the previous one changes nothing more, and no instance takes a valid lease from an active one. The verdict reports how often and for how long two acted.",
 		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
 	}, judgeOneActor}
 }
 
-// judgeOneActor rests on how long an instance may act by client-go's election: it
-// tries to renew its lease P after it did last, and stops when that has not worked
-// for R. Once another has taken over it cannot work. So an action breaks the
-// guarantee where its API server received it after another instance had taken over
-// and that time had passed. An instance that was frozen begins to try when it is
-// thawed, and has R from then. No such time is allowed if the other one took over a lease that
-// was valid; see takenWhileValid. Three more things are allowed for: clocks (M), a request that
-// was received before and only completed afterwards, and one that waited unread in
-// front of an API server that stood still. An attempt without effect is none; events
-// are left out because they tell, from a queue, of what was done before.
+// judgeOneActor rests on how long client-go's election lets an instance act: the instance tries to
+// renew its lease P after the last renewal, and stops when that has failed for R, as it does once
+// another instance has taken over. So an action breaks the guarantee if its API server received it
+// after another instance had taken over and that time had passed. A frozen instance tries again
+// when it is thawed, and has R from then. No such time is allowed if the other one took over a
+// valid lease; see takenWhileValid. Three more things are allowed for: clocks (M), a request that
+// was received before and only completed afterwards, and one that waited unread in front of an API
+// server that stood still. An attempt without effect is not an action; events are left out because
+// they report, from a queue, what was done before.
 func judgeOneActor(m *facts.Matter) Finding {
 	s := m.Run.Meta.Settings
 	if s["R"] <= 0 || s["M"] <= 0 {
@@ -74,17 +73,17 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	switch {
 	case unrecorded != "":
-		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
+		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log has the renewal", unrecorded)
 	case unowned != nil:
 		return Inconclusive("the record does not show which instance of %s acted %s, since the source address of the request is not a node's: %s",
 			unowned.Component, text.At(unowned.Received), facts.DescribeAction(unowned.Action))
 	case acts == 0 && doubtful > 0:
-		return Inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
+		return Inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be compared with the others", doubtful)
 	case unknown != nil:
 		return Inconclusive("the clock of the API server on %s does not agree with the harness's, by which %s on %s acted %s, when it may no longer have held the lease: %s",
 			unknown.Via, unknown.Component, unknown.Node, text.At(unknown.Received), facts.DescribeAction(unknown.Action))
 	case acts == 0:
-		return notApplicable("No elected component changed anything that the record knows of.")
+		return notApplicable("The record shows no change by an elected component.")
 	}
 	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))
 	if longest != nil {
@@ -157,10 +156,10 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 		if own != nil {
 			renewed = "had renewed its lease last " + text.At(own.Completed)
 		}
-		return nil, Failed("Never two instances of %s may act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
+		return nil, Failed("Two instances of %s must never act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
 			d.Component, rival.Node, text.When(rival.Completed), act.Node, renewed, text.At(act.Received), facts.DescribeAction(act.Action)).
 			Rests(max(end, act.Received-record.Nanos(s["R"])), act.Received).
-			Shows("taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action)).problem()
+			Shows("taken over: "+facts.DescribeAction(rival.Action), "acted nonetheless: "+facts.DescribeAction(act.Action)).problem()
 	}
 	return overlaps, nil
 }
@@ -186,10 +185,10 @@ func takenWhileValid(d facts.Actions, m *facts.Matter, act facts.Act, own, rival
 	case !facts.SameProcess(m.Run, act.Node, d.Component, own.Received, act.Received+record.Nanos(facts.LookedAt)):
 		return nil
 	}
-	return Failed("Never two instances of %s may act at the same time: the one on %s took the lease over %s, though the one on %s had renewed it %s and it was valid until %s, and that one acted %s: %s.",
+	return Failed("Two instances of %s must never act at the same time: the one on %s took over the lease %s, though the one on %s had renewed it %s and it was valid until %s, and that one acted %s: %s.",
 		d.Component, rival.Node, text.At(rival.Received), act.Node, text.At(own.Received), text.When(until), text.At(act.Received), facts.DescribeAction(act.Action)).
 		Rests(own.Received, act.Received).
-		Shows("renewed: "+facts.DescribeAction(own.Action), "taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action)).problem()
+		Shows("renewed: "+facts.DescribeAction(own.Action), "taken over: "+facts.DescribeAction(rival.Action), "acted nonetheless: "+facts.DescribeAction(act.Action)).problem()
 }
 
 // thawed is when an instance was last thawed before to, 0 if it never was frozen.
@@ -214,7 +213,7 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 	if again == nil {
 		return nil
 	}
-	return Failed("Never two instances of %s may act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+	return Failed("Two instances of %s must never act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
 		d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
 		Rests(first.Received, again.Received).
 		Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()
@@ -230,7 +229,7 @@ func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 	if again == nil {
 		return nil
 	}
-	return Failed("Never two instances of %s may act at the same time: the ones on %s and %s took its lease from each other by turns (%s, %s and %s), though it lasts for %s.",
+	return Failed("Two instances of %s must never act at the same time: the ones on %s and %s took its lease from each other by turns (%s, %s and %s), though it lasts for %s.",
 		d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received), text.Short(s["L"])).
 		Rests(first.Received, again.Received).
 		Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()

@@ -80,7 +80,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 		return Failed("The address must be on another node within %s of the %s: for %s it was on none that clients could reach.",
 			m.Bound, m.Fault.What(), text.Short(longest)).Took(longest).Rests(effect, to)
 	case next == "" || !back:
-		return Inconclusive("the record ends before both nodes said whether they had the address after the %s", m.Fault.What())
+		return Inconclusive("the record ends before both nodes reported whether they had the address after the %s", m.Fault.What())
 	}
 	return Passed("The address was on %s %s after the %s, within %s, and on one node only, also after %s was back.",
 		next, text.Short(moved), m.Fault.What(), m.Bound, m.Fault.Node()).Took(moved)

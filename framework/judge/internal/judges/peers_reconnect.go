@@ -57,10 +57,10 @@ func judgePeersReconnect(m *facts.Matter) Finding {
 		f = Failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: it took %s.",
 			bound, m.Fault.What(), text.Short(took)).Rests(healed, healed+record.Nanos(took))
 	case took > bound.Limit:
-		f = Failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: after %s TCP still waited to send again from %s.",
+		f = Failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: after %s TCP still waited to retransmit from %s.",
 			bound, m.Fault.What(), text.Short(took), facts.Problems(seen.V)).Rests(healed, healed+record.Nanos(took))
 	case !seen.V.OK:
-		f = Inconclusive("connections between nodes were looked at for %s after the healing only, less than %s, and were not all back: %s", text.Short(took), bound, facts.Problems(seen.V))
+		f = Inconclusive("connections between nodes were observed for only %s after the healing, less than %s, and were not all back: %s", text.Short(took), bound, facts.Problems(seen.V))
 	}
 	f = f.Took(took)
 	f.Bound = &bound

@@ -81,7 +81,7 @@ func judgePodsBound(m *facts.Matter) Finding {
 			m.Bound, m.Fault.What(), worst.Name, text.When(worst.Created), how, text.Short(took)).Took(took).Rests(from, to)
 	case waiting != nil:
 		from, to := waited(waiting)
-		return Inconclusive("pod %s was not bound when it was last looked at, %s after its creation or the %s, which is less than the bound of %s",
+		return Inconclusive("pod %s was not bound when it was last seen, %s after its creation or the %s, which is less than the bound of %s",
 			waiting.Name, text.Short(facts.Since(from, to)), m.Fault.What(), m.Bound)
 	}
 	lives = slices.DeleteFunc(lives, func(p *facts.PodLife) bool { return p.Bound == 0 })

@@ -17,7 +17,7 @@ func podsUntouched() Definition {
 		Source:     "Field experience: what runs does not depend on the control plane",
 		NeedsFault: true, NeedsBound: true, // how long they must have been watched
 		Params: map[string]string{
-			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, so that there was a reason to evict",
+			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, which is a reason to evict",
 		},
 	}, judgePodsUntouched}
 }
@@ -65,15 +65,15 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 	watched := facts.Since(from, to)
 	switch {
 	case seen == 0:
-		return Inconclusive("the record shows no state of any object after the %s was healed, so that nothing can be said of its pods", m.Fault.What())
+		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said of pods", m.Fault.What())
 	case watched < m.Bound.Limit:
-		return Inconclusive("the pods were watched for %s, and must be for %s", text.Short(watched), m.Bound)
+		return Inconclusive("the pods were watched for %s, less than %s", text.Short(watched), m.Bound)
 	}
 	if evictions {
 		return Passed("None of the %d running pods of %s, which no client changed, was deleted or moved in the %s from the %s on, though all worker nodes were silent for longer than their grace period of %s.",
 			len(pods), text.And(parts), text.Short(watched), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).counted("%d pods", len(pods))
 	}
-	return Passed("All %d running pods of %s, which no client changed, stayed as they were, ready and on their nodes, for %s from the %s on.",
+	return Passed("All %d running pods of %s, which no client changed, stayed unchanged, ready and on their nodes, for %s from the %s on.",
 		len(pods), text.And(parts), text.Short(watched), m.Fault.What()).counted("%d pods", len(pods))
 }
 
@@ -122,7 +122,7 @@ func touched(before map[string]record.Object, o *record.Object) string {
 	return ""
 }
 
-// unchanged returns the Deployments that are in their wanted state and that no client changes,
+// unchanged returns the Deployments that are in their desired state and that no client changes,
 // from the state before until the end of the record.
 func unchanged(m *facts.Matter, before *record.Standing) (parts []string) {
 	changed := map[string]bool{}

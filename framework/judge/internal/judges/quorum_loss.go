@@ -13,7 +13,7 @@ import (
 func quorumLoss() Definition {
 	return Definition{verdict.Doc{
 		Name:       "quorum-loss",
-		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; within the bound of a member that makes one again and answers, so is service, and nothing is lost.",
+		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and nothing is lost.",
 		Source:     "Automated HA master deployment; control plane resilience overview",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
@@ -106,7 +106,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 		}
 	}
 	if final < enoughFinal {
-		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, and it takes %d to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
+		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, fewer than the %d required to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
 	}
 	return Passed("While %s were down, no write was acknowledged and no read was stale of %s; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
 		text.And(nodes), counts, text.Short(took), bound, final).Took(took)

@@ -12,7 +12,7 @@ import (
 func quotaReached() Definition {
 	return Definition{verdict.Doc{
 		Name:       "quota-reached",
-		Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads continue through every API server; once there is space again and the alarm is disarmed, so do writes, within the bound.",
+		Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads continue through every API server; once space is free again and the alarm is disarmed, writes continue within the bound.",
 		Source:     "etcd maintenance guide (space quota)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeQuotaReached}
@@ -26,7 +26,7 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 		if !slices.ContainsFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At >= from && e.At <= to && e.V.OK }) {
 			return Inconclusive("no etcd member was asked for its alarms during the %s", m.Fault.What())
 		}
-		return Failed("An etcd member must raise the alarm NOSPACE when its database has reached the quota: none did during the %s.", m.Fault.What()).Rests(from, to)
+		return Failed("An etcd member must raise the NOSPACE alarm when its database has reached the quota: none did during the %s.", m.Fault.What()).Rests(from, to)
 	}
 	servers := m.APIServers()
 	reads := 0
@@ -39,7 +39,7 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 			}
 		}
 		if len(through) < enoughAttempts {
-			return Inconclusive("%s were tried through %s during the %s, and it takes %d", text.Plural(len(through), "quorum read"), e, m.Fault.What(), enoughAttempts)
+			return Inconclusive("%s were tried through %s during the %s, fewer than the %d required for a verdict", text.Plural(len(through), "quorum read"), e, m.Fault.What(), enoughAttempts)
 		}
 		reads += len(through)
 	}
@@ -52,7 +52,7 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 		longest, proven, acks := facts.LongestGap(m.Run, e, back, until)
 		switch {
 		case proven.Proven() > m.Bound.Limit:
-			return Failed("Writes must continue within %s once there is space again: through %s, none was acknowledged for %s (%s to %s).",
+			return Failed("Writes must continue within %s once space is free again: through %s, none was acknowledged for %s (%s to %s).",
 				m.Bound, e, text.Short(proven.Length()), text.When(proven.From), text.When(proven.To)).Took(proven.Length()).Rests(proven.From, proven.To)
 		case acks == 0 || longest.Length() > m.Bound.Limit:
 			return Inconclusive("too few writes were tried through %s after the %s was healed", e, m.Fault.What())
@@ -64,6 +64,6 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 	if len(servers) == 0 {
 		return Inconclusive("the record names no API server")
 	}
-	return Passed("The alarm was raised, all %d quorum reads were answered while there was no space, and writes through every API server continued afterwards: none waited longer than %s, within %s.",
+	return Passed("The alarm was raised, all %d quorum reads were answered while no space was left, and writes through every API server continued afterwards: none waited longer than %s, within %s.",
 		reads, text.Short(worst.Length()), m.Bound).Took(worst.Length())
 }

@@ -14,7 +14,7 @@ import (
 func rejoins() Definition {
 	return Definition{verdict.Doc{
 		Name:       "rejoins",
-		Guarantee:  "A node that has its power back rejoins unaided within the bound: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads.",
+		Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads.",
 		Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeRejoins}
@@ -47,10 +47,10 @@ func judgeRejoins(m *facts.Matter) Finding {
 			at := part.since(back)
 			if at > until {
 				if waited := text.Span(back, until); waited > m.Bound.Limit {
-					return Failed("A node must rejoin within %s of getting its power back: %s did not for %s after the %s.",
+					return Failed("A node must rejoin within %s after its power returns: %s did not for %s after the %s.",
 						m.Bound, part.name, text.Short(waited), m.Fault.What()).Took(waited).Rests(back, until)
 				}
-				return Inconclusive("%s had not come back when it was last looked at, %s after the power, which is less than the bound of %s",
+				return Inconclusive("%s had not come back when it was last checked, %s after the power returned, which is less than the bound of %s",
 					part.name, text.Short(text.Span(back, until)), m.Bound)
 			}
 			if d := text.Span(back, at); d >= took {
@@ -62,10 +62,10 @@ func judgeRejoins(m *facts.Matter) Finding {
 		return Inconclusive("the record has no component of %s", text.And(m.Fault.Nodes()))
 	}
 	if took > m.Bound.Limit {
-		return Failed("A node must rejoin within %s of getting its power back: after the %s, %s came back after %s.", m.Bound, m.Fault.What(), last, text.Short(took)).
+		return Failed("A node must rejoin within %s after its power returns: after the %s, %s came back after %s.", m.Bound, m.Fault.What(), last, text.Short(took)).
 			Took(took).Rests(back, lastAt)
 	}
-	return Passed("%s rejoined unaided: all of %d processes, etcd members and API servers were back %s after the power at the latest (%s), within %s.",
+	return Passed("%s rejoined unaided: all of %d processes, etcd members and API servers were back at most %s after the power returned (%s), within %s.",
 		text.And(m.Fault.Nodes()), parts, text.Short(took), last, m.Bound).Took(took)
 }
 

@@ -50,7 +50,7 @@ func judgeRequestsAnswered(m *facts.Matter) Finding {
 			text.Verb(*r.gaveUp), r.gaveUp.Key, r.gaveUp.Entrance, m.Bound, text.Short(text.Span(r.gaveUp.Call, r.gaveUp.Return))).Shows(text.Describe(*r.gaveUp))
 	}
 	if r.n < enoughInFlight {
-		return Inconclusive("%s in flight through %s at the %s, and it takes %d to say anything", text.Plural(r.n, "request"), text.And(servers), m.Fault.What(), enoughInFlight)
+		return Inconclusive("%s in flight through %s at the %s, fewer than the %d required for a verdict", text.Plural(r.n, "request"), text.And(servers), m.Fault.What(), enoughInFlight)
 	}
 	held := "none hung"
 	if r.hung > 0 {

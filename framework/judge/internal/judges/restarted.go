@@ -26,7 +26,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("the fault (%s) did not hit a component", m.Fault.What())
 	}
 	if f.Has(record.EffectDown) {
-		return Inconclusive("the fault (%s) kept the component down, so that its process watcher could not start it again", m.Fault.What())
+		return Inconclusive("the fault (%s) kept the component down, so its process watcher could not start it again", m.Fault.What())
 	}
 	effect := m.Fault.Effect()
 	end := m.Run.EndAt   // when the next fault began
@@ -42,7 +42,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 	}
 	silent := facts.Endless  // since when the machine does not report
 	var unknown record.Nanos // the same when it reported the new process
-	ended := 0               // how often the component had exited before the fault
+	exits := 0               // how often the component had exited before the fault
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
@@ -56,7 +56,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 		switch {
 		case p.At < f.Called:
 			if old != nil && old.V.PID > 0 && !facts.SameLife(old.V, p.V) {
-				ended++
+				exits++
 			}
 			old = p
 		case started == nil && old != nil && p.V.PID > 0 && !facts.SameLife(old.V, p.V):
@@ -74,29 +74,29 @@ func judgeRestarted(m *facts.Matter) Finding {
 		end = min(end, max(silent, effect))
 	}
 	if old != nil {
-		ended = max(ended, old.V.Restarts) // also before the record began
+		exits = max(exits, old.V.Restarts) // also before the record began
 	}
 	switch waited := text.Span(effect, end); {
 	case old == nil || old.V.PID == 0:
 		return Inconclusive("%s was not seen to run on %s before the fault", f.Component, host)
-	case started == nil && ended > 0:
-		return Inconclusive("%s on %s was not started again for %s; it had exited before (%s), and process watchers back off from what exits often",
-			f.Component, host, text.Short(waited), text.Plural(ended, "time"))
+	case started == nil && exits > 0:
+		return Inconclusive("%s on %s was not started again for %s; it had exited before (%s), and process watchers back off from processes that exit often",
+			f.Component, host, text.Short(waited), text.Plural(exits, "time"))
 	case started == nil && waited > m.Bound.Limit:
 		return Failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(waited)).
 			Took(waited).Rests(effect, end)
 	case started == nil:
-		return Inconclusive("%s on %s had not been started again when it was last looked at, %s after the %s, which is less than the bound of %s",
+		return Inconclusive("%s on %s had not been started again when it was last checked, %s after the %s, which is less than the bound of %s",
 			f.Component, host, text.Short(waited), m.Fault.What(), m.Bound)
 	}
 	took := max(0, text.Span(effect, started.At))
 	switch {
 	case took > m.Bound.Limit && text.Span(effect, unknown) <= m.Bound.Limit:
-		return Inconclusive("%s on %s had been started again when its machine reported again %s, but it reported nothing since a failed look %s, so that it may have been in time",
+		return Inconclusive("%s on %s had been started again when its machine reported again %s, but the machine had reported nothing since a failed query %s, so the start may have been in time",
 			f.Component, host, text.At(started.At), text.At(unknown))
-	case took > m.Bound.Limit && ended > 0:
-		return Inconclusive("%s on %s was started again only after %s; it had exited before (%s), and process watchers back off from what exits often",
-			f.Component, host, text.Short(took), text.Plural(ended, "time"))
+	case took > m.Bound.Limit && exits > 0:
+		return Inconclusive("%s on %s was started again only after %s; it had exited before (%s), and process watchers back off from processes that exit often",
+			f.Component, host, text.Short(took), text.Plural(exits, "time"))
 	case took > m.Bound.Limit:
 		return Failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(took)).
 			Took(took).Rests(effect, started.At)
@@ -106,7 +106,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 	}
 	stayed := ", and stayed up"
 	if started.At > end {
-		stayed = "" // it was first seen once the next fault had begun
+		stayed = "" // it was first seen once the next fault had started
 	}
 	return Passed("%s on %s was started again %s after the %s, within %s%s.", f.Component, host, text.Short(took), m.Fault.What(), m.Bound, stayed).
 		Took(took)

@@ -59,7 +59,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
 		active := m.Touching(from, p.At, late)
 		exit := facts.Exit{Node: p.V.Node, Component: p.V.Component, Since: began, From: from, To: p.At}
-		if m.Reached(active, exit) || changing(m, p.V.Node, from, p.At, late) || balancerEnded(m, p.V, from, p.At) {
+		if m.Reached(active, exit) || changing(m, p.V.Node, from, p.At, late) || balancerStopped(m, p.V, from, p.At) {
 			explained++
 			continue
 		}
@@ -67,22 +67,22 @@ func judgeRestarts(m *facts.Matter) Finding {
 		if len(active) > 0 {
 			why = "no active fault reached it"
 		}
-		return Failed("No component may exit on its own: %s on %s %s when it was looked at %s, and %s.",
+		return Failed("No component may exit on its own: %s on %s %s when it was checked %s, and %s.",
 			p.V.Component, p.V.Node, facts.Fate(p.V), text.At(p.At), why).Rests(max(old.At, from-late), p.At)
 	}
 	if len(last) == 0 {
 		return notApplicable("The record has no state of a component's process.")
 	}
-	f := Passed("None of %d components ended while nothing was broken.", len(last)).counted("%d components", len(last))
+	f := Passed("None of %d components exited while nothing was broken.", len(last)).counted("%d components", len(last))
 	if explained > 0 {
-		f = f.Shows(fmt.Sprintf("%s one did while a fault that reaches it was active, or its node was being changed, or soon after", text.Plural(explained, "time")))
+		f = f.Shows(fmt.Sprintf("%s, one exited while a fault that reaches it was active, while its node was being changed, or soon after", text.Plural(explained, "time")))
 	}
 	return f
 }
 
-// balancerEnded reports whether an on-demand load balancer was stopped between two times, because
+// balancerStopped reports whether an on-demand load balancer was stopped between two times, because
 // only one node was left.
-func balancerEnded(m *facts.Matter, p record.ProcessState, from, to record.Nanos) bool {
+func balancerStopped(m *facts.Matter, p record.ProcessState, from, to record.Nanos) bool {
 	return p.PID == 0 && slices.ContainsFunc(m.Run.Steps, func(s record.Timed[record.Step]) bool {
 		return s.V.Name == record.StepBalancerEnd && s.V.Node == p.Node && s.V.Began <= to && from <= s.V.Done
 	})

@@ -13,7 +13,7 @@ import (
 func restoredFromSnapshot() Definition {
 	return Definition{verdict.Doc{
 		Name:       "restored-from-snapshot",
-		Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client is given a version that is lower than one it saw before; and informers that ran all the while show what there is.",
+		Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client receives a lower version than one that it saw before; and informers that ran throughout show what exists.",
 		Source:     "Control plane resilience overview (catastrophic failure); etcd disaster recovery guide (revision bump)",
 		NeedsFault: true,
 	}, judgeRestoredFromSnapshot}
@@ -67,11 +67,11 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		}
 	}
 	if len(before) < restoreLeast || len(after) < restoreLeast {
-		return Inconclusive("%d writes were acknowledged before the snapshot and %d after the restore, and it takes %d each", len(before), len(after), restoreLeast)
+		return Inconclusive("%d writes were acknowledged before the snapshot and %d after the restore, and %d each are required", len(before), len(after), restoreLeast)
 	}
 	lists, stores := informedLast(m, facts.PurposeInformedList), informedLast(m, facts.PurposeInformedStore)
 	if len(lists) == 0 {
-		return Inconclusive("no API server was asked in the end for what there is")
+		return Inconclusive("no API server answered a list at the end")
 	}
 	lost := 0
 	for _, l := range lists {
@@ -97,7 +97,7 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		}
 	}
 	if lost == 0 {
-		return Inconclusive("nothing was acknowledged between the snapshot and the restore, so that the restore shows in nothing")
+		return Inconclusive("nothing was acknowledged between the snapshot and the restore, so no effect of the restore can be seen")
 	}
 	for _, w := range after {
 		if facts.Number(w.Revision) <= seen {
@@ -118,14 +118,14 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 	for _, l := range lists {
 		i := slices.IndexFunc(stores, func(s record.Op) bool { return s.Entrance == l.Entrance })
 		if i < 0 {
-			return Inconclusive("the record does not say what the informer of %s has in the end", l.Entrance)
+			return Inconclusive("the record does not show what the informer of %s has at the end", l.Entrance)
 		}
 		if stores[i].Value != l.Value {
-			return Failed("An informer must show what there is after a restore: that of %s has %d ConfigMaps, and a quorum list %d, %s after the writes ended.",
+			return Failed("An informer must show what exists after a restore: that of %s has %d ConfigMaps, and a quorum list %d, %s after the writes ended.",
 				l.Entrance, len(strings.Fields(stores[i].Value)), len(strings.Fields(l.Value)), text.Short(text.Span(stores[i].Call, stores[i].Return))).Rests(stores[i].Call, stores[i].Return)
 		}
 	}
-	return Passed("After the restore, all %d writes of before the snapshot were there, and of those after it %d were not: the state of one moment. No version went back for %d informers, and each shows what there is.",
+	return Passed("After the restore, all %d writes from before the snapshot were there, and %d later ones were not: the state of one moment. No version went back for %d informers, and each shows what exists.",
 		len(before), lost, len(stores)).counted("%d writes, %d lost", len(before)+len(between)+len(after), lost)
 }
 

@@ -13,7 +13,7 @@ import (
 func returnsReady() Definition {
 	return Definition{verdict.Doc{
 		Name: "returns-ready",
-		Guarantee: "While an API server goes and comes back, it answers no client of the balancer with 401, 403 or 404 for what exists and is allowed. " +
+		Guarantee: "While an API server stops and returns, it answers no client of the balancer with 401, 403 or 404 for what exists and is allowed. " +
 			"An account whose rights come from a role must be seen to reach it on new connections (action user-reads).",
 		Source:     "kubernetes#121635",
 		NeedsFault: true,
@@ -83,20 +83,20 @@ func judgeReturnsReady(m *facts.Matter) Finding {
 	hole, since := facts.LongestHole(user, back, known)
 	switch {
 	case len(elsewhere) > 0:
-		return Inconclusive("clients of the balancer were refused before the fault, or by an API server that it did not hit, so that a refusal says nothing of the return: %s", elsewhere[0]).Shows(elsewhere...)
+		return Inconclusive("clients of the balancer were refused before the fault, or by an API server that it did not hit, so a refusal says nothing of the return: %s", elsewhere[0]).Shows(elsewhere...)
 	case len(refused) > 0 && allowed < facts.EnoughProbes:
 		return Inconclusive("it is not known whether what was refused is allowed: other API servers answered %d reads of the account that user-reads makes (%s)", allowed, refused[0]).Shows(refused...)
 	case len(refused) > 0:
 		return Failed("A client of the balancer must not be answered with 401, 403 or 404 for what exists and is allowed as the API server on %s returns from the %s: %d of %d requests were (%s). Have the balancer send clients only to API servers whose /readyz is ok.",
 			node, m.Fault.What(), len(refused), asked, refused[0]).counted("%d of %d", len(refused), asked).Shows(refused...)
 	case m.StandsBy(node, back, to):
-		return notApplicable("The API server on %s is there to take over after it returned: clients of the balancer are sent to one API server at a time.", node)
+		return notApplicable("The API server on %s is on standby after its return: the balancer sends clients to one API server at a time.", node)
 	case len(user) == 0:
-		return Inconclusive("no account whose rights come from a role asked through the balancer as the API server on %s returned (action user-reads)", node)
+		return Inconclusive("no account whose rights come from a role made requests through the balancer as the API server on %s returned (action user-reads)", node)
 	case reached < facts.EnoughProbes:
 		return Inconclusive("%d reads of an account whose rights come from a role were seen to reach the API server on %s after it was started again, which is too few to say how it answers", reached, node)
 	case hole > userSilence:
-		return Inconclusive("the account whose rights come from a role asked nothing for %s (from %s), so refusals may have gone unseen", text.Short(hole), text.When(since))
+		return Inconclusive("the account whose rights come from a role made no request for %s (from %s), so refusals may have gone unseen", text.Short(hole), text.When(since))
 	}
 	return Passed("None of %d requests through the balancer was answered with 401, 403 or 404 as the API server on %s returned from the %s; %d of them, on new connections by an account whose rights come from a role, reached it, the first one %s after it was started.",
 		asked, node, m.Fault.What(), reached, text.Short(text.Span(back, first))).counted("0 of %d", asked)

@@ -17,7 +17,7 @@ func revisionOrder() Definition {
 		Name:      "revision-order",
 		Invariant: "HA-INV-003",
 		Lasting:   true,
-		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write gets a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), returns none that is smaller; nor does a quorum read of a key return a smaller one than was shown of that key.",
+		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write has a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), returns none that is smaller; nor does a quorum read of a key return a smaller one than was shown of that key.",
 		Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
 	}, judgeRevisionOrder}
 }
@@ -64,7 +64,7 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 			Shows(before.By.String()+", "+text.At(before.At), after.By.String()+", called "+text.At(after.At)).
 			exhibits(facts.Exhibit("What came later has no greater version", before.By.span(), facts.Blamed(after.By.span())))
 	case compared == 0:
-		return notApplicable("the record has no write or quorum list whose version could be held against an earlier one")
+		return notApplicable("the record has no write or quorum list whose version could be compared with an earlier one")
 	}
 	return Passed("The versions of acknowledged writes, quorum lists and headers are in the order of time over all keys (%s).", text.Plural(compared, "version")).
 		counted("%d versions", compared)

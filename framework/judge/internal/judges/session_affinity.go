@@ -17,7 +17,7 @@ func sessionAffinity() Definition {
 		Name:      "session-affinity",
 		Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it moves to another one.",
 		Source:    "Control plane resilience overview",
-		Params:    map[string]string{"faults": "the injections that may end a member"},
+		Params:    map[string]string{"faults": "the injections that may stop a member"},
 	}, judgeSessionAffinity}
 }
 
@@ -50,7 +50,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 			return Inconclusive("the record does not show on which node member %s is, which %s was on until %s", old.Member, s.Client, text.When(old.End))
 		}
 		if died == nil {
-			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and moved to that on %s at %s, and nothing had ended the first one.",
+			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and moved to that on %s at %s, and no fault had stopped the first one.",
 				s.Client, nodes[old.Member], text.When(old.Start), cmp.Or(nodes[s.Member], "another node"), text.When(s.Start)).Rests(old.Start, s.End)
 		}
 		moves++
@@ -65,7 +65,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 		}
 	}
 	if moves == 0 {
-		return Inconclusive("no member died that a client was on, in %d requests", answered)
+		return Inconclusive("no member that a client was on died, in %d requests", answered)
 	}
 	return Passed("In %d requests through the balancer, each client stayed on its etcd member until that died (%d times), and moved to another one within %s.",
 		answered, moves, text.Short(slowest)).Took(slowest)

@@ -14,8 +14,8 @@ import (
 func spreadsAgain() Definition {
 	return Definition{verdict.Doc{
 		Name: "spreads-again",
-		Guarantee: "Once an API server is back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
-			"by --goaway-chance or the balancer, and the new ones reach that API server as often as by chance at least. It takes clients that keep theirs and ask much (action kept-reads).",
+		Guarantee: "Once an API server has been back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
+			"by --goaway-chance or by the balancer, and new ones reach that API server at least as often as by chance. This requires clients that keep their connections and make many requests (action kept-reads).",
 		Source:     "kubernetes#88567, #48610",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeSpreadsAgain}
@@ -89,7 +89,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	}
 	from, to := back+record.Nanos(m.Bound.Limit), m.UntilNext(back)
 	if m.StandsBy(node, back, to) {
-		return notApplicable("The API server on %s is there to take over after it returned: clients of the balancer are sent to one API server at a time.", node)
+		return notApplicable("The API server on %s is on standby after its return: the balancer sends clients to one API server at a time.", node)
 	}
 	servers := len(m.NodesWith("kube-apiserver"))
 	chance := m.Run.Meta.GoawayChance
@@ -100,13 +100,13 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	asked := func(f Finding) Finding { return f.counted("%d of %d new connections", k.reached, k.made) }
 	switch {
 	case len(k.clients) == 0:
-		return Inconclusive("no client that keeps its HTTP/2 connection asked through the balancer once the API server on %s was back for %s (action kept-reads)", node, m.Bound)
+		return Inconclusive("no client that keeps its HTTP/2 connection made a request through the balancer once the API server on %s had been back for %s (action kept-reads)", node, m.Bound)
 	case k.unnamed > 0:
 		return Inconclusive("which API server clients are connected to is not known: %d answers came from a server whose certificate names no node, or several", k.unnamed)
 	case !spread(m, entrance):
-		return Inconclusive("all clients of the balancer were seen on one API server before the %s, so that it may choose by their address, and whether it spreads others is not known", m.Fault.What())
+		return Inconclusive("all clients of the balancer were seen on one API server before the %s, so it may choose by their address: whether it spreads others is not known", m.Fault.What())
 	case k.made == 0 && open >= facts.Unfair:
-		return Inconclusive("%d requests on kept HTTP/2 connections are too few to say that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
+		return Inconclusive("%d requests on kept HTTP/2 connections are too few to conclude that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
 	// A count of requests, which is as conclusive on a busy machine.
 	case k.made == 0 && chance > 0:
 		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: with --goaway-chance=%g none was closed in %d requests of %d clients more than %s after the healing of the %s.",
@@ -118,7 +118,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: %d of %d that clients opened again through the balancer more than %s after the healing of the %s reached %s. Have the balancer choose among all API servers that are ready.",
 			k.reached, k.made, m.Bound, m.Fault.What(), node).Rests(from, to))
 	case unlucky < facts.Doubtful || k.reached == 0:
-		return Inconclusive("%d of %d HTTP/2 connections that clients opened again more than %s after the API server on %s was back reached it, which is too few to tell whether they are spread", k.reached, k.made, m.Bound, node)
+		return Inconclusive("%d of %d HTTP/2 connections that clients opened again more than %s after the API server on %s was back reached it, too few to decide whether they are spread", k.reached, k.made, m.Bound, node)
 	case chance == 0 && 2*k.moved() < len(k.clients):
 		// A connection lost for another reason does not show that a balancer closes them.
 		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))

@@ -17,7 +17,7 @@ func steadyState() Definition {
 	return Definition{verdict.Doc{
 		Name:      "steady-state",
 		Invariant: "HA-INV-010",
-		Guarantee: "Everything is in its steady state before the experiment, and again after healing: members and API servers within the recovery limit, and within what they may take besides the leases of elected components, the addresses of API servers and the connections between nodes.",
+		Guarantee: "Everything is in its steady state before the experiment and again after healing: members and API servers within the recovery limit; leases of elected components, addresses of API servers and connections between nodes each within a limit of its own.",
 		Source:    "The recovery limit of the catalogue",
 	}, judgeSteadyState}
 }
@@ -46,12 +46,12 @@ func judgeSteadyState(m *facts.Matter) Finding {
 	for _, id := range slices.Sorted(maps.Keys(m.Faults)) {
 		// A fault that may still be active is not the cluster's doing.
 		if inj := m.Faults[id]; inj.Failed != nil && inj.Injected != nil && inj.Healed == nil {
-			return Inconclusive("the healing of fault %q failed, so that it may still be active: %s", id, inj.Failed.Error)
+			return Inconclusive("the healing of fault %q failed, so it may still be active: %s", id, inj.Failed.Error)
 		}
 	}
 	for _, c := range slices.Concat(m.Run.Nodes, m.Run.Changes) {
 		if c.V.Phase == record.NodeFailed {
-			return Inconclusive("the nodes could not be changed, so that something of the attempt may still be active: %s", c.V.Error)
+			return Inconclusive("the nodes could not be changed, so parts of the attempt may still be active: %s", c.V.Error)
 		}
 	}
 	s := after.V
@@ -68,7 +68,7 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
 			text.Short(s.Limit), text.Short(s.Took)).Rests(from, after.At)
 	case len(outstanding) > 0:
-		f = Failed("Everything must be back to its steady state after healing, each part within its limit: steady again but for: %s.",
+		f = Failed("Everything must be back to its steady state after healing, each part within its limit: steady again except: %s.",
 			strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last))
 		f.Bound = &verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
 		return f
@@ -86,7 +86,7 @@ func partsOutstanding(run *record.Run) (outstanding []string, since, last record
 	since = run.EndAt
 	for _, s := range run.Steadies {
 		if s.V.Phase == record.SteadyPart && !s.V.OK {
-			outstanding = append(outstanding, fmt.Sprintf("%s (not within %s, looked at for %s: %s)", s.V.Part, text.Short(s.V.Limit), text.Short(s.V.Took), facts.Problems(s.V)))
+			outstanding = append(outstanding, fmt.Sprintf("%s (not within %s, checked for %s: %s)", s.V.Part, text.Short(s.V.Limit), text.Short(s.V.Took), facts.Problems(s.V)))
 			since, last, limit = min(since, s.At-record.Nanos(s.V.Took)), max(last, s.At), max(limit, s.V.Limit)
 		}
 	}
@@ -115,10 +115,10 @@ func partsSteady(run *record.Run) string {
 	}
 	says := ""
 	if len(steady) > 0 {
-		says = "Besides, at most: " + strings.Join(steady, ", ") + ". "
+		says = "Each part at the latest: " + strings.Join(steady, ", ") + ". "
 	}
 	if len(unknown) > 0 {
-		says += "Not judged, since the record has nothing of them: " + strings.Join(unknown, ", ") + "."
+		says += "Not judged, since the record does not show them: " + strings.Join(unknown, ", ") + "."
 	}
 	return strings.TrimSpace(says)
 }

@@ -12,7 +12,7 @@ import (
 func stopsActing() Definition {
 	return Definition{verdict.Doc{
 		Name:       "stops-acting",
-		Guarantee:  "An instance that lost its lease changes nothing more once the bound is over, unless it is elected again.",
+		Guarantee:  "An instance that lost its lease changes nothing more after the bound, unless it is elected again.",
 		Source:     "Automated HA master deployment",
 		Needs:      []record.Access{record.AuditLogs},
 		NeedsFault: true, NeedsBound: true,
@@ -79,7 +79,7 @@ func judgeStopsActing(m *facts.Matter) Finding {
 	case text.Span(limit, end) <= 0:
 		return Inconclusive("the record ends %s after %s, before the bound of %s is over", text.Short(text.Span(from, end)), what, m.Bound)
 	case others == 0:
-		return Inconclusive("no other instance of %s did anything after %s, so that there may have been nothing to do", component, what)
+		return Inconclusive("no other instance of %s did anything after %s, so there may have been nothing to do", component, what)
 	}
 	did := "it did nothing more"
 	if acted > 0 {

@@ -17,7 +17,7 @@ func takeover() Definition {
 		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
 			"component": "the elected component (default: the one that the fault hit)",
-			"released":  "the bound where the lost instance gave its lease up, a formula as for the bound (default: the bound)",
+			"released":  "the bound if the lost instance released its lease, a formula as for the bound (default: the bound)",
 		},
 	}, judgeTakeover}
 }
@@ -85,7 +85,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 	}
 	released := ""
 	if from > effect || bound.Formula != m.Bound.Formula {
-		released = ", since that had given its lease up"
+		released = ", since that had released its lease"
 	}
 	return f(Passed("%s on %s took over %s from %s %s after the %s, within %s%s, and renewed its lease; %s did not hold it again.",
 		first.V.Holder, facts.HolderNode(first.V), component, old.Holder, text.Short(took), m.Fault.What(), bound, released, old.Holder).Took(took).Shows(firstAction(m, component, facts.HolderNode(first.V), first.At)...))
@@ -137,7 +137,7 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 	switch watched := text.Span(first.At, looked); {
 	case renewed:
 	case watched > s["R"]+s["M"]:
-		return Failed("Who takes over %s must renew its lease: %s on %s held it from %s on, and did not renew it for %s, longer than its deadline (%s) and the margin.",
+		return Failed("An instance that takes over %s must renew its lease: %s on %s held it from %s on, and did not renew it for %s, longer than its deadline (%s) and the margin.",
 			component, first.V.Holder, facts.HolderNode(first.V), text.When(first.At), text.Short(watched), text.Short(s["R"])).Rests(first.At, looked).problem()
 	default:
 		return Inconclusive("%s on %s took over %s, and was not seen to renew the lease in the %s for which it was watched",

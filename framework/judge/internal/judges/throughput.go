@@ -22,11 +22,11 @@ const (
 func throughput() Definition {
 	return Definition{verdict.Doc{
 		Name:       "throughput",
-		Guarantee:  "Once the cluster is steady again after the last healing, clients get as many operations acknowledged per second as the given part of what they got before the first fault.",
+		Guarantee:  "Once the cluster is steady again after the last healing, the rate of acknowledged operations is at least the given part of the rate before the first fault.",
 		Source:     "Recovery is complete when the service is, not when the processes run",
 		NeedsFault: true,
 		Params: map[string]string{
-			"least": "the part of the rate before that must be there afterwards, above 0 and up to 1 (default 0.5)",
+			"least": "the part of the earlier rate that must be reached afterwards, above 0 and up to 1 (default 0.5)",
 		},
 	}, judgeThroughput}
 }
@@ -49,15 +49,15 @@ func judgeThroughput(m *facts.Matter) Finding {
 		}
 	}
 	if before.acks < enoughTraffic {
-		return Inconclusive("there was too little traffic %s: %d acknowledged operations", before.when, before.acks)
+		return Inconclusive("too little traffic %s: %d acknowledged operations", before.when, before.acks)
 	}
 	part := after.perSecond() / before.perSecond()
 	measured := fmt.Sprintf("%.0f %%", 100*part)
 	if part < least {
-		return Failed("After the last healing, clients must get at least %.0f %% of the operations acknowledged per second that they got before the first fault: they got %s, %s.",
+		return Failed("After the last healing, clients must reach at least %.0f %% of their rate of acknowledged operations before the first fault: they reached %s, %s.",
 			100*least, measured, after).counted("%s", measured).Rests(from, to).Shows(before.String(), after.String())
 	}
-	return Passed("Clients got %s, %s of the rate before the first fault (%s; at least %.0f %%).", after, measured, before, 100*least).
+	return Passed("Clients reached %s, %s of the rate before the first fault (%s; at least %.0f %%).", after, measured, before, 100*least).
 		counted("%s", measured)
 }
 

@@ -12,7 +12,7 @@ import (
 func tokensAccepted() Definition {
 	return Definition{verdict.Doc{
 		Name:      "tokens-accepted",
-		Guarantee: "A service-account token that one API server issued is accepted by each other one, which takes the client for that service account.",
+		Guarantee: "A service-account token that one API server issued is accepted by each other one, which authenticates the client as that service account.",
 		Source:    "kubernetes/kubernetes#22351, #25063",
 	}, judgeTokensAccepted}
 }
@@ -20,7 +20,7 @@ func tokensAccepted() Definition {
 func judgeTokensAccepted(m *facts.Matter) Finding {
 	servers := m.APIServers()
 	if len(servers) < 2 {
-		return notApplicable("The cluster has %d API server; to use a token at another one takes two.", len(servers))
+		return notApplicable("The cluster has %d API server; using a token at another one requires two.", len(servers))
 	}
 	_, to := m.Quiet()
 	pairs, accepted := facts.OrderedPairs(servers), map[facts.Pair]bool{}
@@ -39,7 +39,7 @@ func judgeTokensAccepted(m *facts.Matter) Finding {
 			return Failed("A token that one API server issued must be accepted by each other one: %s refused one that %s had issued: %s.",
 				p.To, p.From, op.Error).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
 		case op.Outcome == record.OK && op.Found && !strings.HasPrefix(op.Value, "system:serviceaccount:"):
-			return Failed("A client with a token must be taken for the service account that it was issued for: %s took one with a token that %s had issued for %s.",
+			return Failed("A client with a token must be authenticated as the service account that it was issued for: %s authenticated one with a token that %s had issued as %s.",
 				p.To, p.From, op.Value).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
 		// A client that is forbidden to ask has been recognised.
 		case op.Outcome == record.OK && op.Found, op.Outcome == record.Refused && op.Value == "Forbidden":

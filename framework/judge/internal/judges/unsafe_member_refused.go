@@ -10,7 +10,7 @@ import (
 func unsafeMemberRefused() Definition {
 	return Definition{verdict.Doc{
 		Name:       "unsafe-member-refused",
-		Guarantee:  "etcd takes no further voting member while one that it has is down.",
+		Guarantee:  "etcd accepts no further voting member while one of its members is down.",
 		Source:     "etcd --strict-reconfig-check",
 		NeedsFault: true,
 	}, judgeUnsafeMemberRefused}
@@ -26,7 +26,7 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 		}
 		switch op.Outcome {
 		case record.OK:
-			return Failed("While a member is down, etcd must take no further voting member, which would risk the quorum: the one on %s took %s.", op.Entrance, op.Key).
+			return Failed("While a member is down, etcd must accept no further voting member, which would risk the quorum: the one on %s accepted %s.", op.Entrance, op.Key).
 				Shows(text.Describe(op))
 		case record.Refused:
 			refused = append(refused, text.Describe(op))
@@ -38,7 +38,7 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 		if problem != "" {
 			problem = ": " + problem
 		}
-		return Inconclusive("no etcd member was seen to refuse or to take a further member during the %s%s", m.Fault.What(), problem)
+		return Inconclusive("no etcd member was seen to refuse or to accept a further member during the %s%s", m.Fault.What(), problem)
 	}
 	return Passed("etcd refused a further voting member during the %s, each of %d times.", m.Fault.What(), len(refused)).
 		counted("%d refusals", len(refused)).Shows(refused...)

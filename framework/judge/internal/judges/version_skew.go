@@ -91,13 +91,13 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 	}
 	oldest, newest := facts.Extremes(append(servers, clients...))
 	if len(hidden) > 0 {
-		return notApplicable("It cannot be tested here: this takes access to the processes of the cluster, and nothing else shows the versions of %s. %d other components are inside the policy, from %s to %s.",
+		return notApplicable("It cannot be tested here: this requires access to the processes of the cluster, and nothing else shows the versions of %s. %d other components are within the policy, from %s to %s.",
 			text.And(hidden), all, oldest, newest).counted("%d components", all)
 	}
 	if oldest.Minor == newest.Minor {
 		return Passed("All of %d components are of minor version %s.", all, newest.Minor).counted("%d components", all)
 	}
-	return Passed("%d components are inside the policy, from %s to %s.", all, oldest, newest).counted("%d components", all)
+	return Passed("%d components are within the policy, from %s to %s.", all, oldest, newest).counted("%d components", all)
 }
 
 // maxNodeSkew is how many minor versions kubelet and kube-proxy may be older than an API
@@ -135,7 +135,7 @@ func skewOfServers(servers []facts.Released) *Finding {
 	if n, ok := newest.Newer(oldest.Minor); ok && n <= 1 {
 		return nil
 	}
-	return Failed("API servers must be at most one minor version apart: there are %s and %s.", oldest, newest).problem()
+	return Failed("API servers must be at most one minor version apart: %s and %s are not.", oldest, newest).problem()
 }
 
 // versionOf returns the version that a component reported, or that the cluster reports for it.

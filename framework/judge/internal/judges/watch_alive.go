@@ -17,7 +17,7 @@ func watchAlive() Definition {
 		Name:      "watch-alive",
 		Invariant: "HA-INV-007",
 		Guarantee: "When the traffic has ended and nothing is broken any more, a client that watches is shown the last change of what it watches within 5 s, by the watch that is open or by those that continue it. " +
-			"Until then silence is not its fault: the API gives no time.",
+			"Until then silence is not a violation: the API promises no latency.",
 		Source: sourceAPI + "; field (etcd issue 15402: watches starve)",
 	}, func(m *facts.Matter) Finding {
 		from, to := record.Nanos(0), record.Nanos(0)

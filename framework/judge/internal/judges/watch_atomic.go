@@ -14,7 +14,7 @@ func watchAtomic() Definition {
 		Name:      "watch-atomic",
 		Invariant: "HA-INV-005",
 		Lasting:   true,
-		Guarantee: "A watch of etcd gets all changes of one revision that it watches in one response.",
+		Guarantee: "A watch of etcd receives all changes of one revision that it watches in one response.",
 		Source:    sourceEtcd + " (atomic)",
 	}, func(m *facts.Matter) Finding {
 		return watches(m, must, "watch of etcd that showed a change", etcdEvents, func(s *facts.Stream) []facts.Breach { return torn(s) })

@@ -10,12 +10,12 @@ import (
 )
 
 func watchFlags() Definition {
-	const must = "An event must say rightly whether it added, modified or deleted"
+	const must = "An event must report correctly whether it added, modified or deleted"
 	return Definition{verdict.Doc{
 		Name:      "watch-flags",
 		Invariant: "HA-INV-007",
 		Lasting:   true,
-		Guarantee: "An event says added where the key was not there, modified where it was, and deleted where it went; etcd's create revision and version of the key agree with that.",
+		Guarantee: "An event reports added if the key did not exist, modified if it did, and deleted if it was deleted; etcd's create revision and version of the key agree with that.",
 		Source:    sourceAPI + "; etcd API, key-value pair (create_revision, version)",
 	}, func(m *facts.Matter) Finding {
 		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach {
@@ -58,8 +58,8 @@ func contradiction(m facts.Message) string {
 func wrongFlag(m facts.Message, e facts.Expectation) string {
 	was := func(t record.EventType) string {
 		return map[record.EventType]string{
-			record.EventAdded:    "but the key was not there before",
-			record.EventModified: "but the key was there before and after",
+			record.EventAdded:    "but the key did not exist before",
+			record.EventModified: "but the key existed before and after",
 			record.EventDeleted:  "but the key was deleted then",
 		}[t]
 	}
@@ -69,7 +69,7 @@ func wrongFlag(m facts.Message, e facts.Expectation) string {
 	case e.Type != "" && e.Type != m.Type:
 		return was(e.Type)
 	case e.Sure && e.Type == "" && e.Present && m.Type == record.EventDeleted:
-		return "but the key was there after it"
+		return "but the key existed after it"
 	case e.Created > 0 && m.CreateRevision != "" && m.Type != record.EventDeleted && (facts.Number(m.CreateRevision) != e.Created || m.Version != e.Count):
 		return fmt.Sprintf("with create revision %s and version %d of the key instead of %d and %d", m.CreateRevision, m.Version, e.Created, e.Count)
 	}

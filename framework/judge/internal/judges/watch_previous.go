@@ -14,8 +14,8 @@ func watchPrevious() Definition {
 		Name:      "watch-previous",
 		Invariant: "HA-INV-007",
 		Lasting:   true,
-		Guarantee: "Where a watch of etcd asks for the previous pair, an event has the one right before its change, and none where there was none. " +
-			"That it is missing proves nothing: etcd leaves it out once it is compacted.",
+		Guarantee: "If a watch of etcd asks for the previous key-value pair, an event has the one right before its change, or none if the key did not exist. " +
+			"A missing pair proves nothing: etcd leaves it out once it is compacted.",
 		Source: "etcd API, watch (prev_kv)",
 	}, func(m *facts.Matter) Finding {
 		return watches(m, must, "watch of etcd that showed what was there before", facts.ShowsPrevious, func(s *facts.Stream) []facts.Breach {
@@ -49,7 +49,7 @@ func wrongPrevious(s *facts.Stream, m facts.Message) (what string, before *facts
 	}
 	switch before = e.Line.Before(i); {
 	case before == nil:
-		return shown + ", but there was nothing", nil
+		return shown + ", but the key did not exist", nil
 	case before.Revision != revision || before.Value != m.PreviousValue:
 		return shown + ", instead of " + before.Describe(), before
 	}

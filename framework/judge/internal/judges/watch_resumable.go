@@ -14,7 +14,7 @@ func watchResumable() Definition {
 		Invariant: "HA-INV-006",
 		Lasting:   true,
 		Guarantee: "A watch from a version, such as one that continues after a break through another entrance, shows all that came after it and nothing from before it. " +
-			"A check about a fault takes a watch that did continue through another API server, since the one that was hit broke it or did not take it up again.",
+			"A check about a fault requires a watch that continued through another API server because the one that was hit broke it or did not resume it.",
 		Source: sourceAPI + "; " + sourceEtcd + " (resumable)",
 	}, judgeWatchResumable}
 }
@@ -32,7 +32,7 @@ func judgeWatchResumable(m *facts.Matter) Finding {
 		return append(breaches, s.LeftOutFirst()...)
 	})
 	if f.Verdict == verdict.Pass && m.Fault != nil && !resumedElsewhere(m) {
-		return Inconclusive("no watch that broke with the %s, or was not taken up again meanwhile, went on through another API server and showed something", m.Fault.What())
+		return Inconclusive("no watch that broke with the %s, or was not resumed meanwhile, continued through another API server and showed something", m.Fault.What())
 	}
 	return f
 }

@@ -53,7 +53,7 @@ func exposed(m *facts.Matter, f Finding, n int, what string) Finding {
 	if m.Lasts() {
 		until = " and before it was healed"
 	}
-	return Inconclusive("%s came after the %s took effect%s, and it takes %d to say anything", text.Plural(n, what), m.Fault.What(), until, enoughExposed)
+	return Inconclusive("%s came after the %s took effect%s, fewer than the %d required for a verdict", text.Plural(n, what), m.Fault.What(), until, enoughExposed)
 }
 
 // encounters are operations that met a fault: how many were answered, and how many quorum reads
@@ -103,7 +103,7 @@ func met(m *facts.Matter, f Finding, by map[string]*encounters) Finding {
 	if short == "" {
 		return f
 	}
-	return Inconclusive("%s came%s while the %s lasted (%s to %s), and it takes %d to say anything",
+	return Inconclusive("%s came%s while the %s lasted (%s to %s), fewer than the %d required for a verdict",
 		short, through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
 }
 

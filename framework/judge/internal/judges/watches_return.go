@@ -14,8 +14,8 @@ import (
 func watchesReturn() Definition {
 	return Definition{verdict.Doc{
 		Name: "watches-return",
-		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which stays open and shows what is written, and once the API server is back for as long as the bound, " +
-			"the watches that are opened through the balancer reach it as often as by chance at least.",
+		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which stays open and shows what is written, and once the API server has been back for as long as the bound, " +
+			"watches that are opened through the balancer reach it at least as often as by chance.",
 		Source:     "Automated HA master deployment (load balancing)",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
 	}, judgeWatchesReturn}
@@ -65,7 +65,7 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 		return Failed("Watches must be spread again once an API server is back: %d of %d that were opened through the balancer more than %s after the healing of the %s reached %s (%s).",
 			reached, opened, m.Bound, m.Fault.What(), node, address).counted("%d of %d watches", reached, opened).Rests(back, until)
 	case chance < facts.Doubtful || reached == 0:
-		return Inconclusive("%s. Whether watches are spread again is not known: %s, which is too few to tell", again, share)
+		return Inconclusive("%s. Whether watches are spread again is not known: %s, too few for a verdict", again, share)
 	}
 	return Passed("%s; %s, the first one %s after it was.", again, share, text.Short(first)).Took(broken.worst)
 }

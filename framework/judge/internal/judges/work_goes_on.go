@@ -13,9 +13,9 @@ import (
 func workGoesOn() Definition {
 	return Definition{verdict.Doc{
 		Name: "work-goes-on",
-		Guarantee: "When the active controller manager is lost while work is under way, what is created until another one takes over is reconciled within the bound, " +
-			"and no Deployment ever gets more pods than were wanted. " +
-			"The time in which only nodes have something to do does not count, if they do it at last and their heartbeats come.",
+		Guarantee: "When the active controller manager is lost while work is under way, Deployments created until another one takes over are reconciled within the bound, " +
+			"and no Deployment ever has more pods than wanted. " +
+			"Time in which only nodes have work left does not count if they finish it and their heartbeats arrive.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeWorkGoesOn}
@@ -69,7 +69,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 	}
 	switch {
 	case took > m.Bound.Limit:
-		return Failed("What is created while %s has no active instance must be reconciled within %s of the %s: %s, created by %s, was not after %s: %s.",
+		return Failed("Deployments created while %s has no active instance must be reconciled within %s of the %s: %s, created by %s, was not after %s: %s.",
 			m.Fault.Injected.Component, m.Bound, m.Fault.What(), longest.Part, text.When(longest.From), text.Short(took), longest.Why).Took(took).Rests(from, longest.To)
 	case unfinished != nil:
 		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s, which is less than the bound of %s: %s",
@@ -91,7 +91,7 @@ func takeoverOf(m *facts.Matter) record.Nanos {
 }
 
 // surplus finds a Deployment with a pod beyond all that may have been wanted: the most since it
-// was last in its wanted state, and M before, in which a controller may have learnt of it.
+// was last in its desired state, and M before, in which a controller may have learnt of it.
 // Changes count from their call on, whatever their outcome.
 func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
@@ -127,7 +127,7 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 			}
 		}
 		if most := mostWanted(m, o.Part, start-margin, at); most >= 0 && len(pods) > most {
-			return Failed("No Deployment may get more pods than are wanted when %s was lost: %s got pod %s at %s, its %s one, and %d were wanted at most.",
+			return Failed("No Deployment may have more pods than wanted after %s was lost: %s had pod %s at %s, its %s, and %d were wanted at most.",
 				m.Fault.Injected.Component, o.Part, o.Name, text.When(at), ordinal(len(pods)), most).counted("%d of %d pods", len(pods), most).
 				Shows(fmt.Sprintf("wanted since %s, when it last was in its desired state: at most %d", text.When(start), most)).problem()
 		}

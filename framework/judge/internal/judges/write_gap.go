@@ -12,7 +12,7 @@ import (
 func writeGap() Definition {
 	return Definition{verdict.Doc{
 		Name:       "write-gap",
-		Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and a new etcd leader is there where the old one was hit.",
+		Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and etcd has a new leader if the old one was hit.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
