@@ -84,6 +84,9 @@ func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 		d.text(node, path, v)
 	case reflect.Struct:
 		d.mapping(node, path, v)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(node, path, v.Elem())
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		d.entries(node, path, func(key, value *yaml.Node, path string) {
@@ -160,7 +163,7 @@ func (d *decoder) mapping(node *yaml.Node, path string, v reflect.Value) {
 	fields := map[string]reflect.Value{}
 	for i := range v.NumField() {
 		if field := v.Type().Field(i); field.Tag.Get("file") != "-" {
-			name, _, _ := strings.Cut(cmp.Or(field.Tag.Get("json"), field.Tag.Get("yaml")), ",")
+			name, _, _ := strings.Cut(cmp.Or(field.Tag.Get("file"), field.Tag.Get("json"), field.Tag.Get("yaml")), ",")
 			names = append(names, name)
 			fields[name] = v.Field(i)
 		}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -44,6 +46,9 @@ type InventorySpec struct {
 	SSH []string `json:"ssh,omitempty"`
 	// Nodes are the control-plane nodes.
 	Nodes []InventoryNode `json:"nodes"`
+	// PowerFile is the inventory's own file, if nodes have power commands: those may have
+	// passwords, so that plans do not contain them. See LoadPower.
+	PowerFile string `json:"powerFile,omitempty" file:"-"`
 }
 
 // InventoryBalancer is a load balancer that holdfast did not create.
@@ -69,6 +74,19 @@ type InventoryNode struct {
 	// SSH is the destination for ssh, such as root@10.0.0.11; empty if the node cannot be
 	// reached.
 	SSH string `json:"ssh,omitempty"`
+	// Power cuts and restores the node's power; nil if it stays on.
+	Power *InventoryPower `json:"-" file:"power"`
+}
+
+// InventoryPower are the owner's commands for the power of a node. They run on this machine, by
+// sh, with the node's name and address in HOLDFAST_NODE and HOLDFAST_ADDRESS.
+type InventoryPower struct {
+	// Off cuts the power: the node does not shut down first. On restores it. Both do nothing if
+	// that is so already.
+	Off string `json:"off"`
+	On  string `json:"on"`
+	// Status prints on or off in its first line, and changes nothing.
+	Status string `json:"status"`
 }
 
 // apiServerPort is the API servers' port unless an inventory overrides it.
@@ -112,7 +130,30 @@ func LoadInventory(path string) (*Inventory, error) {
 			*file = filepath.Join(dir, *file)
 		}
 	}
+	if slices.ContainsFunc(i.Spec.Nodes, InventoryNode.powered) {
+		i.Spec.PowerFile = filepath.Join(dir, filepath.Base(path))
+	}
 	return i, nil
+}
+
+func (n InventoryNode) powered() bool { return n.Power != nil }
+
+// LoadPower reads the power commands of the nodes again, if the inventory lacks them because it
+// comes from a plan.
+func (i *Inventory) LoadPower() error {
+	if i.Spec.PowerFile == "" || slices.ContainsFunc(i.Spec.Nodes, InventoryNode.powered) {
+		return nil
+	}
+	from, err := LoadInventory(i.Spec.PowerFile)
+	if err != nil {
+		return fmt.Errorf("failed to read the power commands: %w", err)
+	}
+	for j, n := range i.Spec.Nodes {
+		if at := slices.IndexFunc(from.Spec.Nodes, func(o InventoryNode) bool { return o.Name == n.Name }); at >= 0 {
+			i.Spec.Nodes[j].Power = from.Spec.Nodes[at].Power
+		}
+	}
+	return nil
 }
 
 // ParseInventory reads an inventory from memory; errors call it name. The returned inventory is
@@ -121,6 +162,7 @@ func ParseInventory(name string, data []byte) (*Inventory, error) {
 	i := &Inventory{}
 	d, err := parse(name, "an "+InventoryKind+" of "+APIVersion, data, i, map[string][]string{
 		"": {"apiVersion", "kind", "metadata", "spec"}, "metadata": {"name"}, "spec": {"nodes"}, "spec.nodes[]": {"name", "address"},
+		"spec.nodes[].power": {"off", "on", "status"},
 	})
 	if err != nil {
 		return nil, err
@@ -178,6 +220,9 @@ func (v *validator) inventory(i *Inventory) {
 		if len(n.SSH) > 0 && n.SSH[0] == '-' {
 			v.problem(path+".ssh", "is %q: want a destination such as root@10.0.0.11", n.SSH)
 		}
+		if n.Power != nil {
+			v.power(path, n)
+		}
 		for _, unique := range []string{"name " + n.Name, "address " + n.Address.String(), "API server " + n.Server(), "ssh " + n.SSH} {
 			if unique == "ssh " {
 				continue
@@ -187,6 +232,17 @@ func (v *validator) inventory(i *Inventory) {
 			} else {
 				seen[unique] = path
 			}
+		}
+	}
+}
+
+func (v *validator) power(path string, n InventoryNode) {
+	if n.SSH == "" {
+		v.problem(path+".power", "needs ssh: a run waits until the node answers again")
+	}
+	for _, one := range []struct{ name, command string }{{"off", n.Power.Off}, {"on", n.Power.On}, {"status", n.Power.Status}} {
+		if strings.TrimSpace(one.command) == "" {
+			v.problem(path+".power."+one.name, "is empty: want a command")
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package clusters
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +24,11 @@ func TestInventory(t *testing.T) {
     server: https://lb.example:6443
     healthCheck: {interval: 2s, timeout: 1s, fall: 3}
   nodes:
-  - {name: cp-1.example, address: 10.0.0.11, ssh: root@10.0.0.11, zone: a}
+  - name: cp-1.example
+    address: 10.0.0.11
+    ssh: root@10.0.0.11
+    zone: a
+    power: {off: "bmc off", on: "bmc on", status: "bmc status"}
   - {name: cp-2, address: "fd00::2", apiServer: "[fd00::2]:443", ssh: root@two}
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -36,6 +43,18 @@ func TestInventory(t *testing.T) {
 	}
 	if a, b := i.Spec.Nodes[0].Server(), i.Spec.Nodes[1].Server(); a != "10.0.0.11:6443" || b != "[fd00::2]:443" {
 		t.Errorf("the API servers are %s and %s", a, b)
+	}
+	if p := i.Spec.Nodes[0].Power; p == nil || *p != (InventoryPower{"bmc off", "bmc on", "bmc status"}) || i.Spec.Nodes[1].Power != nil {
+		t.Errorf("the power is %+v", p)
+	}
+	// A plan does not contain the commands, and those who carry it out read them again.
+	plan, err := json.Marshal(i)
+	if err != nil || strings.Contains(string(plan), "bmc") {
+		t.Errorf("error %v: %s", err, plan)
+	}
+	kept := &Inventory{}
+	if err := errors.Join(json.Unmarshal(plan, kept), kept.LoadPower()); err != nil || !reflect.DeepEqual(kept, i) {
+		t.Errorf("error %v: %+v, want %+v", err, kept, i)
 	}
 	if d := i.Spec.LoadBalancer.HealthCheck.Detection(); d != 7*time.Second {
 		t.Errorf("the balancer's detection is %s", d)
@@ -57,6 +76,9 @@ func TestBadInventories(t *testing.T) {
 		{"some with ssh", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.12, ssh: two}\n", "spec.nodes[1] and nodes[0] differ in ssh"},
 		{"one machine twice", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, ssh: one}\n  - {name: b, address: 10.0.0.2, ssh: one}\n", "spec.nodes[1] and spec.nodes[0] both have the ssh one"},
 		{"an option for a destination", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, ssh: -oProxyCommand=x}\n", `spec.nodes[0].ssh is "-oProxyCommand=x": want a destination`},
+		{"half a switch", inventoryHeader + "spec:\n  nodes:\n  - name: a\n    address: 10.0.0.1\n    ssh: a\n    power: {off: x, on: y}\n", "nodes.yaml:9: spec.nodes[0].power.status is missing"},
+		{"an empty command", inventoryHeader + "spec:\n  nodes:\n  - name: a\n    address: 10.0.0.1\n    ssh: a\n    power: {off: x, status: z,\n      on: ' '}\n", "nodes.yaml:10: spec.nodes[0].power.on is empty: want a command"},
+		{"power without ssh", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, power: {off: x, on: y, status: z}}\n", "nodes.yaml:6: spec.nodes[0].power needs ssh"},
 		{"bad server", inventoryHeader + "spec:\n  loadBalancer: {server: lb:6443}\n  nodes:\n" + node, `spec.loadBalancer.server is "lb:6443": want a URL`},
 		{"bad port", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, apiServer: '10.0.0.1:0'}\n", `spec.nodes[0].apiServer is "10.0.0.1:0": want HOST:PORT`},
 		{"bad health check", inventoryHeader + "spec:\n  loadBalancer: {healthCheck: {fall: 0}}\n  nodes:\n" + node, "spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"},

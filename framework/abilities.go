@@ -75,6 +75,21 @@ type PowerSwitch interface {
 	Powered(ctx context.Context) (bool, error)
 }
 
+// PowerChecker is the ability of a cluster to report in advance what PowerOff would refuse.
+type PowerChecker interface {
+	// CheckPowerOff returns why the power of these nodes cannot be cut at the same time; nil if it
+	// can.
+	CheckPowerOff(nodes []string) error
+}
+
+// BootReporter is the ability of a node to report when its machine last started after a loss of
+// power. What precedes that, such as its firmware, is not part of the control plane.
+type BootReporter interface {
+	// Booted returns when the machine's first process started, or a little later; zero if that is
+	// not known.
+	Booted() time.Time
+}
+
 // Pauser is the ability of a node to freeze as a whole.
 type Pauser interface {
 	// Pause suspends everything on the node, including its process watcher and its agent, and

@@ -31,6 +31,8 @@ const (
 	Processes Level = "process"
 	// Network allows impairing the network of the nodes.
 	Network Level = "network"
+	// Power allows cutting the power of nodes with power commands in the inventory.
+	Power Level = "power"
 	// QuorumLoss allows breaking more nodes at a time than the cluster is designed to tolerate.
 	QuorumLoss Level = "quorum-loss"
 	// Data allows changing the data of etcd members, its history and its list of members,
@@ -39,7 +41,10 @@ const (
 )
 
 // Levels are all levels.
-var Levels = []Level{ReadOnly, Processes, Network, QuorumLoss, Data}
+var Levels = []Level{ReadOnly, Processes, Network, Power, QuorumLoss, Data}
+
+// endangering are the levels with which a snapshot of etcd is taken first.
+var endangering = []Level{Power, QuorumLoss, Data}
 
 // The consent object.
 const (

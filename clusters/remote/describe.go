@@ -45,6 +45,9 @@ func open(path string) (*access, error) {
 
 // reach returns the entrances of a cluster.
 func reach(i *clusters.Inventory) (*access, error) {
+	if err := i.LoadPower(); err != nil {
+		return nil, err
+	}
 	config, err := load(i.Spec.Kubeconfig, i.Spec.Context)
 	if err != nil {
 		return nil, err

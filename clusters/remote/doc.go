@@ -24,6 +24,12 @@
 // authenticates with the node's own certificate, and no key leaves the node. Faults on the network
 // leave these connections alone, and are refused (ErrOnNode) if this process runs on a node.
 //
+// # Power
+//
+// The owner's commands cut and restore the power of nodes (clusters.InventoryPower). They run in a
+// copy of the program (Provider.Main), which outlives this process and restores the power when its
+// standard input ends.
+//
 // # Tests
 //
 //	go test ./clusters/remote

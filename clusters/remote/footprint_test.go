@@ -17,8 +17,10 @@ func TestFootprint(t *testing.T) {
 		t.Errorf("with a kubeconfig: %q", all)
 	}
 	c.Spec.Inventory.Spec.Nodes[0].SSH = "root@10.0.0.11"
+	c.Spec.Inventory.Spec.Nodes[0].Power = &clusters.InventoryPower{Off: "bmc --password hunter2 off", On: "bmc on", Status: "bmc status"}
 	all := strings.Join((Provider{}).Footprint(c), "\n")
-	for _, what := range append(agent.Footprint(), "the node agent, as root, on node-1 (ssh root@10.0.0.11)\n", "keys under /holdfast/", clusters.SnapshotDir) {
+	for _, what := range append(agent.Footprint(), "the node agent, as root, on node-1 (ssh root@10.0.0.11)\n", "keys under /holdfast/", clusters.SnapshotDir,
+		"the power of node-1 is cut and restored on this machine, by sh: off: bmc --password [redacted] off; on: bmc on; status: bmc status") {
 		if !strings.Contains(all, what) {
 			t.Errorf("%q is missing in:\n%s", what, all)
 		}

@@ -135,6 +135,9 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 			c.Found = f.String()
 		}
 		all = append(all, c)
+		if p := powerOf(n); p != nil {
+			all = append(all, p.examine(ctx, s))
+		}
 	}
 	if len(before) < len(i.Spec.Nodes) {
 		return all
@@ -143,6 +146,23 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 		all = append(all, Check{What: "where holdfast runs", Found: err.Error()})
 	}
 	return all
+}
+
+// examine asks for the state of a node's power.
+func (p *power) examine(ctx context.Context, s *sight) Check {
+	c := Check{What: "power of " + p.Node, Found: "on"}
+	on, err := p.status(ctx)
+	switch {
+	case err != nil:
+		c.Problem = err.Error()
+	case !on && s != nil:
+		c.Problem = "its status command reports off, and the node answers: are the commands those of another machine?"
+	case !on:
+		c.Problem = "off"
+	case s != nil && !s.systemd:
+		c.Found = "on; it stays on, since the node does not run systemd, which would start the agent again"
+	}
+	return c
 }
 
 // String describes how a node runs its components.
@@ -165,6 +185,15 @@ func (f *found) String() string {
 		text += "; not found: " + strings.Join(missing, ", ")
 	}
 	return text
+}
+
+// anyOf lists levels as alternatives.
+func anyOf(levels []Level) string {
+	all := string(levels[0])
+	for _, l := range levels[1 : len(levels)-1] {
+		all += ", " + string(l)
+	}
+	return all + " or " + string(levels[len(levels)-1])
 }
 
 // names lists levels; all of them include read-only.

@@ -28,6 +28,7 @@ type node struct {
 	found   *found
 	etcdCA  *x509.CertPool // nil if the node has no etcd
 	put     bool           // an agent was installed, or was about to be
+	outlet  *outlet        // nil if its power stays on
 }
 
 var (

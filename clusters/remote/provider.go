@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/redact"
 )
 
 // Leash is how long an agent keeps faults active without a request from the harness.
@@ -40,7 +41,10 @@ var (
 func (Provider) Name() string { return "remote" }
 
 // Main implements clusters.Reexecuter.
-func (Provider) Main() { agent.Main() }
+func (Provider) Main() {
+	guardMain()
+	agent.Main()
+}
 
 const cannotCreate = "it takes over existing clusters and does not create any: describe one in an inventory (holdfast inventory init) and name it with --inventory"
 
@@ -80,15 +84,21 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	if !c.Spec.Inventory.Reachable() {
 		return nil
 	}
-	var nodes []string
+	var nodes, power []string
 	for _, n := range c.Spec.Inventory.Spec.Nodes {
 		nodes = append(nodes, n.Name+" (ssh "+n.SSH+")")
+		if n.Power != nil {
+			power = append(power, fmt.Sprintf("the power of %s is cut and restored on this machine, by sh: off: %s; on: %s; status: %s", n.Name, n.Power.Off, n.Power.On, n.Power.Status))
+		}
 	}
 	all := []string{"the node agent, as root, on " + strings.Join(nodes, ", "),
 		"in etcd: keys under /holdfast/ and holdfast/, deleted at the end",
-		"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
+		"and to " + anyOf(endangering) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
 	for _, line := range agent.Footprint() {
 		all = append(all, "on each node: "+line)
+	}
+	for _, line := range power {
+		all = append(all, redact.New().Text(line))
 	}
 	return all
 }
@@ -158,7 +168,7 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 		return nil, err
 	}
 	err = c.takeOver(ctx, o.Progress)
-	if err == nil && (consent.allows(QuorumLoss) || consent.allows(Data)) {
+	if err == nil && slices.ContainsFunc(endangering, consent.allows) {
 		err = c.snapshot(ctx, o)
 	}
 	if err != nil {
@@ -239,8 +249,8 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	for i, spec := range c.spec.Nodes() {
 		f := seen[spec.Name]
 		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, server: c.access.server(spec.Name), components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
-		n.Client = agent.NewClient(spec.Name, n.shell.dialAgent)
-		c.reached, c.Observed.nodes = append(c.reached, n), append(c.Observed.nodes, n)
+		n.Client = agent.NewClient(spec.Name, n.dialAgent)
+		c.reached, c.Observed.nodes = append(c.reached, n), append(c.Observed.nodes, c.seenAs(n))
 		if a := f.sight.client; a.IsValid() && !slices.ContainsFunc(harness, func(p netip.Prefix) bool { return p.Addr() == a }) {
 			harness = append(harness, netip.PrefixFrom(a, a.BitLen()))
 		}
@@ -278,6 +288,17 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		})
 	}
 	return c.Network.Meet(ctx)
+}
+
+// seenAs returns a node with the abilities that it has: with power commands, its power can be cut.
+func (c *Cluster) seenAs(n *node) framework.Node {
+	for _, one := range c.access.Spec.Nodes {
+		if p := powerOf(one); p != nil && one.Name == n.Name() {
+			n.outlet = &outlet{power: p}
+			return powered{n}
+		}
+	}
+	return n
 }
 
 // parties are the hosts on the network: packets of pods leave their node with the pod's

@@ -20,15 +20,16 @@ import (
 func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.once.Do(func() {
+		err = c.each(func(n *node) error { return n.restorePower(ctx) })
 		c.stop()
 		c.pings.Wait()
-		err = c.each(func(n *node) error {
+		err = errors.Join(err, c.each(func(n *node) error {
 			defer n.Client.Close()
 			if !n.put {
 				return nil // an existing agent may be another run's
 			}
 			return takeOut(ctx, n.shell, n.Client)
-		})
+		}))
 		c.done()
 	})
 	return err
@@ -122,6 +123,9 @@ func (Provider) Detach(ctx context.Context, spec *clusters.Cluster, _ bool) erro
 	var mu sync.Mutex
 	for _, n := range i.Spec.Nodes {
 		one := &node{plain: &plain{spec: clusters.Node{Name: n.Name}, address: n.Address}, cluster: c, shell: c.shells[n.Name]}
+		if p := powerOf(n); p != nil {
+			one.outlet = &outlet{power: p}
+		}
 		one.Client = agent.NewClient(n.Name, one.shell.dialAgent)
 		defer one.Client.Close()
 		c.reached = append(c.reached, one)
@@ -129,7 +133,9 @@ func (Provider) Detach(ctx context.Context, spec *clusters.Cluster, _ bool) erro
 	var answers []*node
 	err = c.each(func(n *node) error {
 		err := n.shell.idle(ctx)
-		if err == nil {
+		if err != nil {
+			err = errors.Join(err, n.withoutPower(ctx))
+		} else {
 			_ = n.Client.HealAll(ctx) // takeOut checks what is left
 			mu.Lock()
 			defer mu.Unlock()

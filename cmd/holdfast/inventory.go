@@ -75,7 +75,8 @@ func newInventoryCheckCommand() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Check that everything in an inventory can be reached",
 		Long: `Ask each API server and the load balancer whether they are ready, look for the consent of the
-cluster's owner, log in on each node, and print what was found there. It changes nothing.
+cluster's owner, log in on each node, and print what was found there. Of the commands for the
+nodes' power it runs only 'status'. It changes nothing.
 
 Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 		Example: `  holdfast inventory check nodes.yaml`,
@@ -146,6 +147,7 @@ Levels:
   read-only    requests to the API; objects in namespaces of holdfast's own. Always included
   process      an agent on each node; kill, stop and freeze components
   network      cut and impair the network between the nodes
+  power        cut the power of nodes, with the inventory's commands
   quorum-loss  break more nodes at a time than the cluster should tolerate
   data         change data of etcd members, certificates, and leases`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -

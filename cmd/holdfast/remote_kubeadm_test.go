@@ -17,6 +17,13 @@ import (
 // remoteProfile is the environment variable with the profile that TestKindRemoteForReal runs.
 const remoteProfile = "HOLDFAST_TEST_PROFILE"
 
+// bedPower are the power commands of a node of kind. Its network goes first, so that its peers
+// receive neither FIN nor RST.
+const bedPower = `      off: docker exec "$HOLDFAST_NODE" ip link set eth0 down && docker kill "$HOLDFAST_NODE" >/dev/null
+      on: docker start "$HOLDFAST_NODE" >/dev/null
+      status: docker inspect -f '{{if .State.Running}}on{{else}}off{{end}}' "$HOLDFAST_NODE"
+`
+
 // TestKindRemoteForReal runs a profile, smoke by default, on a control plane that kind and
 // kubeadm made without holdfast, over SSH. No requirement fails, and nothing is left on the
 // nodes. It needs root, sshd and the setup in docs/kind.md:
@@ -68,7 +75,7 @@ func TestKindRemoteForReal(t *testing.T) {
 		fmt.Sprintf("  loadBalancer: {server: \"https://%s:6443\", healthCheck: {interval: 3s, timeout: 3s, fall: 2}}\n  nodes:\n", strings.TrimSpace(f.read("balancer.txt")))
 	for line := range strings.Lines(f.read("nodes.txt")) {
 		node, address, _ := strings.Cut(strings.TrimSpace(line), " ")
-		text += fmt.Sprintf("  - {name: %s, address: %s, ssh: %s}\n", node, address, address)
+		text += fmt.Sprintf("  - name: %s\n    address: %s\n    ssh: %s\n    power:\n%s", node, address, address, bedPower)
 	}
 	inventory := f.write("nodes.yaml", text)
 	onNodes := func() (all string) {
@@ -86,7 +93,7 @@ func TestKindRemoteForReal(t *testing.T) {
 	before := onNodes()
 	for _, step := range []string{
 		"holdfast profile detect " + name + "-control-plane --inventory " + inventory,
-		"holdfast consent --inventory " + inventory + " --level process,network,quorum-loss,data | kubectl --kubeconfig kubeconfig apply -f -",
+		"holdfast consent --inventory " + inventory + " --level process,network,power,quorum-loss,data | kubectl --kubeconfig kubeconfig apply -f -",
 		"holdfast inventory check " + inventory,
 	} {
 		out, code := in(step)

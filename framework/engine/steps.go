@@ -212,6 +212,7 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 			entry.Proven, entry.Proof = false, why
 		}
 	}
+	entry.Booted = r.booted(t.AllNodes(), i.inj.Proof().Called)
 	if p := i.inj.Proof(); err == nil && i.proven && !p.Proven {
 		entry.Proven, entry.Proof = false, p.What
 	}
@@ -227,6 +228,17 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 	}
 	r.recovery.add(r.cluster.Settings(), i, called, effect)
 	return r.w.Append(record.KindFault, entry)
+}
+
+// booted returns when machines started that lost their power after a time, for those that report it.
+func (r *run) booted(nodes []string, since time.Time) map[string]record.Nanos {
+	all := map[string]record.Nanos{}
+	for _, n := range r.cluster.Nodes() {
+		if b, ok := n.(framework.BootReporter); ok && slices.Contains(nodes, n.Name()) && b.Booted().After(since) {
+			all[n.Name()] = r.w.Since(b.Booted())
+		}
+	}
+	return all
 }
 
 func (r *run) unhealed() []*activeFault {

@@ -86,6 +86,11 @@ func (r Request) outages() ([]*outage, error) {
 		}
 		all = append(all, o)
 	}
+	if checker, ok := r.Cluster.(framework.PowerChecker); ok {
+		if err := checker.CheckPowerOff(framework.NodeNames(nodes)); err != nil {
+			return nil, err
+		}
+	}
 	return all, nil
 }
 

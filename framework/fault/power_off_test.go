@@ -68,6 +68,29 @@ func (c lyingCluster) Nodes() []framework.Node {
 	return []framework.Node{lyingNode{c.nodes[0], c.mute}}
 }
 
+// waryCluster refuses to cut the power of several nodes at the same time.
+type waryCluster struct{ *fakeCluster }
+
+func (waryCluster) CheckPowerOff(nodes []string) error {
+	if len(nodes) > 1 {
+		return framework.Untouched{Err: &MissingAbility{Ability: "consent", Of: "cluster c", For: "to cut the power"}}
+	}
+	return nil
+}
+
+// TestPowerOffRefused: what the cluster refuses is known before any node loses power.
+func TestPowerOffRefused(t *testing.T) {
+	c := waryCluster{newFake(framework.APIServer)}
+	for _, f := range []*Fault{PowerOff, Reboot} {
+		if err := f.Check(c, wholeTarget("node-1"), Params{TTL: ttl}); err != nil {
+			t.Errorf("%s of one node: %v", f.Name, err)
+		}
+		if err := f.Check(c, zone("b", "node-2", "node-3"), Params{TTL: ttl}); !errors.As(err, new(*MissingAbility)) {
+			t.Errorf("%s of two nodes: %v", f.Name, err)
+		}
+	}
+}
+
 // The switch's own word is not enough.
 func TestPowerOffSecondWitness(t *testing.T) {
 	for _, mute := range []bool{false, true} {

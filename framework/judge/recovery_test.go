@@ -28,6 +28,17 @@ func backAgain(components, etcd, server float64) *story {
 	return s.probes("node-2", true, server, server+1).at(60)
 }
 
+// booted records when the machine of node-2 started.
+func (s *story) booted(t float64) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Faults {
+			if f := &r.Faults[i].V; f.Phase == record.FaultHealed {
+				f.Booted = map[string]record.Nanos{"node-2": sec(t)}
+			}
+		}
+	})
+}
+
 func TestRejoins(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-RC-003", Judge: "rejoins", Fault: "off", Bound: "10s + 2E + M"}, []ruling{
 		{name: "all back in time", want: Pass, took: "5.05s", says: "node-2 rejoined unaided: all of 6", story: func() *story { return backAgain(16, 18, 20) }},
@@ -48,6 +59,8 @@ func TestRejoins(t *testing.T) {
 		{name: "another fault comes before", want: Inconclusive, says: "had not come back", story: func() *story {
 			return backAgain(16, 18, 35).fault("next", "kill", "node-2", "kube-apiserver", 22, 30).at(60)
 		}},
+		{name: "a machine whose firmware takes long", want: Pass, took: "8.05s", story: func() *story { return backAgain(36, 38, 40).booted(32) }},
+		{name: "late after the machine has started", want: Fail, took: "18.05s", says: "the API server on node-2 came back after", story: func() *story { return backAgain(36, 38, 50).booted(32) }},
 		{name: "no loss of power", want: Inconclusive, says: "takes no node's power", story: func() *story { return newStory().fault("off", "kill", "node-2", "etcd", 10, 15) }},
 	})
 }

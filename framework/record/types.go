@@ -322,6 +322,9 @@ type Fault struct {
 	Proven bool   `json:"proven"`
 	Proof  string `json:"proof"` // what shows it, in words
 	Error  string `json:"error,omitempty"`
+	// Booted is when machines started that got their power back, by node, if the provider reports
+	// it: their firmware takes its time before.
+	Booted map[string]Nanos `json:"booted,omitempty"`
 	// Missing names the ability missing in the cluster, if that is why the fault could not be
 	// injected.
 	Missing string `json:"missing,omitempty"`

@@ -208,9 +208,9 @@ func (r redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
 	}
 	if c.Spec.Inventory != nil {
 		i := *c.Spec.Inventory
-		i.Spec.Kubeconfig, i.Spec.Context, i.Spec.SSH, i.Spec.Nodes = "", "", nil, slices.Clone(i.Spec.Nodes)
+		i.Spec.Kubeconfig, i.Spec.Context, i.Spec.SSH, i.Spec.PowerFile, i.Spec.Nodes = "", "", nil, "", slices.Clone(i.Spec.Nodes)
 		for n := range i.Spec.Nodes {
-			i.Spec.Nodes[n].SSH = ""
+			i.Spec.Nodes[n].SSH, i.Spec.Nodes[n].Power = "", nil
 		}
 		i.Spec.LoadBalancer.Server = r.Text(i.Spec.LoadBalancer.Server)
 		kept.Spec.Inventory = &i

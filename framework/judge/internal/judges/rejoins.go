@@ -14,7 +14,7 @@ import (
 func rejoins() Definition {
 	return Definition{verdict.Doc{
 		Name:       "rejoins",
-		Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads.",
+		Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads. If the provider reports when the machine started, the bound counts from then, since its firmware is not part of the control plane.",
 		Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeRejoins}
@@ -39,22 +39,23 @@ func judgeRejoins(m *facts.Matter) Finding {
 	}
 	var took time.Duration
 	last := ""
-	var lastAt record.Nanos
+	var since, lastAt record.Nanos
 	parts := 0
 	for _, node := range m.Fault.Nodes() {
+		on := max(back, m.Fault.Healed.Booted[node])
 		for _, part := range partsOf(m, node) {
 			parts++
-			at := part.since(back)
+			at := part.since(on)
 			if at > until {
-				if waited := text.Span(back, until); waited > m.Bound.Limit {
+				if waited := text.Span(on, until); waited > m.Bound.Limit {
 					return Failed("A node must rejoin within %s after its power returns: %s did not for %s after the %s.",
-						m.Bound, part.name, text.Short(waited), m.Fault.What()).Took(waited).Rests(back, until)
+						m.Bound, part.name, text.Short(waited), m.Fault.What()).Took(waited).Rests(on, until)
 				}
 				return Inconclusive("%s had not come back when it was last checked, %s after the power returned, which is less than the bound of %s",
-					part.name, text.Short(text.Span(back, until)), m.Bound)
+					part.name, text.Short(text.Span(on, until)), m.Bound)
 			}
-			if d := text.Span(back, at); d >= took {
-				took, last, lastAt = d, part.name, at
+			if d := text.Span(on, at); d >= took {
+				took, last, since, lastAt = d, part.name, on, at
 			}
 		}
 	}
@@ -63,7 +64,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 	}
 	if took > m.Bound.Limit {
 		return Failed("A node must rejoin within %s after its power returns: after the %s, %s came back after %s.", m.Bound, m.Fault.What(), last, text.Short(took)).
-			Took(took).Rests(back, lastAt)
+			Took(took).Rests(since, lastAt)
 	}
 	return Passed("%s rejoined unaided: all of %d processes, etcd members and API servers were back at most %s after the power returned (%s), within %s.",
 		text.And(m.Fault.Nodes()), parts, text.Short(took), last, m.Bound).Took(took)
