@@ -36,7 +36,7 @@ func newSocket(t *testing.T) *socket {
 	n.Power = &clusters.InventoryPower{
 		Off: "cd " + s.dir + " && echo $HOLDFAST_NODE $HOLDFAST_ADDRESS >>offs && echo off >state",
 		// The first fails attempts do nothing.
-		On:     "cd " + s.dir + " && echo >>ons && [ $(wc -l <ons) -gt $(cat fails) ] && echo on >state && cat next >boot",
+		On: "cd " + s.dir + " && echo >>ons && [ $(wc -l <ons) -gt $(cat fails) ] && echo on >state && cat next >boot",
 		// When the test is over, a guard has nothing to restore.
 		Status: "cat " + s.dir + "/state 2>/dev/null || echo on; echo ignored",
 	}

@@ -212,7 +212,9 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 			entry.Proven, entry.Proof = false, why
 		}
 	}
-	entry.Booted = r.booted(t.AllNodes(), i.inj.Proof().Called)
+	if err == nil && slices.Contains(i.fault.EffectsWith(i.step.Params), record.EffectPower) {
+		entry.Booted = r.booted(t.AllNodes(), i.inj.Proof().Called)
+	}
 	if p := i.inj.Proof(); err == nil && i.proven && !p.Proven {
 		entry.Proven, entry.Proof = false, p.What
 	}
