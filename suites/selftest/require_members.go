@@ -40,10 +40,10 @@ func memberPlants() []Plant {
 				{Requirement: "HA-MB-003", Says: phantom},
 				{Requirement: "HA-MB-004", Says: phantom},
 			}, May: []string{"steady-state"}},
-		{Name: "clients-cut-off-with-a-loss", Violation: "clients are cut off from the load balancer for 16 s when a node is lost",
+		{Name: "clients-cut-off-with-a-loss", Violation: "clients are cut off from the load balancer for 30 s when a node is lost",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/nodes-scaled", From: 3, Do: cutClientsOnce,
 			Catches: []Catch{{Requirement: "HA-MB-005", Says: cut}}, May: []string{"steady-state", "watch-alive"}},
-		{Name: "clients-cut-off", Violation: "clients are cut off from the load balancer for 14 s in each 20 s while members are replaced",
+		{Name: "clients-cut-off", Violation: "clients are cut off from the load balancer for 24 s in each 30 s while members are replaced",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/members-replaced", From: 5, Do: cutClients,
 			Catches: []Catch{
 				{Requirement: "HA-MB-001", Says: cut},
@@ -82,7 +82,7 @@ func cutClientsOnce(ctx context.Context, c framework.Cluster) error {
 	if !ok {
 		return errors.New("the network of the cluster cannot be cut")
 	}
-	_, err := network.Impair(ctx, toBalancer, framework.Impairment{Cut: true}, 16*time.Second)
+	_, err := network.Impair(ctx, toBalancer, framework.Impairment{Cut: true}, 30*time.Second)
 	return err
 }
 
@@ -106,7 +106,7 @@ func cutMembersOnce(ctx context.Context, c framework.Cluster) error {
 
 // cutClients repeatedly cuts clients off from the balancer, until ctx is done.
 func cutClients(ctx context.Context, c framework.Cluster) error {
-	return cutAgain(ctx, c, toBalancer, 14*time.Second, 6*time.Second)
+	return cutAgain(ctx, c, toBalancer, 24*time.Second, 6*time.Second)
 }
 
 // phantomMember adds a voting member that no process runs as soon as one has left, and removes it

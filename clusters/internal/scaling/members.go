@@ -115,16 +115,21 @@ func (all Members) at(ctx context.Context, url string) (*pb.Member, error) {
 	return nil, err
 }
 
-// AreNodes checks whether etcd's members are exactly those of the nodes: a new member must be
-// started with exactly that list.
-func (all Members) AreNodes(ctx context.Context) error {
-	var list []*pb.Member
+// listAfterChange is List, once the members are done with a change that may have come before.
+func (all Members) listAfterChange(ctx context.Context) (list []*pb.Member, err error) {
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
-	err := await.Until(ctx, Pause, func(ctx context.Context) (err error) {
+	err = await.Until(ctx, Pause, func(ctx context.Context) (err error) {
 		list, err = all.List(ctx)
 		return err
 	})
+	return list, err
+}
+
+// AreNodes checks whether etcd's members are exactly those of the nodes: a new member must be
+// started with exactly that list.
+func (all Members) AreNodes(ctx context.Context) error {
+	list, err := all.listAfterChange(ctx)
 	if err != nil {
 		return err
 	}

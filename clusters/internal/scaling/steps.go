@@ -60,9 +60,9 @@ func Remove(ctx context.Context, cluster, node string, takeOut func(context.Cont
 	return nil
 }
 
-// listed describes the members as a quorum knows them.
+// listed describes the members as a quorum knows them after a change.
 func (all Members) listed(ctx context.Context) (string, error) {
-	list, err := all.List(ctx)
+	list, err := all.listAfterChange(ctx)
 	voters := 0
 	for _, m := range list {
 		if !m.IsLearner {
