@@ -13,7 +13,8 @@ const longestName = 63
 
 // InTurn returns the scenario with the node of a number as its victim, in a cluster with that
 // many control-plane nodes: faults for node 1 hit the victim, those for node 2 the next one, and
-// so on. If a role leaves a choice of nodes or can be moved, the victim is hit.
+// so on. If a role leaves a choice of nodes or can be moved, the victim is hit. Once the scenario
+// has lost a node, numbers count the nodes that are left, and stay.
 func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 	turned := *s
 	turned.Victim, turned.Of = (victim-1)%nodes+1, s.Metadata.Name
@@ -38,6 +39,9 @@ func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 			}
 			a.Node = strings.Join(words, ",")
 			step.Action = &a
+			if engine.LosesNodes(a.Name) {
+				by = 0
+			}
 		}
 		turned.Spec.Timeline[i] = step
 	}

@@ -40,6 +40,8 @@ func TestInTurn(t *testing.T) {
 		{"nodes-far-apart", 2, 3, "node/23,1 node/31"}, // node/2 with peer 3,1; node/3 with peer 1
 		{"upgrade-one-by-one", 3, 3, "node/3 node/1 node/2"},
 		{"etcd-leader-killed", 2, 3, "etcd/leader"},
+		// Of the nodes that are left the first two are killed, whichever dies.
+		{"nodes-scaled", 2, 3, "follower apiserver/1 apiserver/2 leader fourth fifth"},
 		{"addresses-learnt", 2, 3, "apiserver/2 apiserver/3 apiserver/1 fourth"},
 	} {
 		s := named(test.scenario)

@@ -53,6 +53,9 @@ func ChangesNodes(action string) bool {
 	return adds(action) || action == actionRemoveNode || action == actionLoseNode || changesInPlace(action)
 }
 
+// LosesNodes reports whether an action is the loss of nodes for good.
+func LosesNodes(action string) bool { return action == actionLoseNode }
+
 func adds(action string) bool { return action == actionAddNode || action == actionReplaceNode }
 
 func changesInPlace(action string) bool {

@@ -108,8 +108,8 @@ func nodesOf(p *run.Plan) (names []string) {
 	return names
 }
 
-// hit returns the control-plane nodes that a record proves to have been hit by its faults, under
-// their names in the plan: kind names the nodes of each cluster after it.
+// hit returns the control-plane nodes that a record proves to have been hit by its faults or to
+// have died, under their names in the plan: kind names the nodes of each cluster after it.
 func hit(seen *record.Run, planned []string) (nodes []string) {
 	if seen == nil {
 		return nil
@@ -129,6 +129,11 @@ func hit(seen *record.Run, planned []string) (nodes []string) {
 			if f.V.Node != "" {
 				add(f.V.Node)
 			}
+		}
+	}
+	for _, n := range seen.Nodes {
+		if n.V.Phase == record.NodeLost {
+			add(n.V.Node.Name)
 		}
 	}
 	slices.Sort(nodes)

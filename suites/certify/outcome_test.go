@@ -130,6 +130,17 @@ func TestHit(t *testing.T) {
 	if got := hit(seen, named); !slices.Equal(got, []string{"c-1-control-plane2", "c-1-control-plane3", "c-1-worker"}) {
 		t.Errorf("of a plan with these names: %q", got)
 	}
+	// A node that dies is a victim, one that joins or leaves is not.
+	for _, n := range []record.NodeChange{
+		{Phase: record.NodeLost, Node: record.Node{Name: "c-1-control-plane"}},
+		{Phase: record.NodeAdded, Node: record.Node{Name: "c-1-control-plane4"}},
+		{Phase: record.NodeRemoved, Node: record.Node{Name: "c-1-control-plane4"}},
+	} {
+		seen.Nodes = append(seen.Nodes, record.Timed[record.NodeChange]{V: n})
+	}
+	if got := hit(seen, planned); !slices.Equal(got, []string{"c-1-worker", "node-1", "node-2", "node-3"}) {
+		t.Errorf("with a node that died: %q", got)
+	}
 }
 
 // TestRenamedNodes: a record has the plan's nodes, or, of a cluster that a provider made with names
