@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +35,9 @@ const (
 
 // BundleFile is the name of the bundle in the results directory of a certification.
 const BundleFile = "bundle.tar"
+
+// resultsFile is the name of the results in a bundle.
+const resultsFile = reports.ResultsFile + ".zst"
 
 // Statement is what the maker of a bundle states: the predicate of type VerdictsType. All of it
 // is derived again when the bundle is verified, except for the digest of the program.
@@ -175,7 +177,11 @@ func gather(dir, to string, v *run.Verdicts) error {
 			return err
 		}
 	}
-	if err := v.Save(to, p); err != nil {
+	text, err := v.JSON(p)
+	if err != nil {
+		return err
+	}
+	if err := compress(filepath.Join(to, resultsFile), func(out io.Writer) error { _, err := out.Write(text); return err }); err != nil {
 		return err
 	}
 	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
@@ -292,6 +298,11 @@ func (r redactor) log(from, to string) error {
 	if err != nil {
 		return err
 	}
+	return compress(to, func(out io.Writer) error { return r.Copy(out, strings.NewReader(string(tail(data, logLimit)))) })
+}
+
+// compress writes a file with the best compression.
+func compress(to string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
@@ -299,12 +310,11 @@ func (r redactor) log(from, to string) error {
 	if err != nil {
 		return err
 	}
-	enc, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
+	enc, err := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	err = r.Copy(enc, strings.NewReader(string(tail(data, logLimit))))
-	return errors.Join(err, enc.Close(), out.Close())
+	return errors.Join(write(enc), enc.Close(), out.Close())
 }
 
 // Sign signs the bundle in a file in the name of an identity, and states its test result; see

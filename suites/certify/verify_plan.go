@@ -35,7 +35,7 @@ func (v *verifier) stated() {
 
 // files checks that the bundle has no file that the plan does not explain.
 func (v *verifier) files() {
-	known := map[string]bool{run.PlanFile: true, reports.ResultsFile: true}
+	known := map[string]bool{run.PlanFile: true, resultsFile: true}
 	for _, s := range v.plan.Scenarios {
 		known[filepath.ToSlash(filepath.Join(record.Dir("", s.Metadata.Name), record.FileName))] = true
 	}

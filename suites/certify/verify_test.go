@@ -3,6 +3,7 @@ package certify
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -44,6 +45,20 @@ func forged(t *testing.T, file string, change func(dir string, s *Statement)) (a
 }
 
 // An unmodified bundle holds, and states what its records say.
+// restate changes the results in a bundle's directory.
+func restate(t *testing.T, dir string, change func([]byte) []byte) {
+	t.Helper()
+	path := filepath.Join(dir, resultsFile)
+	text, err := decompress(path, 1<<30)
+	if err == nil {
+		text = change(text)
+		err = compress(path, func(out io.Writer) error { _, err := out.Write(text); return err })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestVerify(t *testing.T) {
 	c := newCertification(t, "HA-QR-005", "HA-LE-002")
 	key := testKey(t)
@@ -165,21 +180,14 @@ func TestVerifyForged(t *testing.T) {
 			})
 		}, "is left out as if the cluster were made in another way"},
 		"other results": {func(dir string, _ *Statement) {
-			path := filepath.Join(dir, "results.json")
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"inconclusive"`), []byte(`"pass"`)), 0o644)
-		}, "results.json has other verdicts"},
+			restate(t, dir, func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`"inconclusive"`), []byte(`"pass"`)) })
+		}, "results.json.zst has other verdicts"},
 		"another machine in the results": {func(dir string, _ *Statement) {
-			path := filepath.Join(dir, "results.json")
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			os.WriteFile(path, bytes.Replace(text, []byte(`"cores": `), []byte(`"cores": 9`), 1), 0o644)
-		}, "results.json has other verdicts or facts"},
+			restate(t, dir, func(text []byte) []byte { return bytes.Replace(text, []byte(`"cores": `), []byte(`"cores": 9`), 1) })
+		}, "results.json.zst has other verdicts or facts"},
+		"more results": {func(dir string, _ *Statement) {
+			restate(t, dir, func(text []byte) []byte { return append(text, '\n') })
+		}, "results.json.zst has other verdicts or facts"},
 		"a longer bound": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Settings["M"] = time.Minute })
 		}, "has M = 1m0s, and the plan's cluster has 2s"},

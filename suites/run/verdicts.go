@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -175,20 +173,11 @@ func versions(p *Plan, c *clusters.Cluster) reports.Versions {
 	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: EtcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
 }
 
-// Save writes results.json to a directory, as the results of another form of the same plan.
-func (v *Verdicts) Save(dir string, p *Plan) error {
+// JSON returns the text of results.json, as the results of the plan or of another form of it.
+func (v *Verdicts) JSON(p *Plan) ([]byte, error) {
 	as := *v
 	as.Plan = p
-	text, err := as.JSON()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, reports.ResultsFile), text, 0o644)
-}
-
-// JSON returns the text of results.json.
-func (v *Verdicts) JSON() ([]byte, error) {
-	return reports.JSON(reports.New(v.Report(), v.Results, scenarios.Titles()))
+	return reports.JSON(reports.New(as.Report(), as.Results, scenarios.Titles()))
 }
 
 // Record returns the record of a scenario; nil if there is no usable one.
