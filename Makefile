@@ -60,7 +60,7 @@ fetch: build ## Get the binaries of a control plane into the cache (FETCH)
 	$(BIN) fetch $(FETCH)
 
 .PHONY: doctor
-doctor: build ## Tell what this machine can do
+doctor: build ## Report what this machine can do
 	$(BIN) doctor
 
 ##@ Develop
