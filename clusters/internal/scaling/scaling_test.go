@@ -3,13 +3,16 @@ package scaling
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -97,5 +100,59 @@ func TestQuorum(t *testing.T) {
 	}
 	if err := all.HandOn(t.Context(), "a"); err != nil { // no member leads
 		t.Error(err)
+	}
+}
+
+// stalling are the members of a cluster whose leader, once it has removed a member, answers
+// nothing for a while, as long as writes to that member hang.
+type stalling struct {
+	pb.UnimplementedClusterServer
+	mu      sync.Mutex
+	members []*pb.Member
+	until   time.Time
+}
+
+func (s *stalling) MemberList(ctx context.Context, _ *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	s.mu.Lock()
+	stall := time.Until(s.until)
+	s.mu.Unlock()
+	select {
+	case <-time.After(stall):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &pb.MemberListResponse{Members: slices.Clone(s.members)}, nil
+}
+
+func (s *stalling) MemberRemove(_ context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members = slices.DeleteFunc(s.members, func(m *pb.Member) bool { return m.ID == r.ID })
+	s.until = time.Now().Add(MemberCall + time.Second/2)
+	return &pb.MemberRemoveResponse{}, nil
+}
+
+// A removal, and what shows it, wait for a leader that stalls.
+func TestRemoveStalls(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterClusterServer(server, &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}}})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	all := Members{{Node: "a", PeerURL: "a", Config: func(context.Context) (clientv3.Config, error) {
+		return clientv3.Config{Endpoints: []string{listener.Addr().String()}}, nil
+	}}}
+	var says string
+	err = all.Remove(t.Context(), "b")
+	if err == nil {
+		says, err = all.listed(t.Context())
+	}
+	if err != nil || says != "etcd has 1 members, 1 of which vote" {
+		t.Errorf("%q, %v", says, err)
 	}
 }
