@@ -39,7 +39,7 @@ func (c *evaluator) separates(d judges.Definition, ids []string) string {
 }
 
 // attribute adds to a finding which of its faults were coarser. A failure that they may have
-// caused is inconclusive, unless nothing done to the cluster can excuse it.
+// caused is inconclusive, unless nothing done to the cluster can explain it.
 func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter, f judges.Finding) judges.Finding {
 	var says []string
 	for _, id := range ids {

@@ -122,7 +122,7 @@ func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (
 }
 
 // Silence returns the intervals in which a heartbeat of some worker node was overdue by half of
-// the observed interval between two, or the whole time if there are too few to tell. The
+// the observed interval between two, or the whole time if there are too few of them. The
 // intervals are in order of time and do not overlap.
 func (m *Matter) Silence() []Interval {
 	end := LastSeen(m.Run)

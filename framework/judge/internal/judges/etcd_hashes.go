@@ -85,7 +85,7 @@ func hashes(m *facts.Matter) (list []string) {
 }
 
 // twoClusters finds a member of a cluster other than the one to which another node's member
-// belonged before and after that. A restored cluster gets a new identity as a whole.
+// belonged before and after that. A restored cluster has a new identity as a whole.
 func twoClusters(m *facts.Matter) (a, b *record.Timed[record.EtcdStatus]) {
 	last := map[string]*record.Timed[record.EtcdStatus]{}   // of each node
 	others := map[string]*record.Timed[record.EtcdStatus]{} // by node: a status of another cluster since its last one

@@ -113,7 +113,7 @@ func (t *trial) illegalUntil(at int64) bool {
 	return r.Illegal(r.Closed(shown))
 }
 
-// lost shows where the search got stuck: the operations around the place at which the replay
+// lost shows where the search failed: the operations around the place at which the replay
 // stopped.
 func (t *trial) lost() *verdict.Exhibit {
 	var ops []record.Op

@@ -45,8 +45,8 @@ func judgeListSnapshot(m *facts.Matter) Finding {
 	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
 }
 
-// wrongPages finds why a paged list is not a snapshot. A list that broke off is checked as far as
-// it got.
+// wrongPages finds why a paged list is not a snapshot. A list that broke off is checked up to
+// there.
 func wrongPages(l facts.Listing) *facts.Breach {
 	for i, p := range l.Pages {
 		if first := l.Pages[0].Revision; l.API == facts.APIKubernetes && p.Revision != "" && p.Revision != first {

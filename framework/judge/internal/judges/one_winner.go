@@ -37,7 +37,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)
 	for _, o := range m.Run.Ops {
 		op := o.V
-		// etcd compares with version 0 for a key that must not exist, again and again.
+		// For a key that must not exist, etcd compares with version 0 each time.
 		if !facts.IsWrite(op.Type) || op.Expect == "" || op.Expect == "0" || op.Purpose == "ready" {
 			continue
 		}

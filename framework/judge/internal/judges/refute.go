@@ -48,7 +48,7 @@ func NewRefutation(ops []porcupine.Operation, s Search) *refutation {
 func (r *refutation) act(i int) action { return r.Ops[i].Input.(action) }
 
 // Illegal reports whether no order explains the shown operations, given by their places in ops.
-// False also means that the bounds were too small to tell.
+// False also means that the bounds were too small to decide.
 func (r *refutation) Illegal(shown []int) bool {
 	if len(shown) == 0 {
 		return false

@@ -44,7 +44,7 @@ type action struct {
 	strange bool
 }
 
-// told is the operation as it is in the record.
+// told returns the operation as recorded.
 func (a action) told() record.Op {
 	if a.refused != nil {
 		return *a.refused

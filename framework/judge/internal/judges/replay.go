@@ -266,7 +266,7 @@ func (r *replay) delete() bool {
 	return false
 }
 
-// stuck returns the operations at which the replay got stuck.
+// stuck returns the operations at which the replay stopped.
 func (r *replay) stuck() []*move {
 	list := []*move{r.horizon()}
 	for _, m := range []*move{r.setter, r.unread()} {
