@@ -88,7 +88,7 @@ type NodeSpec struct {
 }
 
 // ExtraArgs are command-line arguments by component and by flag, the flag
-// without its dashes. An empty value is passed as it is (--flag=).
+// without its dashes. An empty value is passed too (--flag=).
 type ExtraArgs map[framework.Component]map[string]string
 
 // Merge returns the arguments overridden by those of over.
@@ -204,7 +204,7 @@ const (
 type Disk string
 
 const (
-	// DiskNone is no layer: disk faults are not applicable.
+	// DiskNone adds no layer: disk faults are not applicable.
 	DiskNone Disk = "none"
 	// DiskFUSE is a file system of holdfast's own that can fail. It costs etcd some tens of
 	// microseconds per write and per sync.

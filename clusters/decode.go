@@ -101,7 +101,7 @@ func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// text reads any scalar as it is written.
+// text reads any scalar as written.
 func (d *decoder) text(node *yaml.Node, path string, v reflect.Value) {
 	switch {
 	case node.Kind != yaml.ScalarNode:

@@ -142,7 +142,7 @@ type Distribution struct {
 	Digest string
 }
 
-// CrashLooper is the ability of a node to make a component fail again and again. Like Killer, it
+// CrashLooper is the ability of a node to make a component fail repeatedly. Like Killer, it
 // belongs to the Cluster for components that are not on a node.
 type CrashLooper interface {
 	// CrashLoop sends SIGKILL now, and again each time after has passed since the process watcher

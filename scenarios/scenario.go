@@ -39,7 +39,7 @@ type Scenario struct {
 	// another way, so that the scenario makes no sense on it.
 	ByDesign bool `json:"byDesign,omitempty"`
 	// Victim is the number of the node that it is to hit, and Of the name of the scenario
-	// that it is a turn of, set by InTurn; 0 and empty for one that is run as it is.
+	// that it is a turn of, set by InTurn; 0 and empty for one that is not a turn.
 	Victim int    `json:"victim,omitempty"`
 	Of     string `json:"of,omitempty"`
 

@@ -58,7 +58,7 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	}
 	var settled run.Settled
 	once := func() (err error) {
-		// If a scenario spoiled the cluster, there is none.
+		// A cluster that a scenario spoiled was deleted.
 		if err = on.host.Create(ctx); err == nil {
 			settled, err = on.host.Run(ctx, scenario)
 		}

@@ -134,7 +134,7 @@ func (c *clocks) settleAll(names []framework.Component) error {
 	for _, name := range names {
 		p := c.a.watchers[name].current()
 		if p == nil {
-			continue // it gets its clock when it starts
+			continue // its clock is set when it starts
 		}
 		want, _ := c.of(name)
 		err := clock.Apply(p.pid, want)

@@ -413,7 +413,7 @@ func (w *watcher) reload() error {
 }
 
 // arguments returns the arguments for the component's next start. An etcd member that joins a
-// cluster gets the arguments for joining until it has data of its own. With mu held.
+// cluster starts with the arguments for joining until it has data of its own. With mu held.
 func (w *watcher) arguments() Exec {
 	spec, joins := *w.spec.Exec, w.saved().Joins
 	if joins == "" {

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
-// close leaves everything as it is, and saves the counters in case the node is about to
-// restart.
+// close leaves all rules in place, and saves the counters in case the node is about to restart.
 func (n *network) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

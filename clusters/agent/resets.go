@@ -16,7 +16,7 @@ import (
 
 // The kernel sends RST only to the sender of a segment. So the agent reads the headers of the
 // segments that it resets (nfnetlink_log) and sends an RST to the receiver. If the kernel
-// cannot report them, the receiver gets an RST as soon as it sends something itself.
+// cannot report them, an RST reaches the receiver as soon as it sends something itself.
 
 // resetter sends RST to receivers that have not sent anything.
 type resetter struct {

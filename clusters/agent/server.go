@@ -127,7 +127,7 @@ func (a *agent) healAll() {
 	}
 }
 
-// close keeps what is active as it is.
+// close leaves active faults in place.
 func (a *agent) close() {
 	a.promises.close()
 	a.network.close()

@@ -34,7 +34,7 @@ func (s *store) active() []string {
 	}
 	s.read(func(st *state) {
 		for name, c := range st.Components {
-			for what, until := range map[string]time.Time{"is held down": c.HoldUntil, "is frozen": c.ThawAt, "crashes again and again": c.CrashUntil} {
+			for what, until := range map[string]time.Time{"is held down": c.HoldUntil, "is frozen": c.ThawAt, "is in a crash loop": c.CrashUntil} {
 				if !until.IsZero() {
 					add(string(name)+" "+what, until)
 				}

@@ -179,7 +179,7 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 		return true, nil
 	}
 	return false, framework.DoStep(ctx, node, "save snapshot", func(ctx context.Context) (string, error) {
-		// Only a verified snapshot gets the requested name.
+		// Only a verified snapshot is saved under the requested name.
 		part := r.Save + ".part"
 		if _, err := backup.Save(ctx, access, node, part); err != nil {
 			return "", err

@@ -8,7 +8,7 @@
 //   - the keeper, which holds the lock of the cluster's state directory;
 //   - the server, which the keeper starts where the provider's clusters can be made (in
 //     a sandbox, or in the network of a Docker engine). It makes the cluster, carries
-//     the ledger of the active faults, heals them in time and answers on the control
+//     the list of active faults, heals them in time and answers on the control
 //     socket.
 //
 // The keeper opens the control socket and the forwarder on the loopback, since sockets made
@@ -20,7 +20,7 @@
 // is a clusters.Attacher: the keeper attaches to it instead of creating it, and detaches
 // instead of deleting it.
 //
-// Files of the state directory: lock, keeper.json (what the keeper was told),
+// Files of the state directory: lock, keeper.json (the keeper's configuration),
 // cluster.json (the description), control.sock, kubeconfig, keeper.log, and
 // logs/faults.jsonl (every change of an injection).
 //

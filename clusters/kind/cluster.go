@@ -190,7 +190,7 @@ func (c *Cluster) containers() []*node {
 // findParties reports which hosts are on the network, and which addresses their packets carry:
 // packets of pods leave a node with the pod's address.
 func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party, error) {
-	// A node gets its pod CIDR some time after it has joined.
+	// A node receives its pod CIDR some time after it has joined.
 	var ranges map[string][]netip.Prefix
 	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) (err error) {
 		ranges, err = podRanges(body, framework.NodeNames(slices.Concat(nodes, c.workers)))

@@ -56,7 +56,7 @@ func logScript(component string, follow bool) string {
 	if !follow {
 		return script + "cat $(" + find + ") | " + strip
 	}
-	// A restarted container gets another file.
+	// A restarted container logs to another file.
 	return script + `follow() {
 	seen=" "
 	while :; do

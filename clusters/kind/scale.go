@@ -239,7 +239,7 @@ func (n *node) discard(ctx context.Context) error {
 	defer cancel()
 	logs := filepath.Join(n.cluster.o.LogDir, n.name)
 	if err := os.MkdirAll(logs, 0o755); err == nil {
-		_, _ = n.docker(ctx, "cp", n.name+":/var/log/.", logs) // it may not have got that far
+		_, _ = n.docker(ctx, "cp", n.name+":/var/log/.", logs) // the container may not exist yet
 	}
 	if _, err := n.docker(ctx, "rm", "--force", "--volumes", n.name); err != nil && !docker.Says(err, "no such container") {
 		return fmt.Errorf("removing the container of %s: %w", n.name, err)

@@ -221,7 +221,7 @@ func (c cache) publish(dir string, e Entry) (Entry, error) {
 	return e, c.point(e, filepath.Dir(dir))
 }
 
-// point makes e's reference point to it, at once, by way of a link in tmp.
+// point atomically makes e's reference point to e, through a link in tmp.
 func (c cache) point(e Entry, tmp string) error {
 	ref := c.ref(e.Product, e.Version, e.Arch)
 	if err := os.MkdirAll(filepath.Dir(ref), 0o755); err != nil {

@@ -1,6 +1,6 @@
-// Package release gets the binaries of a control plane and of its nodes into a
-// cache: the Kubernetes components, etcd, kwok, and what a kind node needs
-// besides, at any version.
+// Package release downloads or builds the binaries of a control plane and of its
+// nodes, and caches them: the Kubernetes components, etcd, kwok, and what a kind
+// node needs besides, at any version.
 //
 // Ensure returns a directory that holds a product's binaries, and fetches them
 // first where the cache has none. Kubernetes comes from the first source that

@@ -2,7 +2,7 @@
 // whose API servers are reached with a kubeconfig and whose nodes, if they are, over SSH.
 //
 // An inventory (clusters.Inventory) describes their locations. With only a kubeconfig the
-// cluster can be observed: nothing in it is broken. With SSH each node gets holdfast's node
+// cluster can be observed: nothing in it is broken. With SSH each node runs holdfast's node
 // agent (clusters/agent), which carries out faults, heals them in time, and heals all of them
 // if it receives no request from the harness for Leash.
 //

@@ -21,8 +21,8 @@
 // checksums pass through in one piece. Where /dev/net/tun cannot be opened, a
 // veth pair with an AF_PACKET socket does the same; its near end is kept in a
 // network namespace of the switch's own, where no protocol can answer on it
-// and which the kernel removes with the last descriptor. ProbeBackend tells
-// which of the two this process would get, and why. A port can also be a
+// and which the kernel removes with the last descriptor. ProbeBackend reports
+// which of the two this process would use, and why. A port can also be a
 // datagram socket that carries plain Ethernet frames, as virtual machines use.
 //
 // # Links and impairments

@@ -103,7 +103,7 @@ func (s *Switch) run(l *loop) {
 	for {
 		n, err := unix.EpollWait(l.epoll, events, -1)
 		if err != nil && err != unix.EINTR {
-			// Only a descriptor that is not an epoll instance gets here.
+			// This happens only if the descriptor is not an epoll instance.
 			panic(fmt.Sprintf("vnet: epoll_wait: %v", err))
 		}
 		s.mu.Lock()

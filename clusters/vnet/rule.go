@@ -88,7 +88,7 @@ type rule struct {
 	parts    []*linkRule     // nil once removed
 	began    int64           // on the switch's clock
 	turn     int64           // number of the last on phase seen
-	fresh    connections     // begun since, if Established needs it
+	fresh    connections     // opened since, if Established needs it
 }
 
 // linkRule is the part of a rule that is on one link.

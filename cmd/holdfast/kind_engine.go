@@ -146,7 +146,7 @@ volumes. Nothing is left of it.`,
 type engineStatus struct {
 	// Engine is the one that holdfast would use; null if none exists.
 	Engine *engine.Engine `json:"engine" jsonschema:"nullable"`
-	// Reason is why there is none.
+	// Reason says why no engine exists.
 	Reason string `json:"reason,omitempty"`
 	// Own is what there is of holdfast's own.
 	Own engine.State `json:"own"`

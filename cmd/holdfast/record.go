@@ -33,11 +33,11 @@ func newRecordCommand() *cobra.Command {
 		Short: "Print what a run saw",
 		Long: `Print the record of a scenario, one line for each entry: seconds since the start
 of the record, the kind of entry, and what was seen. DIR is the results directory of
-a run, or the directory of one record. With -o json each line is an entry as it is in the
-record (docs/record.md).
+a run, or the directory of one record. With -o json each line is an entry as recorded
+(docs/record.md).
 
-A damaged or truncated record is printed as far as it is intact; standard error says where
-it ends, and the exit code is 3.`,
+A damaged or truncated record is printed up to the damage; standard error says where that
+is, and the exit code is 3.`,
 		Example: `  holdfast record results/20261121-080000 --scenario etcd-leader-killed
   holdfast record results/20261121-080000/record/etcd-leader-killed --kind fault,phase
   holdfast record results/mine --since 12s --until 14s500ms --node node-2

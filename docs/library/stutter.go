@@ -22,11 +22,11 @@ const (
 // proofLimit is how long injection and healing wait for their proofs.
 const proofLimit = 10 * time.Second
 
-// Stutter pauses a component again and again, as a host does that has promised more
+// Stutter pauses a component repeatedly, as a host does that has promised more
 // processors than it has.
 var Stutter = &fault.Fault{
 	Name:    "stutter",
-	Summary: "suspends a component again and again (SIGSTOP, SIGCONT)",
+	Summary: "suspends a component repeatedly (SIGSTOP, SIGCONT)",
 	Targets: []string{"component"},
 	Params: []fault.Param{
 		duration("pause", "how long it is suspended each time", defaultPause),

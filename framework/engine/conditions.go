@@ -111,8 +111,8 @@ func conditionsAboutFaults() map[string]bool {
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
 //	application-converged
-//	                    each Deployment of the traffic's application was seen as it is
-//	                    wanted since the wait began, with its pods and its Service
+//	                    each Deployment of the traffic's application was seen in its
+//	                    desired state since the wait began, with its pods and its Service
 //
 // An API server is hit if a fault is active on its node.
 func Conditions() []string { return sortedKeys(conditions()) }

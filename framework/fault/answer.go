@@ -111,7 +111,7 @@ func sendFor(ctx context.Context, limit time.Duration, e framework.Entrance, met
 }
 
 // dialLimit is short because a packet lost to a cut that has just healed is only retransmitted
-// after a second; a new attempt gets through sooner.
+// after a second; a new attempt succeeds sooner.
 const dialLimit = 500 * time.Millisecond
 
 // freshTransport returns a transport that uses a connection once.

@@ -46,7 +46,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 	}
 	to := now.Header.Revision - int64(keep)
 	if to < 2 {
-		return notInjected(t, "there is no revision to forget: etcd is at %d and %d are to be kept", now.Header.Revision, keep), nil
+		return notInjected(t, "no revision to compact: etcd is at %d and keep is %d", now.Header.Revision, keep), nil
 	}
 	switch _, err := read(ctx, to-1); {
 	case refusedWith(err, rpctypes.ErrCompacted):

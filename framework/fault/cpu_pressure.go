@@ -37,7 +37,7 @@ var CPUPressure = onMachines(&Fault{
 	limit := framework.Limit{CPU: float64(quota)}
 	w, err := r.chooseWay(limit, []string{"quota"}, []string{"workers"})
 	if w.by == byCgroup {
-		// So many loops want more than the quota, whatever the target wants.
+		// These loops want more than the quota, whatever the load of the target.
 		probe := framework.Pressure{Loops: min(quota/100+1, workersHigh)}
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r, limit, probe) }, err
 	}

@@ -21,7 +21,7 @@ const (
 	outliveMargin = 500 * time.Millisecond
 )
 
-// CrashLoop kills a component again and again.
+// CrashLoop kills a component repeatedly.
 var CrashLoop = &Fault{
 	Name:    "crash-loop",
 	Summary: "kills a component, and kills it again after each start; its process watcher backs off as usual",

@@ -17,7 +17,7 @@ var DiskFull = onDisk(&Fault{
 	return badness{fault: fault, what: "full disk",
 		already: func(before framework.DiskProbe) string {
 			if had = before.Free; had <= fault.Free {
-				return fmt.Sprintf("the disk of %s has only %d bytes left as it is", r.Target, had)
+				return fmt.Sprintf("the disk of %s already has only %d bytes left", r.Target, had)
 			}
 			return ""
 		},

@@ -189,7 +189,7 @@ func (x *impairment) knock(ctx context.Context) (stop func()) {
 }
 
 // dead describes an end that takes no part in any traffic; empty means that all are alive, as far
-// as the provider can tell.
+// as the provider reports.
 func (x *impairment) dead(ctx context.Context) (string, error) {
 	for _, e := range x.ends {
 		if dead, err := e.dead(ctx); dead != "" || err != nil {
@@ -276,8 +276,8 @@ const quiet = 20 * time.Millisecond
 
 // passes checks whether packets pass again: while a client exchanges packets with the ends, the
 // counters of the impairment stay the same, and no link has the impairment any more, if the
-// provider can tell. If other impairments are in the way, packets that arrive and are not counted
-// must do; if an end is dead, the links alone.
+// provider reports them. If other impairments are in the way, packets that arrive and are not
+// counted must do; if an end is dead, the links alone.
 func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
 	counters, err := x.counters(ctx, handle)
 	if err != nil {
@@ -333,7 +333,7 @@ type linkStates struct {
 	impairments []string
 }
 
-// linkStates reads the state of the links; ok is false if the provider cannot tell.
+// linkStates reads the state of the links; ok is false if the provider does not report it.
 func (x *impairment) linkStates(ctx context.Context) (all linkStates, ok bool, err error) {
 	reporter, ok := x.cluster.(framework.LinkReporter)
 	if !ok {

@@ -175,7 +175,7 @@ func (r Request) peers(x *impairment, own []string) ([]string, error) {
 			}
 		}
 		if len(named) == 0 {
-			return nil, r.bad("peer", "a list of %s, or a node's number, or a zone that the target is not in; %q is none of them", listed(others), word)
+			return nil, r.bad("peer", "a list of %s, or a node's number, or a zone that the target is not in; %q is not one of them", listed(others), word)
 		}
 		peers = append(peers, named...)
 	}

@@ -190,7 +190,7 @@ func (c resolver) candidates(k kind) []framework.Node {
 }
 
 // running returns the first node, other than except, that is on and on which
-// the component runs, as far as the provider can tell.
+// the component runs, as far as the provider reports.
 func (c resolver) running(ctx context.Context, k kind, except string) (string, error) {
 	var why []string
 	for _, n := range c.fromFirst(c.candidates(k)) {
@@ -216,7 +216,7 @@ func (c resolver) fromFirst(nodes []framework.Node) []framework.Node {
 }
 
 // down describes that a component does not run, or that the node does not if component is empty;
-// empty means that it does or that the provider cannot tell.
+// empty means that it does or that the provider does not report it.
 func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
 	if power, ok := n.(framework.PowerSwitch); ok {
 		if on, err := power.Powered(ctx); err == nil && !on {

@@ -106,7 +106,7 @@ func explicitGroups(r Request, nodes []string) ([][]string, error) {
 		for word := range strings.SplitSeq(list, "+") {
 			named := partiesNamed(r.Cluster, nodes, strings.TrimSpace(word))
 			if len(named) == 0 {
-				return nil, r.bad("groups", "groups of %s; %q is none of them", listed(nodes), word)
+				return nil, r.bad("groups", "groups of %s; %q is not one of them", listed(nodes), word)
 			}
 			for _, n := range named {
 				if seen[n] {

@@ -78,7 +78,7 @@ func runnable() (n int, ok bool) {
 	return max(n-1, 0), err == nil
 }
 
-// jumpFloor is below what a difference between the clocks is none: time
+// jumpFloor is the least difference between the clocks that counts as a jump: time
 // synchronization moves the wall clock by less than a millisecond each second.
 const jumpFloor = 10 * time.Millisecond
 
@@ -91,7 +91,7 @@ func newClockCheck() *clockCheck {
 	return &clockCheck{wall: now.Round(0), monotonic: now}
 }
 
-// jump returns by how much more the wall clock has gone on since the last call.
+// jump returns by how much more the wall clock has advanced since the last call.
 func (c *clockCheck) jump(now time.Time) time.Duration {
 	return c.compare(now.Round(0), now)
 }

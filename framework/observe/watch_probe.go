@@ -69,7 +69,7 @@ func (o *Observers) watchProbes(context.Context) ([]func(context.Context), error
 	return append(loops, func(ctx context.Context) { o.writeWatched(ctx, probes) }), nil
 }
 
-// writeWatched writes the watched object again and again. After a write that was not acknowledged
+// writeWatched writes the watched object repeatedly. After a write that was not acknowledged
 // it uses the next entrance, and no watch expects the event of that write.
 func (o *Observers) writeWatched(ctx context.Context, probes []*watchProbe) {
 	through := 0

@@ -77,7 +77,7 @@ func gather(r *Reader, limit int64) (*Run, error) {
 	for {
 		entry, err := r.Next()
 		if limit -= int64(len(entry.Data)) + lineExtra; err == nil && limit < 0 {
-			err = r.damage("the record is too long to be judged at once")
+			err = r.damage("the record is too long to be judged")
 		}
 		if err == nil {
 			if err = run.add(entry); err != nil {

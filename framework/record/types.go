@@ -307,7 +307,7 @@ type Fault struct {
 	Target    string   `json:"target"`          // as asked for, such as etcd/leader
 	Node      string   `json:"node"`            // as resolved
 	Nodes     []string `json:"nodes,omitempty"` // of a zone, as resolved
-	Host      string   `json:"host,omitempty"`  // as resolved, where it is no node
+	Host      string   `json:"host,omitempty"`  // as resolved, if it is not a node
 	Component string   `json:"component,omitempty"`
 	// Group are the components in one process with Component, including itself, if the effects
 	// are on that process: each of them has the effects.
@@ -322,8 +322,8 @@ type Fault struct {
 	Proven bool   `json:"proven"`
 	Proof  string `json:"proof"` // what shows it, in words
 	Error  string `json:"error,omitempty"`
-	// Booted is when machines started that got their power back, by node, if the provider reports
-	// it: their firmware takes its time before.
+	// Booted is when machines started after their power returned, by node, if the provider
+	// reports it: their firmware takes its time before.
 	Booted map[string]Nanos `json:"booted,omitempty"`
 	// Missing names the ability missing in the cluster, if that is why the fault could not be
 	// injected.

@@ -10,7 +10,7 @@ import (
 )
 
 // contests is the profile in which one client of each API server updates the same version of one
-// register at the same moment, again and again: exactly one of them may win. Independent clients
+// register at the same moment, repeatedly: exactly one of them may win. Independent clients
 // collide by chance, and rarely at the same time.
 type contests struct {
 	t        *Traffic

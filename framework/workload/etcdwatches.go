@@ -212,7 +212,7 @@ func askForProgress(ctx context.Context, stream etcdserverpb.Watch_WatchClient) 
 	for client.Pause(ctx, progressEvery) {
 		err := stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_ProgressRequest{ProgressRequest: &etcdserverpb.WatchProgressRequest{}}})
 		if err != nil {
-			return // the receiver gets the error
+			return // the receiver reports the error
 		}
 	}
 }

@@ -26,7 +26,7 @@ type watching struct {
 	seconds int
 }
 
-// message is one message of a watch, as it is sent.
+// message is one message of a watch, as sent.
 type message struct {
 	Type   string `json:"type"`
 	Object struct {

@@ -174,7 +174,7 @@ var fields = []field{{"kubernetesVersion", true, false}, {"platformName", true, 
 	{"websiteUrl", true, true}, {"repoUrl", false, true}, {"documentationUrl", true, true}, {"productLogoUrl", true, true}, {"description", true, false},
 	{"contactEmailAddress", true, false}, {"k8sConformanceUrl", true, true}}
 
-// checkFolder returns what the rules refuse in the folder of a submission, as it is on disk.
+// checkFolder returns what the rules refuse in a submission's folder on disk.
 func checkFolder(dir string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, productFile))
 	if err != nil {
@@ -200,7 +200,7 @@ func checkText(text []byte, dir string) (all []string) {
 	return all
 }
 
-// readSubmission reads a checklist, as it is in a folder.
+// readSubmission reads the checklist of a folder.
 func readSubmission(text []byte, dir string) (*submission, error) {
 	var file struct {
 		Metadata map[string]yaml.Node `yaml:"metadata"`

@@ -39,7 +39,7 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 }
 
 // stillPermitted returns nil if the owner of a cluster that was taken over still permits faults,
-// and nothing has begun that makes them unsafe. What was just healed may take a moment until it
+// and nothing has started that makes them unsafe. What was just healed may take a moment until it
 // is ready.
 func stillPermitted(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster) error {
 	owner, ok := provider.(clusters.Permitter)

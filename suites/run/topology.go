@@ -57,7 +57,7 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	return &c, c.Validate()
 }
 
-// AsDescribed returns the scenarios for a cluster that the user described: it is tested as it is.
+// AsDescribed returns the scenarios for a cluster that the user described: it is tested unchanged.
 // Scenarios that ask for other arguments or kernel settings, or for registered nodes, run with
 // the cluster's own; those that need another balancer, disk or election do not apply.
 func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
@@ -74,7 +74,7 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 		if able && alike {
 			*wants = scenarios.Topology{Own: wants.Own}
 		} else if copied.Missing == "" {
-			copied.Missing = "it needs " + wants.String() + ", and the cluster under test is tested as it is described"
+			copied.Missing = "it needs " + wants.String() + ", and the cluster under test is tested as described"
 			copied.ByDesign = able
 		}
 	}

@@ -55,7 +55,7 @@ func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) err
 	if err := h.err; err != nil {
 		return err
 	}
-	// A watch that lags behind the compaction no longer gets previous values.
+	// A watch that lags behind the compaction no longer receives previous values.
 	for began := time.Now(); h.newest.Load() < gone && time.Since(began) < watchLimit/4; {
 		client.Pause(ctx, 10*time.Millisecond)
 	}

@@ -44,11 +44,11 @@ func applicationPlants() []Plant {
 				{Requirement: "HA-WL-003", Says: "an application must come up and follow each change within 12s"},
 				{Judge: "application-follows", Says: "was not in its desired state for"},
 			}},
-		{Name: "changes-not-followed", Violation: "a store that takes no more pods of the application, while nothing else is broken",
+		{Name: "changes-not-followed", Violation: "a store that accepts no more pods of the application, while nothing else is broken",
 			Cluster: proxied, Scenario: catalogue + "steady",
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: pods})},
 			Catches: []Catch{{Requirement: "HA-WL-003", Says: "was not in its desired state for"}}},
-		{Name: "refused-pods", Violation: "a store that takes no pods of one Deployment any more",
+		{Name: "refused-pods", Violation: "a store that no longer accepts pods of one Deployment",
 			Cluster: proxied, Scenario: scenario, From: 1,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: pods + "frontend-"})},
 			Catches: []Catch{
@@ -74,7 +74,7 @@ func applicationPlants() []Plant {
 				{Requirement: "HA-LE-008", Says: "were wanted at most"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},
 			}},
-		{Name: "pinned-workers", Violation: "worker nodes that know one API server, and not the balancer",
+		{Name: "pinned-workers", Violation: "worker nodes that use one API server instead of the balancer",
 			Cluster: pinned, Twin: scaled, Scenario: catalogue + "node-lost",
 			Catches: []Catch{
 				{Requirement: "HA-CL-008", Says: "Heartbeats of worker nodes must arrive despite the isolation of node-1"},

@@ -34,7 +34,7 @@ func endpointPlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 7, May: []string{"steady-state"},
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: addressLeases})},
 			Catches: []Catch{{Requirement: "HA-EP-006", Says: "still not in"}}},
-		{Name: "lease-not-renewed", Violation: "an API server that lives and cannot renew the lease of its address",
+		{Name: "lease-not-renewed", Violation: "an API server that runs but cannot renew the lease of its address",
 			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 7, May: []string{"steady-state"},
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: addressLeases}, 2)},
 			Catches: []Catch{{Requirement: "HA-EP-007", Says: "must not change"}, {Requirement: "HA-EP-001", Says: "must hold exactly the live API servers"}}},

@@ -69,7 +69,7 @@ func nodePlants() []Plant {
 				{Requirement: "HA-LE-013", Says: "must take over within"},
 				{Requirement: "HA-WL-005", Says: "was still ready after"},
 			}, May: []string{"steady-state"}},
-		{Name: "nodes-never-lost", Violation: "nothing that is written of a control-plane node is kept, so that it stays ready when its heartbeats end",
+		{Name: "nodes-never-lost", Violation: "writes to the Nodes of the control plane are refused, so that they stay ready when their heartbeats stop",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/active-node-power-lost", From: 1,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/minions/node-"})},
 			Catches: []Catch{
@@ -86,7 +86,7 @@ func nodePlants() []Plant {
 		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
 			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which no client changed, was being deleted"}}},
-		{Name: "webhook-on-leases", Violation: "a hanging webhook that names leases, too",
+		{Name: "webhook-on-leases", Violation: "a hanging webhook that also matches leases",
 			Cluster: hooked, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookLeases,
 			Catches: []Catch{{Requirement: "HA-LE-015", Says: "none renewed the lease"}},
 			May:     []string{"restarts", "steady-state"}},

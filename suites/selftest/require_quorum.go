@@ -21,8 +21,8 @@ func diskCluster() kind {
 	return kind{c, true}
 }
 
-// probed are the ConfigMaps of the probes, in etcd. Nobody reads their values, so that
-// what is done to them breaks nothing but what is asked of the probes.
+// probed are the ConfigMaps of the probes, in etcd. No client reads their values, so
+// tampering with them breaks only the guarantees that the probes show.
 const probed = "/registry/configmaps/holdfast-probes/"
 
 // quorumPlants are those for the requirements on quorum reads and writes.
@@ -32,7 +32,7 @@ func quorumPlants() []Plant {
 	// What else says that a read is old: which of them sees it depends on who reads.
 	sessions := []string{"read-your-writes", "monotonic-reads", "revision-order"}
 	return []Plant{
-		{Name: "old-cross-reads", Violation: "the API server of one node reads what others have just written as it was 20 revisions ago",
+		{Name: "old-cross-reads", Violation: "the API server of one node reads the state of 20 revisions ago of what others have just written",
 			Cluster: proxied, Scenario: "catalogue/steady", From: 3, Until: 4, May: sessions,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: inEtcd + "cross", By: 20}, 3)},
 			Catches: []Catch{{Requirement: "HA-QR-001", Says: "must be seen by the next read"},
@@ -42,22 +42,22 @@ func quorumPlants() []Plant {
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.Serializable, Prefix: inEtcd})},
 			Catches: []Catch{{Requirement: "HA-QR-002", Says: "No quorum read may be stale"},
 				{Judge: "linearizable"}}},
-		{Name: "no-moving-reads", Violation: "API servers that answer no client that moves, so that the hazard is not shown",
+		{Name: "no-moving-reads", Violation: "API servers that do not answer clients that move, so that the hazard is not shown",
 			Cluster: proxied, Scenario: "catalogue/etcd-member-isolated", From: 4, Until: 5,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs + "/moving"})},
 			Catches: []Catch{{Judge: "time-travel", Says: "of a client that moves", Verdict: "inconclusive"}}},
-		{Name: "no-writes-without-follower", Violation: "no write gets through while an etcd follower is down",
+		{Name: "no-writes-without-follower", Violation: "no write succeeds while an etcd follower is down",
 			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-004", Says: "must resume within 2s"}}},
-		{Name: "no-writes-without-leader", Violation: "no write gets through once the etcd leader is gone",
+		{Name: "no-writes-without-leader", Violation: "no write succeeds once the etcd leader is gone",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-killed", From: 1, Until: 4, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-005", Says: "must resume within 4s"}}},
-		{Name: "old-reads-after-thaw", Violation: "API servers read as it was 40 revisions ago once the old leader is thawed",
+		{Name: "old-reads-after-thaw", Violation: "API servers read the state of 40 revisions ago once the old leader is thawed",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-frozen", From: 3, Until: 5, May: sessions,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: registers, By: 40})},
 			Catches: []Catch{{Requirement: "HA-QR-006", Says: "No quorum read may be stale"},
 				{Judge: "no-stale-read", Says: "No quorum read may be stale"}, {Judge: "linearizable"}}},
-		{Name: "no-writes-without-mute-leader", Violation: "no write gets through while nothing of the leader reaches its peers",
+		{Name: "no-writes-without-mute-leader", Violation: "no write succeeds while no packet of the leader reaches its peers",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-cut-one-way", From: 8, Until: 11, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-007", Says: "must resume within 4s"}}},
 		{Name: "minority-acknowledges", Violation: "etcd members that acknowledge writes without a quorum while the network is split",
@@ -66,17 +66,17 @@ func quorumPlants() []Plant {
 		{Name: "acknowledged-without-quorum", Violation: "etcd members that acknowledge writes while two of three are down",
 			Cluster: proxied, Scenario: "catalogue/quorum-lost", From: 4, Until: 5, Tamper: lost,
 			Catches: []Catch{{Requirement: "HA-QR-009", Says: "no write may be acknowledged"}}},
-		{Name: "no-writes-after-handover", Violation: "no write gets through for seconds when leadership is handed over",
+		{Name: "no-writes-after-handover", Violation: "no write succeeds for seconds when leadership is handed over",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-cut-one-way", From: 1, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-010", Says: "must resume within 1s"}, {Judge: "handover"}}},
 		{Name: "slow-commits", Violation: "etcd members that take 400 ms longer for each write than two round trips",
 			Cluster: proxied, Scenario: "catalogue/nodes-far-apart", From: 3, Until: 4,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.LateWrite, Prefix: registers, For: 400 * time.Millisecond})},
 			Catches: []Catch{{Requirement: "HA-QR-011", Says: "A write must take at most"}, {Judge: "commit-latency"}}},
-		{Name: "election-at-a-distance", Violation: "etcd elects another leader while the nodes are far apart, since the one that led is killed",
+		{Name: "election-at-a-distance", Violation: "etcd elects another leader while the nodes are far apart, because its leader is killed",
 			Cluster: proxied, Scenario: "catalogue/nodes-far-apart", From: 3, Do: killLeader,
 			Catches: []Catch{{Requirement: "HA-QR-011", Says: "must hold no election"}, {Judge: "no-election"}}},
-		{Name: "no-writes-with-loss", Violation: "no write gets through while packets are lost",
+		{Name: "no-writes-with-loss", Violation: "no write succeeds while packets are lost",
 			Cluster: proxied, Scenario: "catalogue/packets-lost", From: 3, Until: 4, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-012", Says: "of the writes must succeed"}, {Judge: "writes-succeed"}}},
 		{Name: "newest-lists", Violation: "API servers that list the newest state whatever version was asked for, once an etcd follower is down",
@@ -94,7 +94,7 @@ func quorumPlants() []Plant {
 			May: append([]string{"etcd-linearizable", "no-lost-write", "one-winner", "list-semantics", "list-snapshot", "watch-ordered", "watch-unique", "watch-reliable",
 				"watch-resumable", "watch-bookmark", "watch-filter", "watch-compacted", "watch-flags", "watch-content"}, sessions...),
 			Catches: []Catch{{Requirement: "HA-QR-016", Says: "must be linearizable"}, {Judge: "linearizable"}}},
-		{Name: "no-writes-with-slow-disk", Violation: "no write gets through while the leader's disk is slow",
+		{Name: "no-writes-with-slow-disk", Violation: "no write succeeds while the leader's disk is slow",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-disk-slow", From: 2, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-017", Says: "of the writes must succeed"}}},
 		{Name: "long-pause-with-slow-disk", Violation: "the etcd members are cut off from each other for 6 s while the leader's disk is slow",

@@ -22,10 +22,10 @@ func recoveryKinds() map[string]kind {
 func recoveryPlants() []Plant {
 	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
 	return []Plant{
-		{Name: "ends-once-restarted", Violation: "a scheduler that ends once more, and stays down, soon after its process watcher has started it",
+		{Name: "ends-once-restarted", Violation: "a scheduler that exits again soon after its process watcher has started it, and stays down",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 23, Do: killed(3, framework.Scheduler, 15*time.Second),
 			Catches: []Catch{{Requirement: "HA-RC-001", Says: "kube-scheduler on node-3"}}, May: []string{"restarts"}},
-		{Name: "ends-with-its-watcher", Violation: "a controller manager that ends soon after the process watcher of its node was killed",
+		{Name: "ends-with-its-watcher", Violation: "a controller manager that exits soon after the process watcher of its node was killed",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 3, Do: killed(2, framework.ControllerManager, 0),
 			Catches: []Catch{
 				{Requirement: "HA-RC-002", Says: "kube-controller-manager on node-2"},
@@ -37,34 +37,34 @@ func recoveryPlants() []Plant {
 				{Requirement: "HA-RC-003", Says: "the API server on node-3"},
 				{Judge: "rejoins", Says: "the API server on node-3"},
 			}, May: []string{"restarts", "steady-state"}},
-		{Name: "dark-for-longer", Violation: "an etcd member that stays down for 25 s when all nodes have their power again",
+		{Name: "dark-for-longer", Violation: "an etcd member that stays down for 25 s after power returns to all nodes",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/power-lost", From: 3, Do: meanwhile(killed(2, framework.Etcd, 25*time.Second)),
 			Catches: []Catch{{Requirement: "HA-RC-004", Says: "on node-2"}}, May: []string{"restarts", "steady-state"}},
-		{Name: "restored-into-the-past", Violation: "etcd is restored once more, from a snapshot without a higher revision",
+		{Name: "restored-into-the-past", Violation: "etcd is restored a second time, from a snapshot without a higher revision",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/etcd-restored", From: 5, Do: rewind,
 			Catches: []Catch{
 				{Requirement: "HA-RC-005", Says: "must"},
 				{Judge: "restored-from-snapshot", Says: "must"},
 			}, May: []string{"restarts", "steady-state", "revision-order", "one-leader-per-term", "one-actor", "etcd-alarms"}},
-		{Name: "spoilt-snapshot", Violation: "a snapshot of etcd in which a byte is another one",
+		{Name: "spoilt-snapshot", Violation: "an etcd snapshot in which one byte is altered",
 			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 4, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.SpoiltSnapshot})},
 			Catches: []Catch{
 				{Requirement: "HA-RC-006", Says: "A snapshot must verify"},
 				{Judge: "snapshot-verifies", Says: "A snapshot must verify"},
 			}},
-		{Name: "serves-without-data", Violation: "an etcd member without its data that answers as if it were well",
+		{Name: "serves-without-data", Violation: "an etcd member without its data that answers as if it were healthy",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 16, Until: 17, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldStatus})},
 			Catches: []Catch{
 				{Requirement: "HA-RC-007", Says: "must not serve"},
 				{Judge: "damage-contained", Says: "must not serve"},
 			}, May: []string{"one-leader-per-term"}},
-		{Name: "no-writes-with-space", Violation: "no write gets through although there is space again",
+		{Name: "no-writes-with-space", Violation: "no write succeeds although the database has space again",
 			Cluster: smallQuota, Twin: smallQuota, Scenario: "catalogue/etcd-quota-full", From: 4, Until: 5, Tamper: refused,
 			Catches: []Catch{
 				{Requirement: "HA-RC-008", Says: "must continue within 4s"},
 				{Judge: "quota-reached", Says: "must continue within 4s"},
 			}},
-		{Name: "no-writes-with-full-disk", Violation: "no write gets through while the disk of one etcd member is full",
+		{Name: "no-writes-with-full-disk", Violation: "no write succeeds while the disk of one etcd member is full",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 2, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-RC-009", Says: "must resume within"}}},
 	}

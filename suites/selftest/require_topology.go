@@ -22,7 +22,7 @@ const (
 // clients check.
 func topologyPlants() []Plant {
 	return []Plant{
-		{Name: "member-reads-the-past", Violation: "the etcd member of one node serves linearizable reads as they were 20 revisions ago",
+		{Name: "member-reads-the-past", Violation: "the etcd member of one node serves linearizable reads from 20 revisions ago",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyCross, May: []string{"etcd-linearizable"},
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: "/holdfast/cross/", By: 20}, 2)},
 			Catches: []Catch{{Requirement: "HA-TOP-001", Says: "must be read through every other"}}},
@@ -33,7 +33,7 @@ func topologyPlants() []Plant {
 		{Name: "balancer-misses-one", Violation: "a balancer that cannot reach one API server",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyLast, Do: behindBalancer,
 			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "the load balancer does not lead to the API server on node-2"}}},
-		{Name: "older-apiserver", Violation: "an API server that is two minor versions older than the others, by its own word",
+		{Name: "older-apiserver", Violation: "an API server that reports a version two minor versions older than the others",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},
 			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "must be at most one minor version apart"},

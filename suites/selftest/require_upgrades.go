@@ -65,7 +65,7 @@ func staleAddons() *clusters.Cluster {
 
 func upgradePlants() []Plant {
 	return []Plant{
-		{Name: "taken-back", Violation: "something takes a node back to the old version as soon as it is upgraded",
+		{Name: "taken-back", Violation: "another process downgrades a node as soon as it is upgraded",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-apiserver-killed", From: 9, Do: takeBack,
 			Catches: []Catch{
 				{Requirement: "HA-UP-004", Says: "reported v1.36.3"},
@@ -84,23 +84,23 @@ func upgradePlants() []Plant {
 				{Requirement: "HA-UP-001", Says: "The version skew policy must hold at every step"},
 				{Judge: "changed-one-by-one", Says: "The version skew policy must hold at every step"},
 			}},
-		{Name: "not-taken-back", Violation: "something upgrades a node again as soon as it was taken back",
+		{Name: "not-taken-back", Violation: "another process upgrades a node again as soon as it was downgraded",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: upgradeAgain,
 			Catches: []Catch{{Requirement: "HA-UP-002", Says: "reported v1.37.1"}}, May: []string{"restarts", "steady-state"}},
-		{Name: "no-way-in", Violation: "a load balancer that loses every API server for eight seconds, again and again, as if all nodes were upgraded at the same time",
+		{Name: "no-way-in", Violation: "a load balancer that repeatedly loses every API server for 8 s, as if all nodes were upgraded at the same time",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
 			Catches: []Catch{
 				{Requirement: "HA-UP-001", Says: "must not go without a successful request"},
 				{Judge: "available-through-changes", Says: "must not go without a successful request"},
 			}, May: []string{"steady-state", "watch-alive"}},
-		{Name: "not-upgraded", Violation: "a node whose API server still is of the old version when the upgrade is over",
+		{Name: "not-upgraded", Violation: "a node whose API server still has the old version after the upgrade",
 			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 11, Until: 12,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
 			Catches: []Catch{
 				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-apiserver reported v1.36"},
 				{Judge: "changed-one-by-one", Says: "kube-apiserver reported v1.36"},
 			}},
-		{Name: "no-way-back", Violation: "the same while etcd is upgraded, a node taken back and every component restarted",
+		{Name: "no-way-back", Violation: "a load balancer that repeatedly loses every API server for 8 s while etcd is upgraded, a node downgraded and every component restarted",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 2, Do: cutBalancer,
 			Catches: []Catch{
 				{Requirement: "HA-UP-002", Says: "must not go without a successful request"},

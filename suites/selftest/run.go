@@ -92,8 +92,8 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	return nil
 }
 
-// firsts run and are recorded at the first step of scenarios that need something for which there
-// is no action.
+// firsts run and are recorded at the first step of scenarios that need something for which no
+// action exists.
 var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{
 	"etcd-watches": etcdWatches,
 	"namespaces":   makeNamespaces,

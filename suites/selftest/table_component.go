@@ -16,7 +16,7 @@ import (
 // and the state of etcd's members.
 func componentPlants() []Plant {
 	return []Plant{
-		{Name: "lease-runs-out", Violation: "an API server that lives and cannot renew its endpoint lease",
+		{Name: "lease-runs-out", Violation: "an API server that runs but cannot renew its endpoint lease",
 			Cluster: proxied, Scenario: "apiservers-up", From: 1,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/masterleases/"}, 2)},
 			Catches: []Catch{{Judge: "endpoints-stable", Says: "must not change"}}},
@@ -25,7 +25,7 @@ func componentPlants() []Plant {
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/api/v1/namespaces/default/endpoints"}),
 				api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
 			Catches: []Catch{{Judge: "endpoints-never-empty", Says: "must never be without an address"}}},
-		{Name: "one-hash-off", Violation: "an etcd member whose data have another hash",
+		{Name: "one-hash-off", Violation: "an etcd member whose data has a different hash",
 			Cluster: proxied, Scenario: "traffic",
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.WrongHash}, 2)},
 			Catches: []Catch{{Judge: "etcd-hashes", Says: "must have the same data"}}},
@@ -36,7 +36,7 @@ func componentPlants() []Plant {
 		{Name: "ends-by-itself", Violation: "a scheduler that is killed, unknown to the record",
 			Cluster: proxied, Scenario: "traffic", Do: killScheduler,
 			Catches: []Catch{{Judge: "restarts", Says: "kube-scheduler on node-3"}}},
-		{Name: "does-not-stay-up", Violation: "a scheduler that ends again and again once it was killed",
+		{Name: "does-not-stay-up", Violation: "a scheduler that keeps exiting after it was killed",
 			Cluster: proxied, Scenario: "scheduler-killed", From: 2, Do: loopScheduler,
 			Catches: []Catch{{Judge: "restarted", Says: "kube-scheduler on node-3"}}},
 		{Name: "all-act", Violation: "kube-controller-manager --leader-elect=false on every node",

@@ -22,7 +22,7 @@ func watchPlants() []Plant {
 		plant("early-bookmark", "an API server that sends a bookmark before the event it stands for", tamper.EarlyBookmark, "watch-bookmark"),
 		plant("wrong-type", "an API server that shows additions as changes and changes as additions", tamper.WrongType, "watch-flags"),
 		late, unfiltered,
-		{Name: "ended-watches", Violation: "API servers that accept watches and end them immediately", Cluster: proxied, Scenario: "traffic",
+		{Name: "ended-watches", Violation: "API servers that accept watches and close them immediately", Cluster: proxied, Scenario: "traffic",
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.EndedWatch, Prefix: configs})},
 			Catches: []Catch{{Judge: "watch-alive", Says: "that it continued"}}},
 	}

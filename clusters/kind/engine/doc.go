@@ -1,10 +1,10 @@
-// Package engine finds the Docker engine that the kind provider uses, tells
+// Package engine finds the Docker engine that the kind provider uses, reports
 // what it can do, and starts one if none exists.
 //
 // Find asks the engine that DOCKER_HOST names, the one that holdfast started
 // before, and the one of the Docker client's current context, in this order.
-// CheckPrivileged runs a container to tell whether it can run those that kind
-// needs. Ensure does both, and starts an engine where the answer is no.
+// CheckPrivileged runs a container to check whether the engine can run those that
+// kind needs. Ensure does both, and starts an engine if it cannot.
 //
 // The engine that Start starts is the dockerd that is installed (Debian's
 // docker.io) in new user, mount, PID and network namespaces. So it can run

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
-// enterConfig tells a process which engine's network to enter and which program to become
-// there, as JSON in its only argument.
+// enterConfig names the engine whose network a process enters and the program that the process
+// becomes there, as JSON in its only argument.
 type enterConfig struct {
 	// PID and StartTicks are those of the engine's first process.
 	PID        int    `json:"pid"`

@@ -7,7 +7,7 @@
 //   - a root file system by debootstrap, with the packages that a node needs; it is
 //     kept in the cache, for it is the slow part;
 //   - the files that kind's own base image has, out of the source of the pinned kind
-//     module, which is in Go's module cache or gets there;
+//     module, which Go's module cache has or downloads;
 //   - binaries that clusters/release fetches or builds: kubeadm, kubelet, kubectl,
 //     containerd, network plugins;
 //   - the images that kubeadm of that version asks for, each a program and nothing

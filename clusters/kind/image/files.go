@@ -109,8 +109,7 @@ func ownFiles() string {
 }
 
 // containerSpec returns the specification from which containerd starts containers of pods: its
-// default, except that each container gets the node's product files and no limits, as in kind's
-// images.
+// default, with the node's product files added and without limits, as in kind's images.
 func containerSpec(ctx context.Context, ctr string) ([]byte, error) {
 	out, err := command.Command{Name: ctr, Args: []string{"oci", "spec"}}.Run(ctx)
 	if err != nil {

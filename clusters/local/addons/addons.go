@@ -60,7 +60,7 @@ func Write(dir, release string) error {
 }
 
 // Main is the manager as a program: its arguments are a kubeconfig, the directory of the
-// files, and the interval between two passes. It returns when it is told to stop.
+// files, and the interval between two passes. It returns on SIGINT or SIGTERM.
 func Main(args []string) error {
 	if len(args) != 3 {
 		return errors.New("usage: holdfast-addons KUBECONFIG DIRECTORY INTERVAL")

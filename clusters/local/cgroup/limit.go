@@ -69,7 +69,7 @@ func (t *Tree) SetMemory(dir string, soft, hard int64) error {
 type Usage struct {
 	Quota        float64 // percent of one processor; 0 for none
 	Periods      uint64
-	Throttled    uint64        // periods in which it got less than it wanted
+	Throttled    uint64        // periods in which it wanted more than its quota
 	ThrottledFor time.Duration // by all its threads together
 
 	MemoryLimit int64 // bytes; 0 for none

@@ -12,11 +12,11 @@ import (
 // jumpSize is the size of the jump that replaces the beginning of a function.
 const jumpSize = 5
 
-// wordSize is what ptrace writes at once. A jump within one word is written as
+// wordSize is the size of one ptrace write. A jump within one word is written as
 // a whole or not at all.
 const wordSize = 8
 
-// function is one that tells the time. Functions of the same name without the
+// function is one that returns the time. Functions of the same name without the
 // prefix are at the same address.
 type function string
 

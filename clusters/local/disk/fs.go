@@ -31,7 +31,7 @@ type fileSystem struct {
 	server *fuse.Server
 }
 
-// Names and attributes change only by way of this process, which tells the
+// Names and attributes change only through this process, which notifies the
 // kernel when it changes them on its own.
 const validFor = 3600 // seconds
 

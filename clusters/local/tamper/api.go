@@ -35,7 +35,7 @@ type apiProxy struct {
 	desk *desk
 	addr net.Addr
 	web  *http.Server
-	// known carries requests of users, anonymous those of nobody.
+	// known carries requests of users, anonymous those without a user.
 	known, anonymous *http.Transport
 
 	mu    sync.Mutex
@@ -133,7 +133,7 @@ func (p *apiProxy) pass(r *http.Request) (*http.Response, error) {
 }
 
 // answerWith returns a response with a body of JSON, like another one but for that. The
-// other's type stays: its parameters tell which kind of discovery it is.
+// other's type stays: its parameters name the kind of discovery.
 func answerWith(r *http.Request, like *http.Response, a answer) *http.Response {
 	h := http.Header{"Content-Type": {"application/json"}}
 	if like != nil {
@@ -147,7 +147,7 @@ func answerWith(r *http.Request, like *http.Response, a answer) *http.Response {
 // object is a JSON object whose fields are left as they are.
 type object map[string]json.RawMessage
 
-// part returns a field that is an object itself, nil if it is none.
+// part returns a field that is an object itself, nil if it is not.
 func (o object) part(name string) (part object) {
 	if json.Unmarshal(o[name], &part) != nil {
 		return nil

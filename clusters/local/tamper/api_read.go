@@ -66,7 +66,7 @@ func (p *apiProxy) remember(u string, a answer) (first answer, ok bool) {
 	return first, ok
 }
 
-// newestPage turns a continuation token into one for the newest state, and tells
+// newestPage turns a continuation token into one for the newest state, and returns
 // the version that it was for. The token is that of k8s.io/apiserver,
 // pkg/storage: base64 of JSON, where version -1 is the newest.
 func newestPage(token string) (newest, version string, ok bool) {
@@ -88,7 +88,7 @@ func (p *apiProxy) addresses(path string, body []byte) []byte {
 		return body
 	}
 	var items []object
-	_ = json.Unmarshal(o["items"], &items) // an object that is no list has none
+	_ = json.Unmarshal(o["items"], &items) // an object that is not a list has none
 	held := false
 	for _, one := range append(items, o) {
 		for _, field := range []string{"subsets", "endpoints"} {
@@ -118,7 +118,7 @@ func (p *apiProxy) addresses(path string, body []byte) []byte {
 	return emptied
 }
 
-// list tampers with a list; anything else it returns as it is.
+// list tampers with a list, and returns anything else unchanged.
 func (p *apiProxy) list(path, claim string, body []byte) []byte {
 	var o object
 	var items []json.RawMessage

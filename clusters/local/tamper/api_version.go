@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// ownVersion makes the server's own version older; anything else it returns as it is.
+// ownVersion makes the server's own version older, and returns anything else unchanged.
 func (p *apiProxy) ownVersion(path string, body []byte) []byte {
 	var o object
 	if !p.desk.has(OlderVersion) || json.Unmarshal(body, &o) != nil || o["gitVersion"] == nil {

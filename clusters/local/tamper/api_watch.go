@@ -94,7 +94,7 @@ func (l *lines) copy(to io.Writer, from io.Reader) error {
 	}
 }
 
-// tamper returns the lines that a client gets in place of one.
+// tamper returns the lines that a client receives in place of one.
 func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	if l.mute {
 		return nil

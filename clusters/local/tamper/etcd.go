@@ -83,7 +83,7 @@ func startEtcd(c EtcdConfig) (*etcdProxy, error) {
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool, MinVersion: tls.VersionTLS12})),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(frames{}), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
-		// A member that is back is to be found at once, as without a proxy.
+		// A member that is back must be reached immediately, as without a proxy.
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 250 * time.Millisecond}}))
 	if err != nil {
@@ -163,10 +163,10 @@ type (
 	sender   interface{ SendMsg(any) error }
 )
 
-// send passes a message on as it is.
+// send forwards a message unchanged.
 func send(to sender, frame []byte) error { return to.SendMsg(&frame) }
 
-// relay passes messages on in both directions until the member ends the call.
+// relay forwards messages in both directions until the member ends the call.
 func relay(client grpc.ServerStream, member grpc.ClientStream, up, down func(sender, []byte) error) error {
 	go func() {
 		if pump(client, member, up) == io.EOF {

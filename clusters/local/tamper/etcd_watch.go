@@ -96,7 +96,7 @@ func part(a *pb.WatchResponse, events ...*mvccpb.Event) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: a.Header, WatchId: a.WatchId, Events: events}
 }
 
-// tamper returns the responses that a client gets in place of one with events.
+// tamper returns the responses that a client receives in place of one with events.
 func (w *watchStream) tamper(a *pb.WatchResponse) (all []*pb.WatchResponse, err error) {
 	d := w.p.desk
 	var kept []*mvccpb.Event

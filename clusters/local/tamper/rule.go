@@ -22,8 +22,8 @@ const (
 	// LostWrite answers a put, or a transaction that writes, as done, and does
 	// nothing.
 	LostWrite Mode = "lost-write"
-	// LostUpdate does so with a transaction that changes or deletes a key that is
-	// there, as far as its compares tell.
+	// LostUpdate does so with a transaction that, by its compares, changes or
+	// deletes an existing key.
 	LostUpdate Mode = "lost-update"
 	// RefusedWrite answers a write with "unavailable" and does nothing.
 	RefusedWrite Mode = "refused-write"

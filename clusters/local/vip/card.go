@@ -57,7 +57,7 @@ func (c *Card) Drop() error {
 	return nil
 }
 
-// Announce tells every host of the network where the address is (RFC 5227, section 3).
+// Announce broadcasts an ARP announcement of the address (RFC 5227, section 3).
 func (c *Card) Announce() error {
 	to := &unix.SockaddrLinklayer{Protocol: 0x0608, Ifindex: c.link.Attrs().Index, Halen: 6, Addr: [8]byte{255, 255, 255, 255, 255, 255}}
 	if err := unix.Sendto(c.socket, announcement(c.link.Attrs().HardwareAddr, c.addr), 0, to); err != nil {
