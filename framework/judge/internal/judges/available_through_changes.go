@@ -55,7 +55,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 		var during []record.Probe
 		byKind := map[facts.ProbeKind][]record.Probe{}
 		for _, p := range m.Run.Probes {
-			if pr := p.V; pr.Entrance == entrance && slices.Contains(kinds, pr.Kind) && pr.End >= s.from && pr.Start < s.until {
+			if pr := p.V; pr.Entrance == entrance && slices.Contains(kinds, pr.Kind) && pr.End >= s.from && pr.Start < s.until+record.Nanos(m.Bound.Limit+time.Second) {
 				during = append(during, pr)
 				k := facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}
 				byKind[k] = append(byKind[k], pr)
@@ -67,6 +67,10 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 		}
 		for k, probes := range byKind {
 			for _, o := range facts.Outages(probes) {
+				// An outage counts if it begins within the period, even if it lasts beyond that.
+				if o.From >= s.until {
+					continue
+				}
 				failures += o.Probes
 				outages = append(outages, o)
 				if o.Probes > row.Probes {
