@@ -177,8 +177,7 @@ func TestClusterFused(t *testing.T) {
 		default:
 			continue
 		}
-		// On a busy machine there may be too little traffic for any verdict.
-		if one.Verdict != want && one.Verdict != judge.Inconclusive {
+		if one.Verdict != want && (one.Verdict != judge.Inconclusive || want == judge.NotApplicable) {
 			t.Errorf("%s is %q, want %q: %s", one.ID, one.Verdict, want, one.Sentence)
 		}
 		if one.Verdict == judge.Pass && strings.Contains(one.Sentence, "Coarser fault: the kill of ") && strings.Contains(one.Sentence, "hit one process with") {
