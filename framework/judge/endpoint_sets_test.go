@@ -137,7 +137,7 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 			return down().set(30.5, 405, "10.77.0.11").change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
 		}},
 		{name: "the survivor leaves afterwards", want: Pass, story: func() *story { return down().set(55.5, 655, "10.77.0.11") }},
-		{name: "nobody looked meanwhile", want: Inconclusive, says: "through node-3 from 10.000s for more than 3s, so changes of the list may have gone unseen", story: func() *story {
+		{name: "not read meanwhile", want: Inconclusive, says: "through node-3 from 10.000s for more than 3s, so changes of the list may have gone unseen", story: func() *story {
 			return down().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(10) && e.At < sec(50) }))
 		}},
 		{name: "nobody looked through the survivor", want: Inconclusive, says: "through node-3", story: func() *story {

@@ -305,7 +305,7 @@ func TestInvariants(t *testing.T) {
 		{row: "HA-INV-010", ruling: ruling{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
 		}}},
-		{row: "HA-INV-010", ruling: ruling{name: "nobody renews a lease afterwards", want: Fail, says: "steady again except: lease of kube-scheduler (not within 43.8s, checked for 44s: node-1_a holds it and does not renew it).", story: func() *story {
+		{row: "HA-INV-010", ruling: ruling{name: "a lease is not renewed afterwards", want: Fail, says: "steady again except: lease of kube-scheduler (not within 43.8s, checked for 44s: node-1_a holds it and does not renew it).", story: func() *story {
 			return removed().at(59).part("lease of kube-scheduler", 44*time.Second, "node-1_a holds it and does not renew it").part("live addresses in default/kubernetes", time.Second)
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "an address never comes back, harness starved", want: Inconclusive, says: "the harness was starved", story: func() *story {

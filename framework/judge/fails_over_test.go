@@ -44,11 +44,11 @@ func TestFailsOver(t *testing.T) {
 		{name: "moved on", want: Pass, says: "None of 90 requests of 3 clients", story: func() *story { return turned(0, "") }},
 		{name: "failed though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: func() *story { return turned(22, "") }},
 		{name: "failed while none answered", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "down") }},
-		{name: "failed while nobody looked", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},
-		{name: "nobody asked", want: Inconclusive, says: "no client with a list", story: func() *story {
+		{name: "failed while nothing was observed", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},
+		{name: "not queried", want: Inconclusive, says: "no client with a list", story: func() *story {
 			return newStory().fault("first", "kill", "node-1", "kube-apiserver", 20, 26)
 		}},
-		{name: "nobody was there", want: Inconclusive, says: "no client used an API server that was hit", story: func() *story {
+		{name: "no client was connected", want: Inconclusive, says: "no client used an API server that was hit", story: func() *story {
 			return turned(0, "").change(func(r *record.Run) {
 				for i := range r.Ops {
 					r.Ops[i].V.Address = "10.77.0.12:6443"

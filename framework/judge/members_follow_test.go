@@ -121,7 +121,7 @@ func TestMembersFollow(t *testing.T) {
 			})
 		}},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
-		{name: "nobody listed", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
+		{name: "no list of members", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 		{name: "interrupted and undone", want: Pass, story: undone("m1", "m2", "m3")},
 		{name: "interrupted and left", want: Fail, says: "1 have joined", story: undone("m1", "m2", "m3", "m4")},

@@ -99,7 +99,7 @@ func TestNodesReady(t *testing.T) {
 			a.node(26, "worker-2", "True")
 			return a.sorted()
 		}},
-		{name: "nobody to mark it", want: Fail, took: "31s", says: "those of worker-3 were missing for 31s (9.000s to 40.000s)", story: func() *story {
+		{name: "no controller manager to mark it", want: Fail, took: "31s", says: "those of worker-3 were missing for 31s (9.000s to 40.000s)", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")
 			a.heartbeats("worker-3", 1, 10)
@@ -112,7 +112,7 @@ func TestNodesReady(t *testing.T) {
 			a.heartbeats("worker-3", 1, 10)
 			return a.sorted()
 		}},
-		{name: "nobody looked", want: Inconclusive, says: "no heartbeat of worker-1 was seen for 20s (15.000s to 35.000s), nor any other object for 20s of that", story: func() *story {
+		{name: "not probed", want: Inconclusive, says: "no heartbeat of worker-1 was seen for 20s (15.000s to 35.000s), nor any other object for 20s of that", story: func() *story {
 			a := petstore()
 			blind := func(o record.Timed[record.Object]) bool {
 				return o.At > record.Nanos(15*time.Second) && o.At < record.Nanos(35*time.Second)

@@ -160,7 +160,7 @@ func TestQuotaReached(t *testing.T) {
 			})
 			return s.failing("node-3", 16.5, 40).at(45)
 		}},
-		{name: "nobody asked", want: Inconclusive, says: "no etcd member was asked", story: func() *story { return full(false, none)().change(func(r *record.Run) { r.Etcd = nil }) }},
+		{name: "not queried", want: Inconclusive, says: "no etcd member was asked", story: func() *story { return full(false, none)().change(func(r *record.Run) { r.Etcd = nil }) }},
 	})
 }
 
@@ -183,7 +183,7 @@ func TestDamageContained(t *testing.T) {
 		{name: "it raises the alarm", want: Pass, says: "raised the CORRUPT alarm", story: looks(func(t float64, s *record.EtcdStatus) {
 			s.OK, s.Alarms = t > 11, []string{"memberID:1 alarm:CORRUPT "}
 		})},
-		{name: "nobody asked", want: Inconclusive, says: "was queried 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
+		{name: "not queried", want: Inconclusive, says: "was queried 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
 	})
 	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone", Params: map[string]string{"restart": "read"}}, []ruling{
 		{name: "it served until it read its data", want: Pass, story: func() *story {

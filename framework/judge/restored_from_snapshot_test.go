@@ -90,7 +90,7 @@ func TestRestoredFromSnapshot(t *testing.T) {
 			}
 		})},
 		{name: "no informer", want: Inconclusive, says: "writes were acknowledged before", story: func() *story { return newStory().fault("restored", "restore-snapshot", "node-1", "etcd", 20, 27) }},
-		{name: "nobody asked in the end", want: Inconclusive, says: "no API server answered a list", story: with(1000, func(o *record.Op) {
+		{name: "not listed at the end", want: Inconclusive, says: "no API server answered a list", story: with(1000, func(o *record.Op) {
 			if o.Purpose == "informed-list" {
 				o.Outcome = record.Unknown
 			}

@@ -182,7 +182,7 @@ func TestAvailableThroughChanges(t *testing.T) {
 		{name: "from late after a node on", want: Fail, says: "for 5.4s", story: through([2]float64{39.5, 45})},
 		{name: "long before", want: Pass, took: "0s", story: through([2]float64{6, 9})},
 		{name: "long after", want: Pass, took: "0s", story: through([2]float64{41.5, 44})},
-		{name: "nobody looked", want: Inconclusive, says: "nothing probed balancer", story: upgradedAll},
+		{name: "not probed", want: Inconclusive, says: "nothing probed balancer", story: upgradedAll},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
 		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},
