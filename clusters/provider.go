@@ -151,6 +151,13 @@ type Permitter interface {
 	Permit(ctx context.Context, c *Cluster, effects ...record.Effect) error
 }
 
+// Permitted is the ability of an attached cluster to check again what Permit checks.
+type Permitted interface {
+	// Permitted returns nil if the owner of the cluster still permits faults, and nothing has
+	// started that makes them unsafe.
+	Permitted(ctx context.Context) error
+}
+
 // Footprinter is the ability of a provider to list what a run installs on an attached cluster,
 // besides objects of the API.
 type Footprinter interface {

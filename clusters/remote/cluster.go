@@ -35,7 +35,14 @@ type Observed struct {
 var (
 	_ framework.Cluster         = (*Observed)(nil)
 	_ framework.BackendReporter = (*Observed)(nil)
+	_ clusters.Permitted        = (*Observed)(nil)
 )
+
+// Permitted implements clusters.Permitted.
+func (c *Observed) Permitted(ctx context.Context) error {
+	_, err := c.access.permitted(ctx)
+	return err
+}
 
 // Name implements framework.Cluster.
 func (c *Observed) Name() string { return c.spec.Metadata.Name }

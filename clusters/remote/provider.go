@@ -105,7 +105,11 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 
 // Permit implements clusters.Permitter.
 func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...record.Effect) error {
-	a, consent, err := permitted(ctx, spec)
+	a, err := reach(spec.Spec.Inventory)
+	if err != nil {
+		return err
+	}
+	consent, err := a.admitted(ctx)
 	if err != nil || !a.Reachable() || !consent.allows(Network) || !slices.Contains(effects, record.EffectNetwork) {
 		return err
 	}
@@ -114,32 +118,43 @@ func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...r
 		err = a.onNode(ctx, seen)
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %s: %w", spec.Metadata.Name, err)
+		return fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 	}
 	return nil
 }
 
-// permitted returns how to reach a cluster, and what its owner allows.
-func permitted(ctx context.Context, spec *clusters.Cluster) (*access, Consent, error) {
-	a, err := reach(spec.Spec.Inventory)
-	if err != nil {
-		return nil, Consent{}, err
-	}
+// permitted returns what the owner of a cluster allows. It refuses faults while the cluster is
+// not safe.
+func (a *access) permitted(ctx context.Context) (Consent, error) {
 	consent, err := readConsent(ctx, a.entrances[0])
 	if err != nil {
-		return nil, consent, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", spec.Metadata.Name, err)
+		return Consent{}, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", a.Metadata.Name, err)
 	}
 	if consent.allows(Processes) {
 		if err := a.safe(ctx); err != nil {
-			return nil, consent, fmt.Errorf("cluster %s: %w", spec.Metadata.Name, err)
+			return consent, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 		}
 	}
-	return a, consent, nil
+	return consent, nil
+}
+
+// admitted is permitted before this run has agents: a fault of another run may be why the cluster
+// is not safe.
+func (a *access) admitted(ctx context.Context) (Consent, error) {
+	consent, err := a.permitted(ctx)
+	if err != nil && consent.allows(Processes) {
+		err = errors.Join(a.unused(ctx), err)
+	}
+	return consent, err
 }
 
 // Attach implements clusters.Attacher. It needs the consent of the cluster's owner.
 func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
-	a, consent, err := permitted(ctx, spec)
+	a, err := reach(spec.Spec.Inventory)
+	if err != nil {
+		return nil, err
+	}
+	consent, err := a.admitted(ctx)
 	if err != nil {
 		return nil, err
 	}

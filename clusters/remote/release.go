@@ -48,6 +48,26 @@ func (s shell) unused(ctx context.Context) error {
 	return nil
 }
 
+// unused returns an error for each node whose agent serves another harness.
+func (a *access) unused(ctx context.Context) error {
+	if !a.Reachable() {
+		return nil
+	}
+	all, done, err := shells(a.Inventory)
+	if err != nil {
+		return err
+	}
+	defer done()
+	errs := make(chan error, len(all))
+	for _, s := range all {
+		go func() { errs <- s.unused(ctx) }()
+	}
+	for range all {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
 // idle is unused, but waits as long as an agent whose harness was killed still looks used.
 func (s shell) idle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*pingEach)

@@ -165,6 +165,31 @@ func TestPermitted(t *testing.T) {
 	}
 }
 
+// TestPermitBesideAnother: a cluster that is not safe may suffer from the fault of another run, which
+// the error then names. During a run its own agents are not mistaken for those of another.
+func TestPermitBesideAnother(t *testing.T) {
+	const system = "/api/v1/namespaces/kube-system"
+	cordoned := `{"items": [{"metadata": {"name": "node-1"}, "spec": {"unschedulable": true}}]}`
+	consent := `{"data": {"clusterUID": "u", "expires": "2999-01-01T00:00:00Z", "levels": "process"}}`
+	for ago, want := range map[string]bool{"1": true, "100": false, "": false} {
+		fakeSSH(t, ago+"\n")
+		a := api(t, quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent, "/api/v1/nodes", cordoned))
+		a.Spec.Nodes[0].SSH = "node-1"
+		spec := clusters.Default()
+		spec.Spec.Inventory = a.Inventory
+		another := func(err error) bool {
+			return strings.Contains(fmt.Sprint(err), "another run of holdfast uses the agent on node-1")
+		}
+		err := (Provider{}).Permit(t.Context(), spec)
+		if !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "node-1 is cordoned") || another(err) != want {
+			t.Errorf("an agent that was used %q s ago: %v", ago, err)
+		}
+		if err := (&Observed{access: a}).Permitted(t.Context()); !errors.Is(err, ErrUnsafe) || another(err) {
+			t.Errorf("during a run: %v", err)
+		}
+	}
+}
+
 // TestDescribeFromTheAPI: what is known of a cluster without a look at its nodes comes from
 // its leases and from the mirrors of its static pods.
 func TestDescribeFromTheAPI(t *testing.T) {

@@ -38,17 +38,16 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	return taken, nil
 }
 
-// stillPermitted returns nil if the owner of a cluster that was taken over still permits faults,
-// and nothing has started that makes them unsafe. What was just healed may take a moment until it
-// is ready.
-func stillPermitted(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster) error {
-	owner, ok := provider.(clusters.Permitter)
+// stillPermitted returns nil if a cluster that was taken over still permits faults. What was just
+// healed may take a moment until it is ready.
+func stillPermitted(ctx context.Context, c framework.Cluster) error {
+	owner, ok := c.(clusters.Permitted)
 	if !ok {
 		return nil
 	}
 	deadline := time.Now().Add(healthyLimit)
 	for {
-		err := owner.Permit(ctx, spec)
+		err := owner.Permitted(ctx)
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
@@ -47,14 +46,14 @@ func (l *lender) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) 
 	return ctx.Err()
 }
 
-func (l *lender) Permit(context.Context, *clusters.Cluster, ...record.Effect) error {
-	l.asked++
-	return l.refuse
-}
-
 type lent struct {
 	*apitest.Cluster
 	lender *lender
+}
+
+func (l lent) Permitted(context.Context) error {
+	l.lender.asked++
+	return l.lender.refuse
 }
 
 func (l lent) Close(context.Context) error {

@@ -130,7 +130,7 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 	case w.stopped != nil:
 		return created{}, w.stopped
 	case w.cluster != nil && w.plan.Attach:
-		return created{}, stillPermitted(ctx, w.provider, w.part.Cluster)
+		return created{}, stillPermitted(ctx, w.cluster)
 	case w.cluster != nil:
 		return created{}, nil
 	}
