@@ -28,7 +28,7 @@ type kubelet struct {
 	dir    string
 	suffix string                 // of the names of processes
 	pods   map[string]*podSandbox // by file
-	// backsOff has it start nothing for a while.
+	// backsOff has it restart nothing for a while. The first process of a pod starts.
 	backsOff atomic.Bool
 	// deaf has it take no notice of manifests for a while.
 	deaf atomic.Bool
@@ -42,6 +42,7 @@ type podSandbox struct {
 	told     io.WriteCloser // the shim is to start the process, and to end when it is closed
 	manifest string
 	idle     atomic.Bool // the shim has told that nothing runs
+	started  bool        // a process, at least once
 	gone     chan struct{}
 }
 
@@ -65,7 +66,8 @@ func runKubelet(t *testing.T, dir, suffix string) *kubelet {
 
 // start has a process started where none runs.
 func (k *kubelet) start(p *podSandbox) {
-	if p.idle.Load() && !k.backsOff.Load() {
+	if p.idle.Load() && !(p.started && k.backsOff.Load()) {
+		p.started = true
 		p.idle.Store(false)
 		_, _ = p.told.Write([]byte("start\n"))
 	}
@@ -312,6 +314,43 @@ func TestHoldBackOff(t *testing.T) {
 	must(t, n.Start(t.Context(), scheduler))
 	if p := n.runs(scheduler); p.Held || p.Restarts != 1 {
 		t.Errorf("the hold being over, it is %+v", p)
+	}
+}
+
+// TestHoldBackOffEnds: a component that the kubelet backs off from after a hold is started when it
+// has been down for longer than the kubelet's first back-off. One that was started since, and
+// exited again, is left to the kubelet.
+func TestHoldBackOffEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for startPatience")
+	}
+	t.Parallel()
+	for again, want := range map[bool]bool{false: true, true: false} {
+		n := newNode(t, scheduler)
+		n.up()
+		n.runs(scheduler)
+		must(t, n.Kill(t.Context(), scheduler, time.Hour))
+		n.kubelet.backsOff.Store(!again)
+		must(t, n.Start(t.Context(), scheduler))
+		if again {
+			n.runs(scheduler)
+			n.kubelet.backsOff.Store(true)
+			must(t, n.Kill(t.Context(), scheduler, 0))
+		}
+		t.Run(fmt.Sprintf("exited again: %t", again), func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			time.Sleep(startPatience - time.Second)
+			if p := n.process(scheduler); p.PID != 0 {
+				t.Fatalf("it runs before its time: %+v", p)
+			}
+			for n.process(scheduler).PID == 0 && time.Since(began) < startPatience+5*time.Second {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if runs := n.process(scheduler).PID != 0; runs != want {
+				t.Errorf("it runs %s after its hold: %t", time.Since(began).Round(time.Second), runs)
+			}
+		})
 	}
 }
 

@@ -180,8 +180,37 @@ func (w *watcher) endHold(ctx context.Context) error {
 	w.timers.Stop(holding)
 	if w.held() {
 		w.note(func(st *componentState) { st.HoldUntil = time.Time{} })
+		w.hurryLater()
 	}
 	return nil
+}
+
+// startPatience is how long a component may stay down after a hold: the kubelet waits 10 s before
+// the first restart (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts).
+// For one that had exited before in the last ten minutes it waits up to five minutes, which says
+// nothing about the cluster: the faults of this and of earlier experiments caused it.
+const startPatience = 15 * time.Second
+
+// hurryLater ends the back-off of a component that nothing has started for startPatience; with mu
+// held.
+func (w *watcher) hurryLater() {
+	w.stopHurry()
+	w.late = time.AfterFunc(startPatience, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
+		defer cancel()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err := w.hurry(ctx, w.held()); err != nil {
+			complain(fmt.Errorf("%s: %w", w.spec.Name, err))
+		}
+	})
+}
+
+// stopHurry leaves the next back-off alone; with mu held.
+func (w *watcher) stopHurry() {
+	if w.late != nil {
+		w.late.Stop()
+	}
 }
 
 // start ends a hold, and the back-off of a restart.

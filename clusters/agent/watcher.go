@@ -29,6 +29,7 @@ type watcher struct {
 	mu       sync.Mutex
 	proc     *process    // nil if nothing runs
 	crashing *time.Timer // kills the running process
+	late     *time.Timer // ends the back-off of one that stays down after a hold
 	timers   expiry.Timers[string]
 }
 
@@ -150,6 +151,7 @@ func (w *watcher) look() {
 // sandbox, whose shim must not start another one.
 func (w *watcher) runs(p *process) {
 	w.proc = p
+	w.stopHurry()
 	saved := w.saved()
 	known := saved.PID == p.pid && saved.StartTicks == p.ticks
 	p.stray = !known && !saved.HoldUntil.IsZero()
