@@ -65,16 +65,42 @@ func TestHolderWorks(t *testing.T) {
 		o.Type, o.Entrance, o.Key = record.OpCreate, "balancer", "pods/pod-1"
 		a.op(o)
 	}
+	// unbound has node-3 take the scheduler over at 30 s, and a pod created at 35 s that nothing binds.
+	unbound := func(change func(*application)) *story {
+		a := &application{story: newStory().at(2).lease("kube-scheduler", "node-2_a", 1, 2).at(30).lease("kube-scheduler", "node-3_b", 2, 30)}
+		pod(a, 35)
+		a.action("node-3", 36)
+		change(a)
+		return a.sorted()
+	}
 	rule(t, record.Check{Requirement: "HA-LE-014", Judge: "holder-works", Bound: "12s", Params: map[string]string{"component": "kube-scheduler"}}, []ruling{
 		{name: "bound", want: Pass, took: "1s", story: func() *story {
 			a := &application{story: newStory().at(2).lease("kube-scheduler", "node-2_a", 1, 2).at(30).lease("kube-scheduler", "node-3_b", 2, 30)}
 			pod(a, 35)
 			return a.action("node-3", 36).lastAction(func(x *record.Timed[record.Action]) { x.V.Name = "pod-1" })
 		}},
-		{name: "not bound", want: Fail, says: "did not act on pod-1", story: func() *story {
-			a := &application{story: newStory().at(2).lease("kube-scheduler", "node-2_a", 1, 2).at(30).lease("kube-scheduler", "node-3_b", 2, 30)}
-			pod(a, 35)
-			return a.action("node-3", 36)
+		{name: "not bound", want: Fail, says: "did not act on pod-1", story: func() *story { return unbound(func(*application) {}) }},
+		{name: "not bound, one node is ready", want: Fail, says: "did not act on pod-1", story: func() *story {
+			return unbound(func(a *application) { a.node(1, "worker-1", "True"); a.node(33, "worker-2", "Unknown") })
+		}},
+		{name: "not bound, a node was ready for the bound before it was not", want: Fail, says: "did not act on pod-1", story: func() *story {
+			return unbound(func(a *application) { a.node(1, "worker-1", "True"); a.node(48, "worker-1", "Unknown") })
+		}},
+		{name: "no node is ready", want: Inconclusive, says: "no work was requested", story: func() *story {
+			return unbound(func(a *application) { a.node(1, "worker-1", "True"); a.node(33, "worker-1", "Unknown") })
+		}},
+		{name: "no node is ready soon after", want: Inconclusive, says: "no work was requested", story: func() *story {
+			return unbound(func(a *application) { a.node(1, "worker-1", "True"); a.node(37, "worker-1", "Unknown") })
+		}},
+		{name: "not bound once a node is ready", want: Fail, says: "did not act on pod-1", story: func() *story {
+			return unbound(func(a *application) { a.node(1, "worker-1", "Unknown"); a.node(42, "worker-1", "True") })
+		}},
+		{name: "bound as soon as a node is ready", want: Pass, took: "1s", story: func() *story {
+			return unbound(func(a *application) {
+				a.node(1, "worker-1", "Unknown")
+				a.node(45, "worker-1", "True")
+				a.action("node-3", 46).lastAction(func(x *record.Timed[record.Action]) { x.V.Name = "pod-1" })
+			})
 		}},
 	})
 }

@@ -129,6 +129,22 @@ func TestPodsBound(t *testing.T) {
 			a.stream(9.5, 39, 99)
 			return a.sorted()
 		}},
+		{name: "late, since no node could take it before", want: Pass, says: "the longest took 19s", story: func() *story {
+			a := streamed()
+			a.stream(9.5, 39, 99)
+			a.node(5, "worker-1", "Unknown")
+			a.node(5, "worker-2", "Unknown")
+			a.node(20, "worker-2", "True")
+			return a.sorted()
+		}},
+		{name: "late, although a node could take it", want: Fail, took: "28s", story: func() *story {
+			a := streamed()
+			a.stream(9.5, 39, 99)
+			a.node(5, "worker-1", "Unknown")
+			a.node(5, "worker-2", "Unknown")
+			a.node(11, "worker-2", "True")
+			return a.sorted()
+		}},
 		{name: "bound twice by the log", want: Fail, says: "the binding of pod-3 was acknowledged 2 times", story: func() *story {
 			a := streamed()
 			a.action("node-3", 12)

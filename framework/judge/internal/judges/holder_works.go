@@ -15,7 +15,7 @@ func holderWorks() Definition {
 	return Definition{verdict.Doc{
 		Name: "holder-works",
 		Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
-			"and the scheduler binds each pod that is created, until another instance takes over the lease or a fault hits.",
+			"and the scheduler binds each pod that is created, once a node can take it, until another instance takes over the lease or a fault hits.",
 		Source:     "kubernetes/kubernetes#82960",
 		Needs:      []record.Access{record.AuditLogs},
 		NeedsBound: true,
@@ -46,7 +46,7 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 		return notApplicable("Supervisors elect the active instance of %s: it has no lease.", component)
 	}
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
-	errands := errandsOf(m.Run, component)
+	errands := errandsOf(m, component)
 	tenures := tenures(m, component)
 	done := 0
 	var longest time.Duration
@@ -132,11 +132,15 @@ func about(d facts.Actions, e errand, to record.Nanos) (acts []facts.Act) {
 }
 
 // errandsOf returns the acknowledged requests of the application to a component: bare pods to the
-// scheduler, created or scaled Deployments to the controller manager.
-func errandsOf(run *record.Run, component string) (all []errand) {
+// scheduler, created or scaled Deployments to the controller manager. The scheduler can act on a
+// pod once there is a node for it.
+func errandsOf(m *facts.Matter, component string) (all []errand) {
+	run := m.Run
 	if component == "kube-scheduler" {
 		for _, p := range facts.PodLives(run) {
-			all = append(all, errand{p.Name, p.Called, p.Created, p.Gone})
+			if from, ok := m.PlaceFrom(p.Created, m.Bound.Limit); ok {
+				all = append(all, errand{p.Name, p.Called, from, p.Gone})
+			}
 		}
 		return all
 	}

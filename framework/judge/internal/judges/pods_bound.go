@@ -13,7 +13,7 @@ import (
 func podsBound() Definition {
 	return Definition{verdict.Doc{
 		Name:       "pods-bound",
-		Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten.",
+		Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten. The time counts from when a node can take it.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgePodsBound}
@@ -31,6 +31,11 @@ func judgePodsBound(m *facts.Matter) Finding {
 		}
 		if from < effect && to > effect {
 			from = effect // the fault held it up from then on
+		}
+		if place, ok := m.PlaceFrom(from, m.Bound.Limit); !ok || place > to {
+			from = to
+		} else {
+			from = place
 		}
 		return from, max(from, to)
 	}
