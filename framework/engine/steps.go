@@ -148,7 +148,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 
 // enter copies a proof into an entry.
 func (r *run) enter(entry *record.Fault, p fault.Proof) {
-	entry.Proven, entry.Proof = p.Proven, p.What
+	entry.Proven, entry.Proof, entry.Killed = p.Proven, p.What, p.Killed
 	if !p.Called.IsZero() {
 		entry.Called = r.w.Since(p.Called)
 	}

@@ -29,7 +29,7 @@ type end struct {
 	process
 	fault   string
 	restart bool
-	orderly bool // an exit by SIGKILL does not count
+	orderly bool // an exit by SIGKILL is reported
 	ttl     time.Duration
 	starter framework.Starter
 }
@@ -62,17 +62,19 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	if e.restart {
 		hold = 0
 	}
+	killed := false
 	i, err := attempt{
 		target: e.target,
 		what:   fmt.Sprintf("%s of %s", e.fault, e.target.String()),
 		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
-		effect: e.gone(old),
+		effect: e.gone(old, &killed),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
 		healed: e.orOff(e.runs),
 	}.oneRequest().inject(ctx)
 	if err != nil {
 		return nil, err
 	}
+	i.proof.Killed = killed
 	if e.restart {
 		if i.proof.Proven {
 			_, _, seen := await(ctx, restartLimit, e.replaced(old))
@@ -84,18 +86,17 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 }
 
 // gone checks whether the process has exited and, if it is to be held down, no other has replaced
-// it.
-func (e end) gone(old framework.Process) look {
+// it. killed receives whether it had to be killed although it was to stop gracefully.
+func (e end) gone(old framework.Process, killed *bool) look {
 	return e.shows(func(now framework.Process) (bool, string) {
 		switch {
-		case e.orderly && !same(now, old) && now.LastExit == killedExit:
-			return false, fmt.Sprintf("%s, %s, did not stop gracefully, and was killed", e.target.String(), id(old))
-		case ended(now):
-			return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
-		case same(now, old):
+		case !ended(now) && same(now, old):
 			return false, fmt.Sprintf("%s still runs as %s", e.target.String(), id(old))
-		case !e.restart:
+		case !ended(now) && !e.restart:
 			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.String(), id(old), id(now))
+		}
+		if *killed = e.orderly && now.LastExit == killedExit; *killed {
+			return true, fmt.Sprintf("%s, %s, did not stop gracefully within its grace period, and was killed", e.target.String(), id(old))
 		}
 		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
 	})

@@ -185,6 +185,9 @@ type Proof struct {
 	Proven bool `json:"proven"`
 	// What describes what shows it.
 	What string `json:"what"`
+	// Killed reports that the component was to stop gracefully, and was killed at the end of its
+	// grace period.
+	Killed bool `json:"killed,omitempty"`
 	// Called and Effect are when it was requested and when it was seen.
 	Called time.Time `json:"called"`
 	Effect time.Time `json:"effect,omitzero"`

@@ -79,7 +79,7 @@ func TestKillNotHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * watcherPause)
-		if held, seen := e.gone(old)(t.Context()); held || !strings.Contains(seen, "not held down") {
+		if held, seen := e.gone(old, new(bool))(t.Context()); held || !strings.Contains(seen, "not held down") {
 			t.Errorf("%v, %s", held, seen)
 		}
 	})

@@ -5,10 +5,10 @@ import (
 )
 
 // Stop stops a component gracefully (SIGTERM). If it still runs 30 s later, it receives SIGKILL,
-// as from the kubelet, which does not prove a graceful exit.
+// as from the kubelet: the fault was then not graceful, and settles nothing that depends on that.
 var Stop = &Fault{
 	Name:    "stop",
-	Summary: "stops a component gracefully (SIGTERM); if it still runs 30 s later it is killed (SIGKILL), as the kubelet does, and a graceful stop is not proven",
+	Summary: "stops a component gracefully (SIGTERM); if it still runs 30 s later it is killed (SIGKILL), as the kubelet does, and what depends on a graceful stop is inconclusive",
 	Targets: processTargets,
 	Params:  []Param{restartParam},
 	Needs:   []string{"Stopper", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},

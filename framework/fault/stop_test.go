@@ -35,16 +35,16 @@ func (n killingNode) Stop(_ context.Context, c framework.Component, hold time.Du
 	return n.end(c, killedExit, hold)
 }
 
-// A component that had to be killed was not stopped.
+// TestStopIsOrderly: a stop reports if the component had to be killed.
 func TestStopIsOrderly(t *testing.T) {
 	for _, restart := range []string{"false", "true"} {
 		synctest.Test(t, func(t *testing.T) {
 			c := killingCluster{newFake(framework.APIServer)}
 			i, err := Stop.Inject(t.Context(), c, component("node-1", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"restart": restart}})
-			if err != nil || i.Proof().Proven || !strings.Contains(i.Proof().What, "was killed") {
+			if err != nil || !i.Proof().Proven || !i.Proof().Killed || !strings.Contains(i.Proof().What, "was killed") {
 				t.Errorf("restart=%s: %+v, %v", restart, i.Proof(), err)
 			}
-			if i, err = Kill.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl}); err != nil || !i.Proof().Proven {
+			if i, err = Kill.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl}); err != nil || !i.Proof().Proven || i.Proof().Killed {
 				t.Errorf("a kill: %+v, %v", i.Proof(), err)
 			}
 		})

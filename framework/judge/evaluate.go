@@ -178,6 +178,9 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 		if problem := facts.Unproven(id, c.faults[id]); problem != "" {
 			return judges.Inconclusive("%s", problem)
 		}
+		if inj := c.faults[id]; inj.Injected.Killed && !d.Killed {
+			return judges.Inconclusive("the fault %q (%s) was not graceful: %s", id, inj.What(), inj.Injected.Proof)
+		}
 	}
 	if reason := c.separates(d, ids); reason != "" {
 		c.parts[check.Requirement] = true

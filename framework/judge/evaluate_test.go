@@ -115,6 +115,9 @@ func TestRulesForAll(t *testing.T) {
 		{name: "no proof of effect", want: Inconclusive, says: "(kill of kube-apiserver on node-2) had no proof of effect: gone", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Faults[0].V.Proven = false })
 		}},
+		{name: "stopped, but killed after its grace period", want: Pass, took: "15s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Faults[0].V.Killed = true })
+		}},
 		{name: "not healed", want: Inconclusive, says: "was not healed", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Faults = r.Faults[:1] })
 		}},

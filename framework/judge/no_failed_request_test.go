@@ -68,6 +68,9 @@ func TestNoFailedRequest(t *testing.T) {
 	}
 	rule(t, check, []ruling{
 		{name: "as it should be", story: drained, want: Pass, took: "0 of 1200", says: "None of the 1200 requests through balancer failed during the stop of kube-apiserver on node-2"},
+		{name: "killed after its grace period", want: Inconclusive, says: `the fault "stop" (stop of kube-apiserver on node-2) was not graceful`, story: func() *story {
+			return drained().probe(failed(15, 15.01)).change(func(r *record.Run) { r.Faults[0].V.Killed = true })
+		}},
 		{name: "a probe failed", want: Fail, took: "1 of 1201", says: "1 of 1201 failed, the first one 5s after the call to inject it (balancer: write on a new connection, 15.000s to 15.010s: EOF)",
 			story: func() *story { return drained().probe(failed(15, 15.01)) }},
 		{name: "told to try again", want: Pass, took: "0 of 1201", says: "; 1 of them was answered with a request to retry, as the API server was shutting down, and succeeded at the first retry", story: func() *story {

@@ -321,6 +321,9 @@ type Fault struct {
 	Effect Nanos  `json:"effect,omitempty"`
 	Proven bool   `json:"proven"`
 	Proof  string `json:"proof"` // what shows it, in words
+	// Killed reports that the component was to stop gracefully, and was killed at the end of its
+	// grace period.
+	Killed bool   `json:"killed,omitempty"`
 	Error  string `json:"error,omitempty"`
 	// Booted is when machines started after their power returned, by node, if the provider
 	// reports it: their firmware takes its time before.

@@ -78,6 +78,10 @@ type Doc struct {
 	// Coarser reports that the guarantee also holds if a fault hits other components of the same
 	// node in addition to the named one, as it does if they are one process.
 	Coarser bool
+	// Killed reports that the guarantee also holds if a component that was to stop gracefully had
+	// to be killed at the end of its grace period: it is about what happens before, or once the
+	// component is gone.
+	Killed bool
 	// Params describes each parameter by name, with its default.
 	Params map[string]string
 }

@@ -15,7 +15,7 @@ func backendReturned() Definition {
 		Name:       "backend-returned",
 		Guarantee:  "By its own report, the load balancer uses an API server again within the bound after its return, and continues to use it.",
 		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Killed: true,
 	}, judgeBackendReturned}
 }
 

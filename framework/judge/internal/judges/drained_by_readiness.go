@@ -16,7 +16,7 @@ func drainedByReadiness() Definition {
 		Name:       "drained-by-readiness",
 		Guarantee:  "By its own report, the load balancer takes out an API server that is stopped gracefully before that server stops listening.",
 		Source:     "k0s#6299, openshift/installer#4012",
-		NeedsFault: true,
+		NeedsFault: true, Killed: true,
 	}, judgeDrainedByReadiness}
 }
 

@@ -13,7 +13,7 @@ func endpointRemoved() Definition {
 		Name:       "endpoint-removed",
 		Guarantee:  "The address of an API server that is gone leaves the Endpoints and EndpointSlice of default/kubernetes within the bound, and stays away until it is back.",
 		Source:     "API server HA proposal, section 3; apiserver-count fix proposal",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
 		Params: map[string]string{
 			"since": "what the bound counts from: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
 		},

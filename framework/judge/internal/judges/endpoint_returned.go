@@ -11,7 +11,7 @@ func endpointReturned() Definition {
 		Name:       "endpoint-returned",
 		Guarantee:  "The address of an API server that is back is listed in the Endpoints and EndpointSlice of default/kubernetes within the bound, once: it does not leave again.",
 		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
 	}, judgeEndpointReturned}
 }
 

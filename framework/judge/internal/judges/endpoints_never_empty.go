@@ -16,6 +16,7 @@ func endpointsNeverEmpty() Definition {
 		Name:      "endpoints-never-empty",
 		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are empty at no moment, and an API server that no fault hits stays listed.",
 		Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
+		Killed:    true,
 		Params: map[string]string{
 			"faults": "faults during which every API server that none of them hits must stay listed, separated by commas (default: the check's fault)",
 		},

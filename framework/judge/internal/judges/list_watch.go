@@ -16,7 +16,7 @@ func listWatch() Definition {
 		Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
 			"they begin with a state as new as all that had been acknowledged before, and leave out no change after it.",
 		Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Killed: true,
 	}, judgeListWatch}
 }
 

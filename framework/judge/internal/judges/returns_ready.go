@@ -16,8 +16,8 @@ func returnsReady() Definition {
 		Guarantee: "While an API server stops and returns, it answers no client of the balancer with 401, 403 or 404 for what exists and is allowed. " +
 			"An account whose rights come from a role must be seen to reach it on new connections (action user-reads).",
 		Source:     "kubernetes#121635",
-		NeedsFault: true,
-		Lasting:    true,
+		NeedsFault: true, Killed: true,
+		Lasting: true,
 	}, judgeReturnsReady}
 }
 

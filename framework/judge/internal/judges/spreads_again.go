@@ -17,7 +17,7 @@ func spreadsAgain() Definition {
 		Guarantee: "Once an API server has been back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
 			"by --goaway-chance or by the balancer, and new ones reach that API server at least as often as by chance. This requires clients that keep their connections and make many requests (action kept-reads).",
 		Source:     "kubernetes#88567, #48610",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Killed: true,
 	}, judgeSpreadsAgain}
 }
 
