@@ -127,8 +127,7 @@ func (v *validator) notReserved(path, name string) {
 func (v *validator) settings(c *Cluster) {
 	if _, err := Settings(c); err != nil {
 		path := "spec.extraArgs"
-		var bad *badArgument
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*badArgument](err); ok {
 			path = bad.path(c)
 		}
 		v.problem(path, "cannot be used to compute bounds: %v", err)

@@ -332,14 +332,13 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 	said = nil
-	var refused *fault.Refused
-	if _, err := h.Change(t.Context(), ChangeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no node nobody") || len(said) > 0 {
+	if _, err := h.Change(t.Context(), ChangeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "no node nobody") || len(said) > 0 {
 		t.Errorf("%v after %q", err, said)
 	}
-	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v1"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "one is newer") {
+	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v1"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "one is newer") {
 		t.Error(err)
 	}
-	if _, err := h.Change(t.Context(), ChangeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, &refused) || err.Error() != "two is broken now" {
+	if _, err := h.Change(t.Context(), ChangeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, new(*fault.Refused)) || err.Error() != "two is broken now" {
 		t.Error(err)
 	}
 	slow := mark("a-slow")
@@ -371,7 +370,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	h.provider = struct{ clusters.Provider }{standIn{}}
-	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the provider stand-in cannot") {
+	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "the provider stand-in cannot") {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
@@ -227,18 +226,12 @@ func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
 	if err != nil {
 		return err
 	}
-	var g errgroup.Group // one failure must not stop the others
-	errs := make([]error, len(all))
-	for i, container := range all {
-		g.Go(func() error {
-			if err := takeOut(ctx, cli, container, used); err != nil {
-				errs[i] = fmt.Errorf("removing the agent from %s: %w", container.Name, err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return errors.Join(errs...)
+	return framework.Each(all, func(container docker.Container) error {
+		if err := takeOut(ctx, cli, container, used); err != nil {
+			return fmt.Errorf("removing the agent from %s: %w", container.Name, err)
+		}
+		return nil
+	})
 }
 
 func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, used bool) error {

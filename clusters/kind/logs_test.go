@@ -39,8 +39,7 @@ func TestLogScript(t *testing.T) {
 	run := func(component string) (string, int) {
 		t.Helper()
 		out, err := exec.Command("sh", "-c", strings.ReplaceAll(logScript(component, false), podLogs, dir)).Output()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return string(out), exit.ExitCode()
 		}
 		if err != nil {

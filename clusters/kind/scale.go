@@ -267,8 +267,7 @@ func (c *Cluster) forget(ctx context.Context, name string) error {
 			ctx, cancel := context.WithTimeout(ctx, dialer.Timeout)
 			defer cancel()
 			_, err := await.Request(ctx, client, http.MethodDelete, e.Config.Host+path, noGrace)
-			var status await.StatusError
-			if errors.As(err, &status) && status.Code == http.StatusNotFound {
+			if status, ok := errors.AsType[await.StatusError](err); ok && status.Code == http.StatusNotFound {
 				return nil
 			}
 			return err

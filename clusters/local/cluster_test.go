@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
-	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -132,20 +129,7 @@ func TestProcesses(t *testing.T) {
 
 	t.Run("the agent killed: components go on and are adopted", func(t *testing.T) {
 		api, scheduler := process(t, n, framework.APIServer), process(t, n, framework.Scheduler)
-		agent, err := procfs.ChildWhere(c.nodes[0].machine.pid(), func(pids []int) bool {
-			b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "cmdline"))
-			return strings.HasPrefix(string(b), roleAgent)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, 10*time.Second, "a new agent answers", func() bool {
-			all, err := c.nodes[0].machine.agent.Processes(t.Context())
-			return err == nil && len(all) == 4 && all[1].PID != 0
-		})
+		killAgent(t, c.nodes[0])
 		if p := process(t, n, framework.APIServer); p.PID != api.PID || p.StartTicks != api.StartTicks {
 			t.Errorf("the API server was restarted: %+v, before %+v", p, api)
 		}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
@@ -64,13 +63,7 @@ func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 
 // stopDisks stops all disks. The machines must have stopped.
 func (c *Cluster) stopDisks() error {
-	errs := make([]error, len(c.disks))
-	var wg sync.WaitGroup
-	for i, p := range c.disks {
-		wg.Go(func() { errs[i] = p.Stop() })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return framework.Each(c.disks, (*disk.Process).Stop)
 }
 
 // diskLimit is how long a disk's process may take to answer. It answers within

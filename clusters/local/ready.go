@@ -144,8 +144,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	for _, n := range nodes {
 		err := await.Until(ctx, 50*time.Millisecond, func(ctx context.Context) error {
 			_, err := await.Request(ctx, client, http.MethodPost, c.Entrances()[0].Config.Host+"/api/v1/nodes", string(n))
-			var status await.StatusError
-			if errors.As(err, &status) && status.Code == http.StatusConflict {
+			if status, ok := errors.AsType[await.StatusError](err); ok && status.Code == http.StatusConflict {
 				return nil
 			}
 			return err

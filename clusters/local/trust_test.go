@@ -139,7 +139,7 @@ func testClocks(t *testing.T, c *Cluster) {
 	t.Run("overlapping, with a restart of the component and one of the agent", func(t *testing.T) {
 		jump := provenInjection(t, c, fault.ClockJump, "node/3", time.Hour, map[string]string{"offset": "-90s"})
 		drift := provenInjection(t, c, fault.ClockDrift, "scheduler/3", time.Hour, map[string]string{"rate": "-10%"})
-		killAgent(t, c, n)
+		killAgent(t, n)
 		if err := n.Kill(t.Context(), framework.Scheduler, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func testClocks(t *testing.T, c *Cluster) {
 
 	t.Run("for a time, with nobody to heal it", func(t *testing.T) {
 		provenInjection(t, c, fault.ClockJump, "node/3", 3*time.Second, map[string]string{"offset": "60s"})
-		killAgent(t, c, n)
+		killAgent(t, n)
 		for _, name := range n.Components() {
 			eventually(t, 30*time.Second, string(name)+" has the kernel's own code", func() bool {
 				r, err := n.ReadClock(t.Context(), name)
@@ -210,7 +210,7 @@ func sameProcesses(t testing.TB, n *node, before map[framework.Component]framewo
 }
 
 // killAgent kills a node's agent and returns when its successor answers.
-func killAgent(t *testing.T, c *Cluster, n *node) {
+func killAgent(t *testing.T, n *node) {
 	t.Helper()
 	agent, err := procfs.ChildWhere(n.machine.pid(), func(pids []int) bool {
 		b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "cmdline"))

@@ -265,8 +265,7 @@ func TestBuildFailures(t *testing.T) {
 					t.Errorf("error %q does not say %q", err, want)
 				}
 			}
-			var v *VersionError
-			if errors.As(err, &v) != test.unknown {
+			if errors.As(err, new(*VersionError)) != test.unknown {
 				t.Errorf("error is a VersionError: %v, want %v", !test.unknown, test.unknown)
 			}
 			assertNoEntry(t, o.CacheDir)
@@ -278,8 +277,7 @@ func TestBuildWithoutProxyIsNoUnknownVersion(t *testing.T) {
 	withProxy(t)
 	t.Setenv("GOPROXY", "http://127.0.0.1:1")
 	_, err := Fetch(t.Context(), Etcd, "v3.99.1", Options{CacheDir: t.TempDir()})
-	var v *VersionError
-	if err == nil || errors.As(err, &v) || !strings.Contains(err.Error(), "GOPROXY") {
+	if err == nil || errors.As(err, new(*VersionError)) || !strings.Contains(err.Error(), "GOPROXY") {
 		t.Errorf("error = %v", err)
 	}
 }

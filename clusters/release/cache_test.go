@@ -104,8 +104,7 @@ func TestCorruptEntriesAreNoticed(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := c.lookup(Kubernetes, "v1.99.3", "amd64", test.full)
-			var corrupt *CorruptError
-			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), test.want) {
+			if !errors.As(err, new(*CorruptError)) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %q in it", err, test.want)
 			}
 			if entries, errs := List(string(c), test.full); len(entries) != 0 || len(errs) != 1 {

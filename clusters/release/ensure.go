@@ -98,8 +98,7 @@ func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, er
 	}
 	f.cache.sweep(f.key())
 	e, err := f.fetch(ctx)
-	var v *VersionError
-	if err != nil && !errors.As(err, &v) {
+	if err != nil && !errors.As(err, new(*VersionError)) {
 		err = fmt.Errorf("fetch %s %s: %w", f.product, f.version, err)
 	}
 	return e, err

@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
 )
 
 func devices(t *testing.T, m *machine) (names []string) {
@@ -31,7 +33,7 @@ func devices(t *testing.T, m *machine) (names []string) {
 
 func TestCloseLeavesNothing(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
-		needSandbox(t)
+		sandboxtest.Need(t)
 		descriptors := func() int {
 			entries, err := os.ReadDir("/proc/self/fd")
 			if err != nil {

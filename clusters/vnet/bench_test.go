@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
 )
 
 // BenchmarkAgainstBridge measures TCP between two network namespaces across a
@@ -78,7 +80,7 @@ func benchNetns(b testing.TB) *os.File {
 }
 
 func switchPair(b testing.TB, s *Switch, backend Backend) (pair, error) {
-	needSandbox(b)
+	sandboxtest.Need(b)
 	p := pair{benchNetns(b), benchNetns(b)}
 	for i, ns := range []*os.File{p.a, p.b} {
 		_, err := s.Attach(PortConfig{
@@ -93,7 +95,7 @@ func switchPair(b testing.TB, s *Switch, backend Backend) (pair, error) {
 }
 
 func bridgePair(b testing.TB) pair {
-	needSandbox(b)
+	sandboxtest.Need(b)
 	p := pair{benchNetns(b), benchNetns(b)}
 	err := withNetlink(benchNetns(b), func(h *netlink.Handle) error {
 		attrs := netlink.NewLinkAttrs()

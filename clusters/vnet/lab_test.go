@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
 )
 
 // lab is a switch with machines.
@@ -28,7 +30,7 @@ type machine struct {
 
 func newLab(t testing.TB, config Config, backend Backend, names ...string) *lab {
 	t.Helper()
-	needSandbox(t)
+	sandboxtest.Need(t)
 	l := &lab{Switch: New(config), t: t, machines: make(map[string]*machine)}
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {

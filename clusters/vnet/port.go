@@ -249,13 +249,6 @@ func (p *Port) unplug() {
 	p.sw.queue.remove(func(q *queued) bool { return q.link.from == p.party || q.link.to == p.party })
 }
 
-// Plugged reports whether the cable is in.
-func (p *Port) Plugged() bool {
-	unlock := p.sw.lock()
-	defer unlock()
-	return p.plugged
-}
-
 // Close unplugs the port and removes its device. Closing it again does nothing. An open TAP
 // port keeps its network namespace alive, and with it the dead machine's kernel, which answers
 // with RST once plugged.

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // nobody is the user ID of an ordinary user.
@@ -23,7 +26,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("VNET_TEST_ORDINARY") != "" {
 		t.Skip("this is an ordinary user already")
 	}
-	needSandbox(t)
+	sandboxtest.Need(t)
 	if !mapsUser(t, nobody) {
 		t.Skipf("user %d does not exist here", nobody)
 	}
@@ -46,14 +49,13 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(path, "-test.v", "-test.run", "^(TestTrafficAcross|TestOneWayCut|TestCloseLeavesNothing|TestProbeBackend|TestFallback)$")
 	cmd.Dir = "/"
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, insideEnv) })
-	cmd.Env = append(cmd.Env, "VNET_TEST_ORDINARY=yes")
+	cmd.Env = append(os.Environ(), "VNET_TEST_ORDINARY=yes")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("tests as user %d: %v\n%s", nobody, err, out)
 	}
-	if bytes.Contains(out, []byte("user namespaces are not available")) {
+	if bytes.Contains(out, []byte(sandboxtest.Unavailable)) {
 		t.Skip("user namespaces are not available by an ordinary user")
 	}
 	if !bytes.Contains(out, []byte("--- PASS: TestTrafficAcross/packet")) {
@@ -62,12 +64,11 @@ func TestAsOrdinaryUser(t *testing.T) {
 }
 
 func mapsUser(t *testing.T, id int) bool {
-	for _, m := range idMappings("/proc/self/uid_map", 0) {
-		if id >= m.ContainerID && id < m.ContainerID+m.Size {
-			return true
-		}
+	maps, err := system.ReadIDMap("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return false
+	return slices.ContainsFunc(maps, func(m syscall.SysProcIDMap) bool { return id >= m.ContainerID && id < m.ContainerID+m.Size })
 }
 
 // TestProbeBackend checks that the probe says what Attach does.
@@ -88,7 +89,7 @@ func TestProbeBackend(t *testing.T) {
 
 // TestFallback hides the device node: Attach must do without, and say so.
 func TestFallback(t *testing.T) {
-	needSandbox(t)
+	sandboxtest.Need(t)
 	dir := filepath.Dir(tunPath)
 	if _, err := os.Stat(dir); err == nil {
 		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {

@@ -382,8 +382,7 @@ func runChild(cmd *cobra.Command, child *exec.Cmd) error {
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
 	child.WaitDelay = 5 * time.Second
 	err := child.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
 		return exitWith(exit.ExitCode(), nil)
 	}
 	return err

@@ -129,8 +129,7 @@ func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release
 			continue
 		}
 		e, err := release.Fetch(cmd.Context(), w.product, w.version, opts)
-		var v *release.VersionError
-		if errors.As(err, &v) {
+		if errors.As(err, new(*release.VersionError)) {
 			return nil, exitWith(exitUsage, err)
 		} else if err != nil {
 			return nil, err

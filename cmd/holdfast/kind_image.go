@@ -84,8 +84,7 @@ func ensureImages(cmd *cobra.Command, config image.Config) (image.Images, error)
 	defer p.Done()
 	config.Progress = imageProgress(p)
 	images, err := image.Ensure(cmd.Context(), config)
-	var v *release.VersionError
-	if errors.As(err, &v) {
+	if errors.As(err, new(*release.VersionError)) {
 		err = exitWith(exitUsage, err)
 	}
 	return images, err

@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
@@ -116,17 +115,11 @@ type Member struct {
 // process does not get that far.
 func RestoreMembers(ctx context.Context, all []Member, file string, peers []framework.EtcdPeer, bump uint64, hold time.Duration) error {
 	each := func(step string, do func(context.Context, Member) (proof string, err error)) error {
-		errs := make([]error, len(all))
-		var running sync.WaitGroup
-		for i, m := range all {
-			running.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, memberLimit)
-				defer cancel()
-				errs[i] = framework.DoStep(ctx, m.Name, step, func(ctx context.Context) (string, error) { return do(ctx, m) })
-			})
-		}
-		running.Wait()
-		return errors.Join(errs...)
+		return framework.Each(all, func(m Member) error {
+			ctx, cancel := context.WithTimeout(ctx, memberLimit)
+			defer cancel()
+			return framework.DoStep(ctx, m.Name, step, func(ctx context.Context) (string, error) { return do(ctx, m) })
+		})
 	}
 	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
 		err := m.Kill(ctx, framework.Etcd, hold)

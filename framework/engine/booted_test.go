@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 )
 
 // bootedNode is a node that reports when it started.
@@ -28,10 +29,7 @@ func (c bootedCluster) Nodes() []framework.Node { return c.nodes }
 
 // TestBooted: only starts after the loss of power count, of the nodes that lost it.
 func TestBooted(t *testing.T) {
-	w, err := record.Create(t.TempDir(), record.Meta{Run: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, _ := recordtest.New(t)
 	defer w.Close(record.End{})
 	off := time.Now()
 	r := &run{w: w, cluster: bootedCluster{nodes: []framework.Node{

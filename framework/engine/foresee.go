@@ -11,11 +11,8 @@ import (
 // missingAbility returns the missing ability that an error reports; nil if it reports something
 // else.
 func missingAbility(err error) *fault.MissingAbility {
-	var missing *fault.MissingAbility
-	if errors.As(err, &missing) {
-		return missing
-	}
-	return nil
+	missing, _ := errors.AsType[*fault.MissingAbility](err)
+	return missing
 }
 
 // foresee checks, before anything is injected, whether the cluster lacks an ability for one of

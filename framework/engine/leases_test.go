@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/observe"
-	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -68,10 +68,7 @@ func (autoscaled) Settings() framework.Settings {
 func TestLeasesRenewed(t *testing.T) {
 	t.Parallel()
 	c := autoscaled{newFake(t)}
-	w, err := record.Create(t.TempDir(), record.Meta{Run: "r", Scenario: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, _ := recordtest.New(t)
 	o, err := observe.Start(t.Context(), observe.Config{Cluster: c, LeaseInterval: 20 * time.Millisecond}, w)
 	if err != nil {
 		t.Fatal(err)

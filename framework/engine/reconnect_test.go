@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
@@ -37,11 +37,7 @@ func TestReconnect(t *testing.T) {
 	inner := apitest.New(t, 3)
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
 	var lines []string
-	dir := t.TempDir()
-	w, err := record.Create(dir, record.Meta{Run: "r", Scenario: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, read := recordtest.New(t)
 	r := &run{w: w, options: Options{Progress: func(l string) { lines = append(lines, l) }}}
 	connect := func(stalled func() []netip.Addr) {
 		lines = nil
@@ -92,13 +88,7 @@ func TestReconnect(t *testing.T) {
 	r.cluster = inner
 	reconnect(0)
 
-	if err := w.Close(record.End{}); err != nil {
-		t.Fatal(err)
-	}
-	run, err := record.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := read()
 	var got []string
 	for _, s := range run.Steadies {
 		got = append(got, fmt.Sprintf("%s %s %t %q", s.V.Phase, s.V.Part, s.V.OK, s.V.Problems))

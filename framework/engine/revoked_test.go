@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 )
 
 // plainCluster has the settings of a cluster, and nothing else.
@@ -37,23 +38,16 @@ func (i *revoking) Heal(context.Context) (fault.Proof, error) {
 // then, whatever was seen at first.
 func TestProofWithdrawnByHealing(t *testing.T) {
 	for _, revokes := range []bool{false, true} {
-		dir := t.TempDir()
-		w, err := record.Create(dir, record.Meta{Run: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w, read := recordtest.New(t)
 		r := &run{cluster: plainCluster{}, w: w, start: time.Now()}
 		inj := &revoking{revokes: revokes}
 		i := &activeFault{step: &Inject{ID: "cut", Fault: "cut", Target: "node/1"}, fault: fault.Cut, inj: inj, proven: inj.Proof().Proven, ttl: time.Hour}
 		if err := r.heal(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(record.End{}); err != nil {
-			t.Fatal(err)
-		}
-		got, err := record.Read(dir)
-		if err != nil || len(got.Faults) != 1 {
-			t.Fatalf("%v, %v", got, err)
+		got := read()
+		if len(got.Faults) != 1 {
+			t.Fatalf("%v", got)
 		}
 		f := got.Faults[0].V
 		if f.Phase != record.FaultHealed || f.Proven == revokes || revokes != strings.Contains(f.Proof, "7 packets") {

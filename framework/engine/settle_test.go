@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -85,17 +86,14 @@ func TestSettle(t *testing.T) {
 			for _, n := range c.Nodes() {
 				addresses = append(addresses, n.Address().String())
 			}
-			dir := t.TempDir()
-			w, err := record.Create(dir, record.Meta{Run: "r", Scenario: "s"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w, read := recordtest.New(t)
 			r := &run{cluster: c, w: w, apis: map[string]*client.API{}}
 			defer r.close()
 			if !tc.unlisted {
 				c.list(addresses...)
 			}
 			c.renew("node-1_a")
+			var err error
 			if r.observers, err = observe.Start(t.Context(), observe.Config{Cluster: c, ProbeInterval: time.Second, LeaseInterval: 200 * time.Millisecond}, w); err != nil {
 				t.Fatal(err)
 			}
@@ -143,15 +141,8 @@ func TestSettle(t *testing.T) {
 				break
 			}
 			r.observers.Stop()
-			if err := w.Close(record.End{}); err != nil {
-				t.Fatal(err)
-			}
-			run, err := record.Read(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var got []string
-			for _, s := range run.Steadies {
+			for _, s := range read().Steadies {
 				got = append(got, strings.TrimSpace(fmt.Sprintf("%s %t %s", s.V.Part, s.V.OK, strings.Join(s.V.Problems, "; "))))
 				if s.V.Phase != record.SteadyPart || s.V.Limit < 2500*time.Millisecond || tc.again && s.V.Took < time.Second || !s.V.OK && s.V.Took < s.V.Limit {
 					t.Errorf("%+v", s.V)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -164,17 +163,14 @@ func aim(entry *record.Fault, t fault.Target) {
 
 // healStep heals injections and, if none is left, measures the recovery.
 func (r *run) healStep(ctx context.Context, ids []string) error {
-	errs := make([]error, len(ids))
-	var all sync.WaitGroup
-	for n, id := range ids {
+	err := framework.Each(ids, func(id string) error {
 		i := slices.IndexFunc(r.injections, func(i *activeFault) bool { return i.step.ID == id })
 		if i < 0 {
-			continue // it was never injected, which the record shows
+			return nil // it was never injected, which the record shows
 		}
-		all.Go(func() { errs[n] = r.heal(ctx, r.injections[i]) })
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+		return r.heal(ctx, r.injections[i])
+	})
+	if err != nil {
 		return err
 	}
 	if len(r.unhealed()) > 0 {

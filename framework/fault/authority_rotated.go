@@ -15,8 +15,7 @@ var AuthorityRotated = onCertificates(&Fault{
 }, badCertificate{
 	defect: framework.CertificateUntrusted,
 	is: func(err error) bool {
-		var unknown x509.UnknownAuthorityError
-		return errors.As(err, &unknown)
+		return errors.As(err, new(x509.UnknownAuthorityError))
 	},
 	forgive: func(leaf *x509.Certificate, o *x509.VerifyOptions) {
 		o.Roots = x509.NewCertPool()

@@ -14,8 +14,7 @@ var CertWrongNames = onCertificates(&Fault{
 }, badCertificate{
 	defect: framework.CertificateWrongNames,
 	is: func(err error) bool {
-		var host x509.HostnameError
-		return errors.As(err, &host)
+		return errors.As(err, new(x509.HostnameError))
 	},
 	forgive: func(_ *x509.Certificate, o *x509.VerifyOptions) {
 		o.DNSName = ""

@@ -36,9 +36,8 @@ func testClockFault(t *testing.T, f *Fault, values map[string]string) {
 	})
 	inBubble(t, "not on this machine", func(t *testing.T, c *fakeCluster) {
 		c.nodes[2].trust.noClocks = errors.New("clocks can be shifted on amd64 only")
-		var missing *MissingAbility
 		err := f.Check(c, wholeTarget("node-3"), Params{TTL: ttl, Values: values})
-		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "amd64 only") {
+		if !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), "amd64 only") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -101,8 +101,7 @@ func ExampleFault() {
 	fmt.Println(healed.Proven, healed.What, err)
 
 	err = Blink.Check(oneNode{plain{}}, target, fault.Params{TTL: time.Minute})
-	var missing *fault.MissingAbility
-	fmt.Println(errors.As(err, &missing), err)
+	fmt.Println(errors.As(err, new(*fault.MissingAbility)), err)
 	// Output:
 	// true node node-1 has power: false
 	// true node node-1 has power: true <nil>

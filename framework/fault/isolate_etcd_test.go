@@ -84,8 +84,7 @@ func TestIsolateEtcdOfOthers(t *testing.T) {
 		"one through a balancer": {own, "https://10.0.0.9:2379"},
 	} {
 		_, err := IsolateEtcd.Inject(t.Context(), configured{c, servers}, c.resolve(t, "etcd/leader"), Params{TTL: ttl})
-		var missing *MissingAbility
-		if !errors.As(err, &missing) || !strings.Contains(err.Error(), "https://10.0.0.9:2379, which is not an address of a control-plane node") {
+		if !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), "https://10.0.0.9:2379, which is not an address of a control-plane node") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -149,8 +149,7 @@ func (p proofs) run(t *testing.T) {
 		if err := p.fault.Check(c, nobody, Params{TTL: ttl, Values: p.params}); err == nil || !strings.Contains(err.Error(), "node-1, node-2, node-3") {
 			t.Errorf("unknown node: %v", err)
 		}
-		var missing *MissingAbility
-		if err := p.fault.Check(bareCluster{c}, p.target, Params{TTL: ttl, Values: p.params}); !errors.As(err, &missing) {
+		if err := p.fault.Check(bareCluster{c}, p.target, Params{TTL: ttl, Values: p.params}); !errors.As(err, new(*MissingAbility)) {
 			t.Errorf("a provider without abilities: %v", err)
 		}
 		if err := p.fault.Check(c, p.target, Params{TTL: ttl, Values: p.params}); err != nil {

@@ -115,8 +115,7 @@ func TestResolveServing(t *testing.T) {
 func TestResolveExternalEtcd(t *testing.T) {
 	c := &etcdCluster{fakeCluster: newFake(framework.APIServer, framework.Scheduler)}
 	for _, target := range []string{"etcd/leader", "etcd/any", "node/leader", "node/follower"} {
-		var missing *MissingAbility
-		if got, err := Resolve(t.Context(), c, target); !errors.As(err, &missing) || !strings.Contains(err.Error(), "none of its nodes runs an etcd member") {
+		if got, err := Resolve(t.Context(), c, target); !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), "none of its nodes runs an etcd member") {
 			t.Errorf("%s: %+v, %v", target, got, err)
 		}
 	}
@@ -209,8 +208,7 @@ func TestResolveEtcd(t *testing.T) {
 	if _, err := Resolve(ctx, c, "etcd/leader"); err == nil {
 		t.Error("a context that is done: no error")
 	}
-	var missing *MissingAbility
-	if _, err := Resolve(t.Context(), c.fakeCluster, "etcd/leader"); !errors.As(err, &missing) {
+	if _, err := Resolve(t.Context(), c.fakeCluster, "etcd/leader"); !errors.As(err, new(*MissingAbility)) {
 		t.Errorf("without access to etcd: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -72,13 +71,7 @@ func together(t Target, parts []attempt) attempt {
 // atOnce runs several functions in parallel, and all of them even if one fails.
 func atOnce(all []func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		errs := make([]error, len(all))
-		var wg sync.WaitGroup
-		for i, f := range all {
-			wg.Go(func() { errs[i] = f(ctx) })
-		}
-		wg.Wait()
-		return errors.Join(errs...)
+		return framework.Each(all, func(f func(context.Context) error) error { return f(ctx) })
 	}
 }
 

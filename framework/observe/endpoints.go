@@ -222,8 +222,7 @@ func (c *chain) follow(ctx context.Context, revision *string, known map[string]o
 }
 
 func watchError(err error) error {
-	var refused *client.RefusedError
-	if errors.As(err, &refused) && refused.Status == http.StatusGone {
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Status == http.StatusGone {
 		return errGone
 	}
 	return err

@@ -225,8 +225,7 @@ func (p *prober) firstEvent(ctx context.Context) (status int, problem string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := openWatch(ctx, p.api, p.object, 0, p.timeout)
-	var refused *client.RefusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 		return refused.Status, client.Shorten(err.Error())
 	}
 	if err != nil {

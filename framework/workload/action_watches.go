@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -76,7 +77,7 @@ func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.
 		_, reached := since(of)
 		all.Go(func() {
 			defer closeAll([]*member{m})
-			m.watch(ctx, t.watchID(), etcdWatching{from: int64(number(oldest)) + 1}, reached.seen, reached.done)
+			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(number(oldest)+1, 10)}, reached.seen, reached.done)
 		})
 	}
 	return nil

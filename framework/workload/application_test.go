@@ -190,8 +190,7 @@ func TestApplicationWithoutPlace(t *testing.T) {
 		w, read := recording(t)
 		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication},
 			Application: ApplicationSettings{StartLimit: time.Second}}, w)
-		var broken *ApplicationError
-		if test.out != (err == nil) || !test.out && !errors.As(err, &broken) {
+		if test.out != (err == nil) || !test.out && !errors.As(err, new(*ApplicationError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if traffic != nil {

@@ -185,12 +185,11 @@ func (d *door) knock(ctx context.Context, key string, w *record.Writer) record.O
 		op.Call = w.Now()
 		leaf, err := d.shake(ctx, name)
 		op.Return = w.Now()
-		var invalid *tls.CertificateVerificationError
 		switch {
 		case err == nil:
 			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, fmt.Sprintf("serial %x", leaf.SerialNumber)
 			return op
-		case errors.As(err, &invalid):
+		case errors.As(err, new(*tls.CertificateVerificationError)):
 			op.Outcome, op.Error = record.Refused, client.Shorten(err.Error())
 			return op
 		}

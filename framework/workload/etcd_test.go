@@ -126,7 +126,7 @@ func TestEtcdWatch(t *testing.T) {
 	var seen progress
 	seen.begin(0)
 	m.of.close(map[string]end{key: {number(gone.Revision), "a"}})
-	result := m.watch(ctx, "w1", etcdWatching{from: int64(number(first.Revision)), previous: true}, &seen, func() bool { return seen.shows(m.of.last("", "")) })
+	result := m.watch(ctx, "w1", watching{from: first.Revision, previous: true}, &seen, func() bool { return seen.shows(m.of.last("", "")) })
 	if number(result.from) != number(gone.Revision)+1 {
 		t.Errorf("%+v", result)
 	}
@@ -134,7 +134,7 @@ func TestEtcdWatch(t *testing.T) {
 	if _, err := m.Compact(ctx, int64(number(second.Revision))); err != nil {
 		t.Fatal(err)
 	}
-	result = m.watch(ctx, "w2", etcdWatching{from: int64(number(first.Revision))}, &seen, func() bool { return false })
+	result = m.watch(ctx, "w2", watching{from: first.Revision}, &seen, func() bool { return false })
 	if l := m.list(ctx, "", listing{match: record.MatchExact, asked: first.Revision}); l.Status != http.StatusGone || l.Outcome != record.Refused {
 		t.Errorf("%+v", l)
 	}
@@ -143,7 +143,7 @@ func TestEtcdWatch(t *testing.T) {
 	defer cancel()
 	told := func() bool { return seen.shows(map[string]end{"none": {number(gone.Revision), ""}}) }
 	seen.begin(0)
-	m.watch(limited, "w3", etcdWatching{from: int64(number(gone.Revision)), progress: true}, &seen, told)
+	m.watch(limited, "w3", watching{from: gone.Revision, bookmarks: true}, &seen, told)
 
 	run := read()
 	all := lives(t, run, apiEtcd)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,13 +31,15 @@ func (p *etcdTraffic) startWatches() error {
 		}
 		closeAll(members)
 		for at, m := range members {
-			w := &etcdWatcher{watches: p.watches, of: p.of, at: at, random: p.t.random()}
+			w := &watcher{watches: p.watches, of: p.of, at: at, choose: (*watcher).chooseEtcd, random: p.t.random()}
 			name := fmt.Sprintf("%s/watch-%d/%s", ProfileEtcd, i, m.node)
-			if w.ways, err = openMembers(p.t.cfg.Cluster, p.t.w, name); err != nil {
+			ways, err := openMembers(p.t.cfg.Cluster, p.t.w, name)
+			if err != nil {
 				return err
 			}
-			for _, way := range w.ways {
-				way.name, way.of = name, p.of
+			for _, other := range ways {
+				other.name, other.of = name, p.of
+				w.ways = append(w.ways, other)
 			}
 			p.watches.watchers.Go(w.run)
 		}
@@ -46,34 +47,9 @@ func (p *etcdTraffic) startWatches() error {
 	return nil
 }
 
-// etcdWatcher is one client of etcd that watches.
-type etcdWatcher struct {
-	*watches
-	of     *collection
-	ways   []*member // one for each member
-	at     int       // the member of the next watch
-	random *rand.Rand
-	seen   progress // of the current story
-}
-
-// etcdWatching is what a client watches, and from which revision on.
-type etcdWatching struct {
-	key, group         string
-	from               int64 // 0: the next change
-	resumes            string
-	progress, previous bool
-}
-
-func (w *etcdWatcher) run() {
-	defer closeAll(w.ways)
-	for w.last.Err() == nil && !w.story() {
-		client.Pause(w.last, watchPause)
-	}
-}
-
-// story is watcher.story for etcd.
-func (w *etcdWatcher) story() (over bool) {
-	q := etcdWatching{progress: w.random.IntN(4) > 0, previous: w.random.IntN(2) == 0}
+// chooseEtcd chooses for a client of etcd.
+func (w *watcher) chooseEtcd() (q watching, listed bool) {
+	q.bookmarks, q.previous = w.random.IntN(4) > 0, w.random.IntN(2) == 0
 	switch dice := w.random.IntN(10); {
 	case dice < 6: // all
 	case dice < 8:
@@ -81,64 +57,31 @@ func (w *etcdWatcher) story() (over bool) {
 	default:
 		q.key = w.of.keys[w.random.IntN(len(w.of.keys))]
 	}
-	listed := w.random.IntN(3) > 0
-	w.seen.begin(0)
-	for n := 1 + w.random.IntN(6); w.last.Err() == nil && (n > 0 || w.isStopping()); n-- {
-		if listed && q.from == 0 {
-			l := w.ways[w.at].list(w.last, "", listing{match: record.MatchUnset, group: q.group})
-			if l.Outcome != record.OK {
-				w.move()
-				client.Pause(w.last, watchPause)
-				continue
-			}
-			version := number(l.Pages[0].Revision)
-			q.from, q.resumes = int64(version)+1, ""
-			w.seen.begin(version)
-		}
-		done := func() bool { return w.isStopping() && w.seen.shows(w.of.last(q.key, q.group)) }
-		if done() {
-			return true
-		}
-		ctx, release := w.alive(around(w.random, w.settings.Lifetime), done)
-		result := w.ways[w.at].watch(ctx, w.t.watchID(), q, &w.seen, done)
-		release()
-		if done() {
-			return true
-		}
-		switch {
-		case result.status == http.StatusGone:
-			listed, q.from = true, 0
-		case result.id != "" && result.from != "":
-			q.from, q.resumes = int64(number(result.from)), result.id
-		}
-		w.move()
-		client.Pause(w.last, watchPause)
-	}
-	return false
+	return q, w.random.IntN(3) > 0
 }
 
-func (w *etcdWatcher) move() {
-	if n := len(w.ways); n > 1 {
-		w.at = (w.at + 1 + w.random.IntN(n-1)) % n
+func (m *member) listFrom(ctx context.Context, group string) (version uint64, from string) {
+	l := m.list(ctx, "", listing{match: record.MatchUnset, group: group})
+	if l.Outcome != record.OK {
+		return 0, ""
 	}
+	version = number(l.Pages[0].Revision)
+	return version, strconv.FormatUint(version+1, 10)
 }
 
 // watch makes one watch, on a stream of its own, and records it until it ends on its own, until
 // ctx ends, or until done returns true. It does not use clientv3's Watch, which resumes on its
 // own.
-func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *progress, done func() bool) watched {
+func (m *member) watch(ctx context.Context, id string, q watching, seen *progress, done func() bool) watched {
 	entry := record.Watch{
 		ID: id, Client: m.name, Entrance: m.node, API: apiEtcd, Collection: m.of.name, Key: q.key, Group: q.group,
-		Bookmarks: q.progress, Previous: q.previous, Resumes: q.resumes, Called: m.w.Now(),
-	}
-	if q.from > 0 {
-		entry.From = strconv.FormatInt(q.from, 10)
+		From: q.from, Bookmarks: q.bookmarks, Previous: q.previous, Resumes: q.resumes, Called: m.w.Now(),
 	}
 	phase := func(p record.WatchPhase) {
 		entry.Phase, entry.Seen = p, m.w.Now()
 		_ = m.w.Append(record.KindWatch, entry)
 	}
-	result := watched{from: entry.From}
+	result := watched{from: q.from}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	tooLong := time.AfterFunc(stepTimeout, func() { cancel(fmt.Errorf("not accepted in %s", stepTimeout)) })
@@ -146,7 +89,7 @@ func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *pro
 	// A member without a leader must report an error instead of staying silent.
 	stream, err := etcdserverpb.NewWatchClient(m.ActiveConnection()).Watch(clientv3.WithRequireLeader(ctx))
 	if err == nil {
-		err = stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: q.request(m.of)}})
+		err = stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: m.watchRequest(q)}})
 	}
 	for batch := 1; err == nil; batch++ {
 		var res *etcdserverpb.WatchResponse
@@ -157,10 +100,10 @@ func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *pro
 			tooLong.Stop()
 			phase(record.WatchOpened)
 			result.id = id
-			if q.from == 0 {
+			if q.from == "" {
 				seen.begin(uint64(res.Header.Revision)) // later events are newer
 			}
-			if q.progress {
+			if q.bookmarks {
 				go askForProgress(ctx, stream)
 			}
 		}
@@ -196,13 +139,13 @@ func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *pro
 	return result
 }
 
-func (q etcdWatching) request(of *collection) *etcdserverpb.WatchCreateRequest {
-	r := &etcdserverpb.WatchCreateRequest{StartRevision: q.from, ProgressNotify: q.progress, PrevKv: q.previous}
+func (m *member) watchRequest(q watching) *etcdserverpb.WatchCreateRequest {
+	r := &etcdserverpb.WatchCreateRequest{StartRevision: int64(number(q.from)), ProgressNotify: q.bookmarks, PrevKv: q.previous}
 	if q.key != "" {
 		r.Key = []byte(q.key)
 		return r
 	}
-	prefix := groupPrefix(of, q.group)
+	prefix := groupPrefix(m.of, q.group)
 	r.Key, r.RangeEnd = []byte(prefix), []byte(clientv3.GetPrefixRangeEnd(prefix))
 	return r
 }

@@ -165,7 +165,7 @@ func (o *objectWatch) follow(ctx context.Context, from string) string {
 	tooLong := time.AfterFunc(o.timeout, func() { cancel(fmt.Errorf("not accepted in %s", o.timeout)) })
 	body, err := o.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: q})
 	tooLong.Stop()
-	if refused := (*client.RefusedError)(nil); errors.As(err, &refused) && refused.Status == http.StatusGone {
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Status == http.StatusGone {
 		return ""
 	}
 	if err != nil {

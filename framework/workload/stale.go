@@ -145,9 +145,11 @@ func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member,
 
 func closeAll(members []*member) {
 	for _, m := range members {
-		_ = m.Close() // nothing can be done about it
+		m.close()
 	}
 }
+
+func (m *member) close() { _ = m.Close() } // nothing can be done about it
 
 func (m *member) put(ctx context.Context, purpose, key, value string) record.Op {
 	return m.putText(ctx, purpose, key, value, value)

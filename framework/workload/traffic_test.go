@@ -8,29 +8,11 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// recording returns a writer and a function that closes it and reads it back.
-func recording(t *testing.T) (*record.Writer, func() *record.Run) {
-	t.Helper()
-	dir := t.TempDir()
-	w, err := record.Create(dir, record.Meta{Version: record.Version, Run: "test", Scenario: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w, func() *record.Run {
-		t.Helper()
-		if err := w.Close(record.End{}); err != nil {
-			t.Fatal(err)
-		}
-		run, err := record.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run
-	}
-}
+var recording = recordtest.New
 
 // No client waits for a node that has left.
 func TestLeave(t *testing.T) {

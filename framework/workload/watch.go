@@ -17,11 +17,12 @@ import (
 // watching is what a client watches of a collection, and from which version.
 type watching struct {
 	key, group string // both empty: all of the collection
-	// from is the version, and resumes the ID of the watch, that it continues
-	// from; both may be empty.
+	// from is the version, or etcd's first revision, and resumes the ID of the watch, that it
+	// continues from; both may be empty.
 	from, resumes string
-	// initial requests a streaming list, bookmarks requests bookmarks.
-	initial, bookmarks bool
+	// initial requests a streaming list, bookmarks requests bookmarks, or etcd's notifications
+	// of progress, and previous etcd's pairs before each change.
+	initial, bookmarks, previous bool
 	// seconds is after how long the server ends the watch; 0 leaves it to the server.
 	seconds int
 }
@@ -50,6 +51,15 @@ type watched struct {
 	from string
 }
 
+func (r *registers) listFrom(ctx context.Context, group string) (version uint64, from string) {
+	l := r.list(ctx, listing{match: record.MatchUnset, group: group})
+	if l.Outcome != record.OK {
+		return 0, ""
+	}
+	from = l.Pages[0].Revision
+	return number(from), from
+}
+
 // watch makes one watch and records it until it ends on its own, until ctx ends, or until done
 // returns true for the last event.
 //
@@ -76,8 +86,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		err = late
 	}
 	if err != nil {
-		var refused *client.RefusedError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 			entry.Status, entry.RetryAfter = refused.Status, refused.RetryAfter
 		}
 		entry.Error = client.Shorten(why(ctx, err))
@@ -107,7 +116,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		r.of.saw(e.Revision)
 		return !done()
 	})
-	if ended := (*endedError)(nil); errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*endedError](err); ok {
 		entry.Status = ended.status
 	}
 	entry.Error = client.Shorten(why(ctx, err))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -49,7 +48,8 @@ func newWatches(t *Traffic) *watches {
 func (p *watches) start() error {
 	for at, e := range p.t.cfg.Cluster.Entrances() {
 		for i := range p.settings.ClientsPerEntrance {
-			w := &watcher{watches: p, at: at, home: at, settled: i == 0 && p.settings.ClientsPerEntrance > 1, random: p.t.random()}
+			w := &watcher{watches: p, of: p.t.registers, at: at, home: at, settled: i == 0 && p.settings.ClientsPerEntrance > 1,
+				timed: true, choose: (*watcher).chooseRegisters, random: p.t.random()}
 			if err := w.open(p.t.cfg.Cluster.Entrances(), fmt.Sprintf("%s/%s/%d", ProfileWatches, e.Name, i)); err != nil {
 				return err
 			}
@@ -89,16 +89,29 @@ const (
 	beginNow
 )
 
-// watcher is one client of the profile.
+// watcher is one client of the profile, or of that of etcd.
 type watcher struct {
 	*watches
-	ways []*registers // one for each entrance
-	at   int          // the entrance of the next watch
+	of   *collection
+	ways []way // one for each entrance, or member of etcd
+	at   int   // the way of the next watch
 	// settled returns to its first entrance whenever a watch has ended as agreed.
 	settled bool
 	home    int
-	random  *rand.Rand
-	seen    progress // of the current story
+	timed   bool // the server can be asked to end a watch after some time
+	// choose picks what to watch; listed reports that it starts with a list.
+	choose func(*watcher) (q watching, listed bool)
+	random *rand.Rand
+	seen   progress // of the current story
+}
+
+// way is a client at one entrance, or at one member of etcd.
+type way interface {
+	// listFrom lists a group, and returns the version of the list and from where to watch after
+	// it; from is empty if the list failed.
+	listFrom(ctx context.Context, group string) (version uint64, from string)
+	watch(ctx context.Context, id string, q watching, seen *progress, done func() bool) watched
+	close()
 }
 
 func (w *watcher) open(entrances []framework.Entrance, name string) error {
@@ -126,18 +139,18 @@ func (w *watcher) run() {
 // story watches one selection of keys for several watches, resuming those that ended. It reports
 // whether nothing more will follow.
 func (w *watcher) story() (over bool) {
-	q, listed := w.choose()
+	q, listed := w.choose(w)
 	w.seen.begin(0)
 	for n := 1 + w.random.IntN(6); w.last.Err() == nil && (n > 0 || w.isStopping()); n-- {
 		if listed && q.from == "" {
-			l := w.ways[w.at].list(w.last, listing{match: record.MatchUnset, group: q.group})
-			if l.Outcome != record.OK {
+			version, from := w.ways[w.at].listFrom(w.last, q.group)
+			if from == "" {
 				w.move(false)
 				client.Pause(w.last, watchPause)
 				continue
 			}
-			q.from, q.resumes = l.Pages[0].Revision, ""
-			w.seen.begin(number(q.from))
+			q.from, q.resumes = from, ""
+			w.seen.begin(version)
 		}
 		if w.done(q) {
 			return true
@@ -159,15 +172,14 @@ func (w *watcher) story() (over bool) {
 	return false
 }
 
-// choose picks what to watch; listed reports that it starts with a list.
-func (w *watcher) choose() (q watching, listed bool) {
+// chooseRegisters chooses for a client of the API servers.
+func (w *watcher) chooseRegisters() (q watching, listed bool) {
 	q.bookmarks = w.random.IntN(4) > 0
-	keys := w.t.registers.keys
 	switch w.selections.deal() {
 	case selectGroup:
 		q.group = groups[w.random.IntN(len(groups))]
 	case selectKey:
-		q.key = keys[w.random.IntN(len(keys))]
+		q.key = w.of.keys[w.random.IntN(len(w.of.keys))]
 	}
 	switch w.beginnings.deal() {
 	case beginListed:
@@ -178,12 +190,12 @@ func (w *watcher) choose() (q watching, listed bool) {
 	return q, listed
 }
 
-// once makes one watch. Either side ends it after a while, equally often: the server after the
-// requested time, with a bookmark shortly before. When the traffic stops, a watch runs until it
-// has shown the last write.
+// once makes one watch. Either side ends it after a while, equally often if the server can: it
+// does after the requested time, with a bookmark shortly before. When the traffic stops, a watch
+// runs until it has shown the last write.
 func (w *watcher) once(q watching) watched {
 	life := around(w.random, w.settings.Lifetime)
-	if w.random.IntN(2) == 0 {
+	if w.timed && w.random.IntN(2) == 0 {
 		q.seconds = max(1, int(life.Round(time.Second)/time.Second))
 		life += 5 * time.Second // in case the server does not
 	}
@@ -215,11 +227,11 @@ func (p *watches) alive(life time.Duration, done func() bool) (ctx context.Conte
 
 // done reports whether the traffic has stopped and the story has reached its last write.
 func (w *watcher) done(q watching) bool {
-	return w.isStopping() && w.seen.shows(w.t.registers.last(q.key, q.group))
+	return w.isStopping() && w.seen.shows(w.of.last(q.key, q.group))
 }
 
-// move goes to another entrance. A settled watcher goes home after a watch that ended as agreed,
-// and stays there.
+// move goes to another entrance or member. A settled watcher goes home after a watch that ended
+// as agreed, and stays there.
 func (w *watcher) move(agreed bool) {
 	if w.settled && agreed {
 		w.at = w.home

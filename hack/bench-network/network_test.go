@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vishvananda/netlink"
 
+	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 )
 
@@ -197,7 +198,7 @@ var ways = []struct {
 // until the first message arrived (heal). The switch and nftables carry datagrams; toxiproxy
 // supports only connections. x is the ratio of the median to the switch's.
 func BenchmarkCut(b *testing.B) {
-	needSandbox(b)
+	sandboxtest.Need(b)
 	const samples = 100
 	var baseEffect, baseHeal time.Duration
 	for _, way := range ways {
@@ -242,7 +243,7 @@ func BenchmarkCut(b *testing.B) {
 // is how much the median and the 99th percentile of the delays are off, including the path's own
 // delay. x is the ratio of the median's error to the switch's.
 func BenchmarkLatency(b *testing.B) {
-	needSandbox(b)
+	sandboxtest.Need(b)
 	const asked, messages = 20 * time.Millisecond, 3000
 	var base, baseEffect time.Duration
 	for _, way := range ways {

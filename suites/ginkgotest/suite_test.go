@@ -86,8 +86,7 @@ func command(t *testing.T, procs int, args ...string) *exec.Cmd {
 func output(t *testing.T, cmd *exec.Cmd) (string, int) {
 	t.Helper()
 	b, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, b)
 	}
 	return string(b), cmd.ProcessState.ExitCode()

@@ -29,8 +29,7 @@ func Until(ctx context.Context, every time.Duration, try func(context.Context) e
 		if err == nil {
 			return nil
 		}
-		var f fatalError
-		if errors.As(err, &f) {
+		if f, ok := errors.AsType[fatalError](err); ok {
 			return f.error
 		}
 		// An error caused by the end of ctx is less useful than the one before it.

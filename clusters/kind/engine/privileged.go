@@ -54,8 +54,7 @@ func CheckPrivileged(ctx context.Context, e Engine) error {
 		_, _ = e.output(ctx, nil, "rmi", "--force", id)
 	}()
 	_, err = e.output(ctx, nil, e.probeArgs(name, id)...)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == probeExit {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == probeExit {
 		return nil
 	}
 	if err == nil {

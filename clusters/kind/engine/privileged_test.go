@@ -27,8 +27,7 @@ func TestCheckPrivileged(t *testing.T) {
 	l.set("refuse", "docker: Error response from daemon: OCI runtime create failed: unable to apply caps: operation not permitted: unknown.")
 	l.set("calls", "")
 	err = CheckPrivileged(t.Context(), e)
-	var refused *PrivilegedError
-	if !errors.As(err, &refused) {
+	if !errors.As(err, new(*PrivilegedError)) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{e.Host, "unable to apply caps", "CAP_SYS_RESOURCE", "holdfast kind engine start", "unset it"} {

@@ -164,8 +164,7 @@ func TestStartThatCannotRunContainers(t *testing.T) {
 	l := newLab(t).namespaces()
 	l.set("refuse", "OCI runtime create failed: unable to apply caps: operation not permitted")
 	_, err := Start(t.Context(), Config{})
-	var refused *PrivilegedError
-	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "CAP_SYS_RESOURCE") || !strings.Contains(err.Error(), "log") {
+	if !errors.As(err, new(*PrivilegedError)) || !strings.Contains(err.Error(), "CAP_SYS_RESOURCE") || !strings.Contains(err.Error(), "log") {
 		t.Errorf("%v", err)
 	}
 	if st, err := Inspect(Config{}); err != nil || st.Running {

@@ -91,8 +91,7 @@ func (e engine) dataDir(ctx context.Context) string {
 // exist.
 func (e engine) inspect(ctx context.Context, name, label string) (id, value string, err error) {
 	out, err := e.run(ctx, "image", "inspect", "--format", `{{.Id}} {{with .Config}}{{with .Labels}}{{index . "`+label+`"}}{{end}}{{end}}`, name)
-	var failed *command.Error
-	if errors.As(err, &failed) && strings.Contains(strings.ToLower(failed.Output), "no such image") {
+	if failed, ok := errors.AsType[*command.Error](err); ok && strings.Contains(strings.ToLower(failed.Output), "no such image") {
 		return "", "", nil
 	} else if err != nil {
 		return "", "", err

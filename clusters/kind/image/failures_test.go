@@ -111,8 +111,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	var v *release.VersionError
-	if _, err := Ensure(t.Context(), Config{Kubernetes: []string{"1.37"}}); !errors.As(err, &v) {
+	if _, err := Ensure(t.Context(), Config{Kubernetes: []string{"1.37"}}); !errors.As(err, new(*release.VersionError)) {
 		t.Errorf("error for a version that is none = %v", err)
 	}
 	if _, err := Ensure(t.Context(), Config{Source: "moon"}); err == nil || !strings.Contains(err.Error(), "auto") {

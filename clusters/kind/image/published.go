@@ -58,8 +58,7 @@ func (b *builder) pull(ctx context.Context, name string) error {
 
 // reason shortens an error to one line, to explain a fallback.
 func reason(err error) string {
-	var failed *command.Error
-	if errors.As(err, &failed) && failed.Output != "" {
+	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Output != "" {
 		lines := strings.Split(failed.Output, "\n")
 		return strings.TrimSpace(lines[len(lines)-1])
 	}

@@ -102,8 +102,7 @@ func (b *builder) debootstrap(ctx context.Context, root string) error {
 		},
 	}
 	_, err := c.Run(ctx)
-	var failed *command.Error
-	if errors.As(err, &failed) {
+	if errors.As(err, new(*command.Error)) {
 		return fmt.Errorf("%w\n\tIs the Debian mirror %s reachable, and is %s on a file system without nodev and noexec?", err, b.DebianMirror, b.dir)
 	}
 	return err

@@ -2,7 +2,6 @@ package balancer
 
 import (
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,50 +12,17 @@ import (
 )
 
 func TestHAProxyConfig(t *testing.T) {
-	c := Config{
-		Listen:      "10.77.0.10:6443",
-		Backends:    []Backend{{"node-1", "10.77.0.11:6443"}, {"node-2", "10.77.0.12:6443"}},
-		HealthCheck: clusters.HealthCheck{Interval: 2 * time.Second, Timeout: 1500 * time.Millisecond, Fall: 3, Rise: 2},
-	}
-	for _, tc := range []struct {
-		name      string
-		change    func(*Config)
-		want, not []string
-	}{
-		{"checked", func(*Config) {}, []string{
+	render := func(c Config) ([]byte, error) { return HAProxyConfig(c, "/run/h.sock") }
+	testConfig(t, clusters.HealthCheck{Interval: 2 * time.Second, Timeout: 1500 * time.Millisecond, Fall: 3, Rise: 2}, render, "node 1",
+		configCase{"checked", func(*Config) {}, []string{
 			"bind 10.77.0.10:6443\n", "stats socket /run/h.sock", "option httpchk GET /readyz\n", "http-check expect status 200\n", "timeout check 1500ms\n", "balance roundrobin\n",
 			"server node-1 10.77.0.11:6443 check check-ssl verify none inter 2000ms fall 3 rise 2 on-marked-down shutdown-sessions\n", "server node-2 10.77.0.12:6443 check", "option redispatch 1\n",
 		}, []string{"retries 0"}},
-		{"blind", func(c *Config) { c.HealthCheck.Disabled = true },
+		configCase{"blind", func(c *Config) { c.HealthCheck.Disabled = true },
 			[]string{"server node-1 10.77.0.11:6443\n", "retries 0\n"}, []string{"check", "redispatch"}},
-		{"least connections", func(c *Config) { c.Algorithm = LeastConnections }, []string{"balance leastconn\n"}, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := c
-			tc.change(&c)
-			data, err := HAProxyConfig(c, "/run/h.sock")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(string(data), want) {
-					t.Errorf("%q is missing in\n%s", want, data)
-				}
-			}
-			for _, not := range tc.not {
-				if strings.Contains(string(data), not) {
-					t.Errorf("%q is in\n%s", not, data)
-				}
-			}
-		})
-	}
-	c.Backends[0].Name = "node 1"
-	if _, err := HAProxyConfig(c, ""); err == nil {
-		t.Error("no error for a name with a space")
-	}
-	c.Backends[0].Name = "node-1"
-	if _, err := HAProxyConfig(c, "/"+strings.Repeat("x", 107)); err == nil {
-		t.Error("no error for a socket with too long a path")
+		configCase{"least connections", func(c *Config) { c.Algorithm = LeastConnections }, []string{"balance leastconn\n"}, nil})
+	if _, err := HAProxyConfig(Config{Listen: "127.0.0.1:0", HealthCheck: quick()}, "/"+strings.Repeat("x", 107)); err == nil || !strings.Contains(err.Error(), "107 bytes") {
+		t.Errorf("a socket with too long a path: %v", err)
 	}
 }
 
@@ -81,20 +47,7 @@ func startHAProxy(t *testing.T, c Config) (address, statsSocket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(path, append([]string{"-c"}, args...)...).CombinedOutput(); err != nil || strings.Contains(string(out), "WARNING") {
-		t.Fatalf("HAProxy does not like its configuration: %v\n%s", err, out)
-	}
-	process := exec.Command(path, args...)
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		process.Process.Kill()
-		process.Wait()
-	})
+	startProgram(t, file, config, path, args, []string{"-c"}, func(out string) bool { return strings.Contains(out, "WARNING") })
 	return c.Listen, filepath.Join(dir, "s")
 }
 

@@ -1,30 +1,23 @@
 package disk
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
 )
 
 const (
-	// insideEnv is set in the copy of the test binary that has namespaces of
-	// its own. Its value says why not, where they could not be had.
-	insideEnv = "DISK_TEST_SANDBOX"
-	insideYes = "yes"
-
 	roleDisk   = "disk-test-server"
 	roleWriter = "disk-test-writer"
 )
 
-// TestMain runs the tests in new user, mount and PID namespaces, where anybody
-// may mount and nothing stays behind.
+// TestMain runs the tests in a sandbox, where any user may mount.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case roleDisk:
@@ -33,63 +26,13 @@ func TestMain(m *testing.M) {
 	case roleWriter:
 		os.Exit(runWriter(os.Args[1]))
 	}
-	if os.Getenv(insideEnv) == "" {
-		os.Exit(reexecute())
-	}
-	if os.Getenv(insideEnv) == insideYes && os.Getpid() == 1 {
-		if err := enterSandbox(); err != nil {
-			fmt.Fprintln(os.Stderr, "disk test sandbox:", err)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
-}
-
-func reexecute() int {
-	err := sandboxCommand(insideYes, true).Run()
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-		err = sandboxCommand("user namespaces are not available: "+err.Error(), false).Run()
-	}
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return max(exit.ExitCode(), 1)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "run the tests in namespaces:", err)
-		return 1
-	}
-	return 0
-}
-
-func sandboxCommand(inside string, namespaces bool) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), insideEnv+"="+inside)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if namespaces {
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
-	}
-	return cmd
-}
-
-func enterSandbox() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
-	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
-		return fmt.Errorf("mount /proc: %w", err)
-	}
-	return nil
+	os.Exit(sandboxtest.Main(m))
 }
 
 // needFUSE skips a test where no disk can be mounted.
 func needFUSE(t testing.TB) {
 	t.Helper()
-	if inside := os.Getenv(insideEnv); inside != insideYes {
-		t.Skip(inside)
-	}
+	sandboxtest.Need(t)
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip(err)

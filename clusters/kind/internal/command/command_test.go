@@ -38,8 +38,7 @@ func TestOutput(t *testing.T) {
 
 func TestFailure(t *testing.T) {
 	_, err := shell(`for i in $(seq 50); do echo "line $i"; done; printf 'no space left' >&2; exit 7`).Run(t.Context())
-	var failed *Error
-	if !errors.As(err, &failed) {
+	if !errors.As(err, new(*Error)) {
 		t.Fatalf("error = %v", err)
 	}
 	for _, want := range []string{"sh -c 'for i in", "exit status 7", "\n\tline 50", "\n\tno space left"} {
@@ -54,15 +53,14 @@ func TestFailure(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	_, err := Command{Name: "no-such-program", Package: "some-package"}.Run(t.Context())
-	var missing *MissingError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "apt-get install some-package") {
+	if !errors.As(err, new(*MissingError)) || !strings.Contains(err.Error(), "apt-get install some-package") {
 		t.Errorf("error = %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(file, []byte("text"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Command{Name: file}).Run(t.Context()); err == nil || errors.As(err, &missing) {
+	if _, err := (Command{Name: file}).Run(t.Context()); err == nil || errors.As(err, new(*MissingError)) {
 		t.Errorf("error of a file that is no program = %v", err)
 	}
 }
