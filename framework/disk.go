@@ -50,6 +50,23 @@ type DiskWiper interface {
 	ListDisk(ctx context.Context) ([]string, error)
 }
 
+// DiskFiller is the ability of a node to have the file system filled on which its etcd member keeps
+// its data. It does not need a disk that can fail: the space is taken from etcd as other files
+// would take it, so that writes into space that etcd's files already have succeed.
+type DiskFiller interface {
+	// CheckFill returns an error that is errors.ErrUnsupported and contains the reason if the file
+	// system must not be filled, for example since it holds more than etcd's data. It changes
+	// nothing.
+	CheckFill(ctx context.Context) error
+	// FillDisk takes all but free bytes of the space until EmptyDisk or until ttl has passed, and
+	// returns a handle. Its errors include those of CheckFill.
+	FillDisk(ctx context.Context, free int64, ttl time.Duration) (handle string, err error)
+	// EmptyDisk frees the space; it does nothing if it is free.
+	EmptyDisk(ctx context.Context, handle string) error
+	// ProbeDisk is the same as in DiskFaulter. It may read from the page cache.
+	ProbeDisk(ctx context.Context) (DiskProbe, error)
+}
+
 // PowerLoser is the ability of a node to lose power together with everything that its disk has
 // not synced.
 type PowerLoser interface {

@@ -336,7 +336,7 @@ func (e *etcd) list() (files []string, err error) {
 		return nil, errNoMember
 	}
 	err = filepath.WalkDir(e.data, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || err == nil && d.IsDir() {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (d.IsDir() || d.Name() == fillName) {
 			return nil // etcd removes files while it runs
 		}
 		if err != nil {

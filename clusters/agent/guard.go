@@ -150,6 +150,9 @@ func healScript(c Config, st *state) string {
 		}
 	}
 	b.WriteString(filterScript(st.Filters))
+	if st.Filled != nil {
+		b.WriteString(unfilling(c, st.Filled))
+	}
 	if st.Wiped != nil {
 		b.WriteString(unwiping(c))
 	}

@@ -25,6 +25,7 @@ type agent struct {
 	etcd         *etcd
 	promises     *promises
 	clocks       *clocks
+	filler       *filler
 	asked        atomic.Int64 // when the last request came, in ns since 1970
 	askedAt      atomic.Int64 // the same in seconds since the boot of the node
 }
@@ -65,6 +66,8 @@ func newAgent(config Config) (*agent, error) {
 		a.watchers[c.Name].resume(ctx, restarted)
 	}
 	a.clocks.resume(restarted)
+	a.filler = &filler{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s}
+	a.filler.resume()
 	a.network = newNetwork(config, s)
 	a.network.resume(restarted)
 	a.promises = &promises{a: a}
@@ -120,6 +123,7 @@ func (a *agent) healAll() {
 	hurry(&a.etcd.mu, &a.etcd.timers)
 	hurry(&a.promises.mu, &a.promises.timers)
 	hurry(&a.clocks.mu, &a.clocks.timers)
+	hurry(&a.filler.mu, &a.filler.timers)
 	for handle := range a.network.saved() {
 		if err := a.network.restore(handle); err != nil {
 			complain(err)
@@ -159,6 +163,8 @@ type request struct {
 	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
 	// Bump is the number to add to a restored revision.
 	Bump uint64 `json:"bump,omitempty"`
+	// Free is how many bytes are left on a file system that is filled.
+	Free int64 `json:"free,omitempty"`
 	// Until is for an admission, on the monotonic clock.
 	Until time.Duration `json:"until,omitempty"`
 	// Exec is how to start a component from now on.
@@ -231,6 +237,7 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 	a.network.handle(mux)
 	a.etcd.handle(mux)
 	a.promises.handle(mux)
+	a.filler.handle(mux)
 	mux.HandleFunc("GET /audit", a.serveAudit)
 	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

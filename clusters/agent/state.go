@@ -24,6 +24,7 @@ type state struct {
 	Components map[framework.Component]*componentState `json:"components"`
 	Spoilt     map[framework.Component]*spoiltState    `json:"spoilt"`
 	Wiped      *wipedState                             `json:"wiped,omitempty"`
+	Filled     *filledState                            `json:"filled,omitempty"`
 	Peers      []Peer                                  `json:"peers,omitempty"`
 	Impaired   map[string]*impairedState               `json:"impaired"`
 	Restored   []restoredState                         `json:"restored,omitempty"`

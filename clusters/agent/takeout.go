@@ -46,6 +46,9 @@ func (s *store) active() []string {
 		if st.Wiped != nil {
 			add("the data of "+string(framework.Etcd)+" are wiped", st.Wiped.Until)
 		}
+		if st.Filled != nil {
+			add("the file system of the data of "+string(framework.Etcd)+" is filled", st.Filled.Until)
+		}
 		for _, one := range st.Promises {
 			add(one.Undoing.Fault+" is to be undone", one.Until)
 		}
@@ -110,6 +113,7 @@ func Footprint() []string {
 		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
 		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables, network devices named " + detourDevice + "*, the setting rp_filter of the other devices, and defective certificates in place of the node's own",
 		"while etcd's manifest or data are changed, the directory " + asideDir + " next to that of the static pods, and directories named .holdfast-* next to etcd's data",
+		"while a fault fills the file system of etcd's data, the file " + fillName + " in the data directory, which takes its space (only if that file system holds nothing else)",
 		"stays: the annotation " + renewed + " in the manifest of a static pod that was started before its back-off ended, and that file's comments are lost (a change of the manifest, also one that removes the annotation, restarts the pod)",
 		"stays: the arguments --initial-cluster and --initial-cluster-state in etcd's manifest, if its member was removed and added again, and that file's comments are lost (etcd ignores both while it has data)",
 		"stays: the agent's lines in the journal of systemd, and, until a reboot, the modules that the kernel loads for nftables and the devices",

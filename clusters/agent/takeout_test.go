@@ -27,11 +27,13 @@ func TestActive(t *testing.T) {
 		st.Components[framework.Scheduler] = &componentState{HoldUntil: at}
 		st.Spoilt[framework.APIServer] = &spoiltState{Until: at}
 		st.Wiped = &wipedState{Until: at}
+		st.Filled = &filledState{Until: at}
 		st.Impaired["x"] = &impairedState{Until: at}
 	})
 	want := []string{
 		"certificates of kube-apiserver are defective until 03:04:05", "etcd is frozen until 03:04:05",
 		"kube-scheduler is held down until 03:04:05", "links are impaired until 03:04:05", "the data of etcd are wiped until 03:04:05",
+		"the file system of the data of etcd is filled until 03:04:05",
 	}
 	if all := s.active(); !slices.Equal(all, want) {
 		t.Errorf("%q", all)
@@ -59,7 +61,7 @@ func TestTakeOut(t *testing.T) {
 func TestFootprint(t *testing.T) {
 	all := strings.Join(Footprint(), "\n")
 	for _, what := range []string{BinaryPath, ConnectPath, KeepPath, ConfigPath, defaultDir, runDir, UnitPath, GuardPath, GuardUnitPath, framesTable,
-		detourDevice, filepath.Base(filterFile("eth0")), asideDir, ".holdfast-*", "stays: the annotation " + renewed} {
+		detourDevice, filepath.Base(filterFile("eth0")), asideDir, ".holdfast-*", fillName, "stays: the annotation " + renewed} {
 		if !strings.Contains(all, what) {
 			t.Errorf("%q is missing in:\n%s", what, all)
 		}

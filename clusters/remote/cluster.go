@@ -134,7 +134,8 @@ type Cluster struct {
 	pings   sync.WaitGroup
 	broken  broken
 	once    sync.Once
-	onNode  error // is ErrOnNode if this process runs on a node
+	program func() ([]byte, error) // see packProgram; packed once, for all nodes
+	onNode  error                  // is ErrOnNode if this process runs on a node
 }
 
 var (

@@ -36,7 +36,9 @@ const (
 	// QuorumLoss allows breaking more nodes at a time than the cluster is designed to tolerate.
 	QuorumLoss Level = "quorum-loss"
 	// Data allows changing the data of etcd members, its history and its list of members,
-	// certificates, and objects outside of holdfast's namespaces, such as leases.
+	// certificates, and objects outside of holdfast's namespaces, such as leases. It also allows
+	// filling the volume of a member's data: that changes none of them, but a member whose write
+	// fails in the middle may exit and need repair, and so a snapshot is taken first.
 	Data Level = "data"
 )
 

@@ -1,12 +1,10 @@
 package remote
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,19 +60,21 @@ func (n *node) putAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var archive bytes.Buffer
-	t := tar.NewWriter(&archive)
+	var program []byte
 	if !strings.HasPrefix(strings.TrimSpace(there), sum) {
 		// The file of a running program cannot be written to.
 		start = "rm -f " + agent.BinaryPath + " && " + unpack + " && { " + start + "\n}"
-		err = agent.AddProgram(t)
+		if program, err = n.cluster.program(); err != nil {
+			return err
+		}
 	} else {
 		start = unpack + " && { " + start + "\n}"
 	}
-	if err := errors.Join(err, agent.AddFiles(t, files), t.Close()); err != nil {
+	own, err := packFiles(files)
+	if err != nil {
 		return err
 	}
-	if _, err := n.shell.run(ctx, start, &archive); err != nil {
+	if _, err := n.shell.run(ctx, start, io.MultiReader(bytes.NewReader(program), bytes.NewReader(own))); err != nil {
 		return fmt.Errorf("failed to start the agent: %w", err)
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
@@ -96,9 +96,6 @@ func (c *Cluster) portsBut(one *node) (ports []uint16) {
 	slices.Sort(ports)
 	return slices.Compact(ports)
 }
-
-// unpack reads the files of an agent from its input.
-const unpack = "tar -xf - -C /"
 
 // ownSum returns the SHA-256 of this program.
 func ownSum() (string, error) {

@@ -46,6 +46,7 @@ var (
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
+	_ framework.DiskFiller         = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)
 	_ framework.Grouper            = (*node)(nil)
 	_ framework.HostNamer          = (*node)(nil)

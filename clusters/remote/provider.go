@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -178,7 +179,7 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 		observed.find()
 		return observed, nil
 	}
-	c := &Cluster{Observed: observed, consent: consent, stop: func() {}}
+	c := &Cluster{Observed: observed, consent: consent, stop: func() {}, program: sync.OnceValues(packProgram)}
 	if c.shells, c.done, err = shells(a.Inventory); err != nil {
 		return nil, err
 	}

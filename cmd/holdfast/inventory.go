@@ -149,7 +149,8 @@ Levels:
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands
   quorum-loss  break more nodes at a time than the cluster should tolerate
-  data         change data of etcd members, certificates, and leases`,
+  data         change data of etcd members, certificates, and leases; fill the volume of a
+               member's data`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
   holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,
 		Args: cobra.NoArgs,

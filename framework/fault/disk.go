@@ -185,15 +185,15 @@ func (p process) memberRuns(ctx context.Context) (bool, string) {
 }
 
 // memberNow describes the state of the member.
-func (d badDisk) memberNow(ctx context.Context) string {
-	now, err := d.reporter.Process(ctx, d.target.Component)
+func (p process) memberNow(ctx context.Context) string {
+	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("failed to read the state of %s: %v", d.target.String(), err)
+		return fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
 	case ended(now):
-		return fmt.Sprintf("%s exited%s", d.target.String(), lastExit(now))
+		return fmt.Sprintf("%s exited%s", p.target.String(), lastExit(now))
 	}
-	return fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
+	return fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
 }
 
 // sound reports whether a probe saw no fault except perhaps a delay.

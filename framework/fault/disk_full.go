@@ -7,9 +7,9 @@ import (
 )
 
 // DiskFull fills the disk under an etcd member.
-var DiskFull = onDisk(&Fault{
+var DiskFull = orFilled(onDisk(&Fault{
 	Name:    "disk-full",
-	Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, those into space that a file has already included, as on a thin or copy-on-write disk",
+	Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, those into space that a file has already included, as on a thin or copy-on-write disk. On an existing cluster a file takes the space of etcd's volume: there writes into space that a file already has succeed, so etcd may continue until it needs a new file",
 	Params:  []Param{sizeParam("free", "bytes that can still be written before the disk is full", 0, 0, 1<<40)},
 	Example: "etcd/2 free=1Mi",
 }, func(r Request) (badness, error) {
@@ -27,4 +27,4 @@ var DiskFull = onDisk(&Fault{
 			// Until the space left is used up, only its size can be seen.
 			return probe.Free <= fault.Free && (refused || fault.Free > 0), seen
 		}}, nil
-})
+}))
