@@ -21,15 +21,15 @@ type broken struct {
 	active map[string]breakage // by its cause
 }
 
-// group are nodes of which so many may be broken at a time.
+// group is a set of nodes of which at most bears may be broken at a time.
 type group struct {
 	nodes []string
 	bears int
 }
 
 // groupsOf returns the groups of a cluster. The nodes with an etcd member need a majority, and so do
-// those with an API server if members run beside them. API servers alone need none, but no more
-// than half of them may be broken: the others have their work.
+// those with an API server if members run beside them. API servers with an external etcd need none,
+// but at most half of them may be broken, since the others take over their load.
 func groupsOf(servers, members []string) []group {
 	bears := (len(servers) - 1) / 2
 	if !slices.ContainsFunc(members, func(n string) bool { return slices.Contains(servers, n) }) && len(members) > 0 {
