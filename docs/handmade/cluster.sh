@@ -15,7 +15,7 @@ self=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 
 # The script runs itself again: first in namespaces of its own, then as each node.
 case ${1:-} in
-"") sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+"") sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 --inside | --node) ;;
 *)
 	for program in ip openssl ssh-keygen sshd haproxy curl etcd kube-apiserver kube-controller-manager kube-scheduler; do
