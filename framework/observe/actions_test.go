@@ -45,7 +45,7 @@ func (etcdHost) Components() []framework.Component { return []framework.Componen
 
 // TestEtcdHosts: they have no audit log to follow, and no client of their own.
 func TestEtcdHosts(t *testing.T) {
-	nodes := []framework.Node{audited{name: "node-1"}, audited{name: "node-2"}, etcdHost{audited{name: "etcd-1"}}}
+	nodes := []framework.Node{audited{name: "node-1", address: "10.77.0.11"}, audited{name: "node-2", address: "10.77.0.12"}, etcdHost{audited{name: "etcd-1", address: "10.77.0.21"}}}
 	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: nodes}}.withDefaults()}
 	loops, err := o.actions(t.Context())
 	if err != nil || len(loops) != 2 || o.servers() != 2 {
