@@ -289,5 +289,15 @@ func (c *Cluster) Nodes() []Node {
 	return nodes
 }
 
+// Runs reports whether a node may run a component. Only in an inventory do nodes differ: hosts of
+// an external etcd run nothing else, and the others no member.
+func (c *Cluster) Runs(node int, component framework.Component) bool {
+	i := c.Spec.Inventory
+	if i == nil || !i.ExternalEtcd() || node >= len(i.Spec.Nodes) {
+		return true
+	}
+	return i.Spec.Nodes[node].EtcdOnly() == (component == framework.Etcd)
+}
+
 // NodeName is the default name of the node with index i.
 func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }

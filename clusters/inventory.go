@@ -44,7 +44,7 @@ type InventorySpec struct {
 	Distribution string `json:"distribution,omitempty"`
 	// SSH are arguments of ssh that precede the destination, such as -F and a file.
 	SSH []string `json:"ssh,omitempty"`
-	// Nodes are the control-plane nodes.
+	// Nodes are the control-plane nodes, followed by the hosts of an external etcd.
 	Nodes []InventoryNode `json:"nodes"`
 	// PowerFile is the inventory's own file, if nodes have power commands: those may have
 	// passwords, so that plans do not contain them. See LoadPower.
@@ -61,12 +61,25 @@ type InventoryBalancer struct {
 	HealthCheck HealthCheck `json:"healthCheck,omitzero"`
 }
 
-// InventoryNode is one control-plane node.
+// Role is what a machine of an inventory is for.
+type Role string
+
+const (
+	// RoleControlPlane is that of a node with an API server, which may have an etcd member beside it.
+	RoleControlPlane Role = "control-plane"
+	// RoleEtcd is that of a host with an etcd member and without an API server. It need not be a
+	// Node, nor have a kubelet.
+	RoleEtcd Role = "etcd"
+)
+
+// InventoryNode is one control-plane node, or one host of an external etcd.
 type InventoryNode struct {
 	// Name is the node's host name, which the holders of leases also contain.
 	Name string `json:"name"`
 	// Address is the node's IP address on the cluster's network.
 	Address netip.Addr `json:"address"`
+	// Roles has one role; empty for a control-plane node.
+	Roles []Role `json:"roles,omitempty"`
 	// APIServer is host:port of the API server; port 6443 of the address if empty.
 	APIServer string `json:"apiServer,omitempty"`
 	// Zone is the fault domain; empty for that of the Node object, if it has one.
@@ -87,6 +100,14 @@ type InventoryPower struct {
 	On  string `json:"on"`
 	// Status prints on or off in its first line, and changes nothing.
 	Status string `json:"status"`
+}
+
+// EtcdOnly reports whether the machine has an etcd member and no API server.
+func (n InventoryNode) EtcdOnly() bool { return slices.Contains(n.Roles, RoleEtcd) }
+
+// ExternalEtcd reports whether etcd runs on hosts of its own.
+func (i *Inventory) ExternalEtcd() bool {
+	return slices.ContainsFunc(i.Spec.Nodes, InventoryNode.EtcdOnly)
 }
 
 // apiServerPort is the API servers' port unless an inventory overrides it.
@@ -169,13 +190,24 @@ func ParseInventory(name string, data []byte) (*Inventory, error) {
 	}
 	v := &validator{where: d.where}
 	v.inventory(i)
+	// Numbers of nodes, as in node/1, count the control-plane nodes first.
+	slices.SortStableFunc(i.Spec.Nodes, func(a, b InventoryNode) int {
+		switch {
+		case a.EtcdOnly() == b.EtcdOnly():
+			return 0
+		case a.EtcdOnly():
+			return 1
+		}
+		return -1
+	})
 	return i, errors.Join(v.found...)
 }
 
 // hostname is a DNS subdomain, like the names of Nodes.
 var hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-// maxRemoteNodes bounds the nodes of an inventory: etcd is not meant for more members.
+// maxRemoteNodes bounds the nodes of an inventory, of either role: etcd is not meant for more
+// members.
 const maxRemoteNodes = 9
 
 func (v *validator) inventory(i *Inventory) {
@@ -195,8 +227,12 @@ func (v *validator) inventory(i *Inventory) {
 		v.healthCheck("spec.loadBalancer.healthCheck", i.Spec.LoadBalancer.HealthCheck)
 	}
 	v.leases(i.Spec.Leases)
-	if n := len(i.Spec.Nodes); n < 1 || n > maxRemoteNodes {
+	hosts := len(slices.DeleteFunc(slices.Clone(i.Spec.Nodes), func(n InventoryNode) bool { return !n.EtcdOnly() }))
+	if n := len(i.Spec.Nodes) - hosts; n < 1 || n > maxRemoteNodes {
 		v.problem("spec.nodes", "has %d nodes: want 1 to %d control-plane nodes", n, maxRemoteNodes)
+	}
+	if hosts > maxRemoteNodes {
+		v.problem("spec.nodes", "has %d nodes with the role %s: want %d at most", hosts, RoleEtcd, maxRemoteNodes)
 	}
 	seen := map[string]string{}
 	for j, n := range i.Spec.Nodes {
@@ -209,6 +245,7 @@ func (v *validator) inventory(i *Inventory) {
 		if !n.Address.IsValid() {
 			v.problem(path+".address", "is missing")
 		}
+		v.roles(path, n)
 		if n.APIServer != "" {
 			if host, port, err := net.SplitHostPort(n.APIServer); err != nil || host == "" || !isPort(port) {
 				v.problem(path+".apiServer", "is %q: want HOST:PORT", n.APIServer)
@@ -224,7 +261,7 @@ func (v *validator) inventory(i *Inventory) {
 			v.power(path, n)
 		}
 		for _, unique := range []string{"name " + n.Name, "address " + n.Address.String(), "API server " + n.Server(), "ssh " + n.SSH} {
-			if unique == "ssh " {
+			if unique == "ssh " || n.EtcdOnly() && strings.HasPrefix(unique, "API") {
 				continue
 			}
 			if first := seen[unique]; first != "" {
@@ -233,6 +270,21 @@ func (v *validator) inventory(i *Inventory) {
 				seen[unique] = path
 			}
 		}
+	}
+}
+
+func (v *validator) roles(path string, n InventoryNode) {
+	for _, r := range n.Roles {
+		if r != RoleControlPlane && r != RoleEtcd {
+			v.problem(path+".roles", "has %q: want %s or %s", r, RoleControlPlane, RoleEtcd)
+			return
+		}
+	}
+	switch {
+	case len(n.Roles) > 1:
+		v.problem(path+".roles", "has %d roles: want one, [%s] for a node with an API server, with or without a member of etcd, or [%s] for a host with a member alone", len(n.Roles), RoleControlPlane, RoleEtcd)
+	case n.EtcdOnly() && n.APIServer != "":
+		v.problem(path+".apiServer", "is %q, and the role of the node is %s: leave out one of them", n.APIServer, RoleEtcd)
 	}
 }
 

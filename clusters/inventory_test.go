@@ -81,12 +81,59 @@ func TestBadInventories(t *testing.T) {
 		{"power without ssh", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, power: {off: x, on: y, status: z}}\n", "nodes.yaml:6: spec.nodes[0].power needs ssh"},
 		{"bad server", inventoryHeader + "spec:\n  loadBalancer: {server: lb:6443}\n  nodes:\n" + node, `spec.loadBalancer.server is "lb:6443": want a URL`},
 		{"bad port", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, apiServer: '10.0.0.1:0'}\n", `spec.nodes[0].apiServer is "10.0.0.1:0": want HOST:PORT`},
+		{"unknown role", inventoryHeader + "spec:\n  nodes:\n  - name: a\n    address: 10.0.0.1\n    roles: [worker]\n", `nodes.yaml:8: spec.nodes[0].roles has "worker": want control-plane or etcd`},
+		{"two roles", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, roles: [control-plane, etcd]}\n", "nodes.yaml:6: spec.nodes[0].roles has 2 roles: want one"},
+		{"a role that is not a list", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, roles: etcd}\n", `nodes.yaml:6: spec.nodes[0].roles is "etcd": want a list`},
+		{"etcd alone", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, roles: [etcd]}\n", "nodes.yaml:5: spec.nodes has 0 nodes: want 1 to 9 control-plane nodes"},
+		{"an API server on a host of etcd", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: a, address: 10.0.0.1, roles: [etcd], apiServer: '10.0.0.11:6444'}\n",
+			`nodes.yaml:7: spec.nodes[1].apiServer is "10.0.0.11:6444", and the role of the node is etcd`},
+		{"a host of etcd twice", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: etcd-1, address: 10.0.0.11, roles: [etcd]}\n", "spec.nodes[1] and spec.nodes[0] both have the address 10.0.0.11"},
 		{"bad health check", inventoryHeader + "spec:\n  loadBalancer: {healthCheck: {fall: 0}}\n  nodes:\n" + node, "spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"},
 	} {
 		_, err := ParseInventory("nodes.yaml", []byte(tc.text))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %s", tc.name, err, tc.want)
 		}
+	}
+}
+
+// TestInventoryOfExternalEtcd: hosts of etcd follow the control-plane nodes, whose numbers then do
+// not depend on them; nothing is said of their API servers.
+func TestInventoryOfExternalEtcd(t *testing.T) {
+	i, err := ParseInventory("nodes.yaml", []byte(inventoryHeader+`spec:
+  nodes:
+  - {name: etcd-1, address: 10.0.0.21, roles: [etcd]}
+  - {name: cp-1, address: 10.0.0.11, roles: [control-plane]}
+  - {name: etcd-2, address: 10.0.0.22, roles: [etcd]}
+  - {name: cp-2, address: 10.0.0.12, apiServer: "10.0.0.21:6443"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, n := range i.Spec.Nodes {
+		names = append(names, n.Name)
+	}
+	if got := strings.Join(names, " "); got != "cp-1 cp-2 etcd-1 etcd-2" || !i.ExternalEtcd() || i.Spec.Nodes[0].EtcdOnly() || !i.Spec.Nodes[2].EtcdOnly() {
+		t.Errorf("the nodes are %s, external etcd %t", got, i.ExternalEtcd())
+	}
+	// Times are those of the nodes that run the component: the others have no defaults of it.
+	c := Default()
+	c.Spec.Inventory, c.Spec.Nodes = i, make([]NodeSpec, 4)
+	for j := range c.Spec.Nodes {
+		c.Spec.Nodes[j].ExtraArgs = ExtraArgs{"kube-apiserver": {"goaway-chance": "0.01", "etcd-servers": "https://10.0.0.21:2379,https://10.0.0.22:2379"},
+			"kube-controller-manager": {"leader-elect-lease-duration": "5s", "node-monitor-grace-period": "20s"}, "kube-scheduler": {"leader-elect-lease-duration": "6s"}}
+		if j > 1 {
+			c.Spec.Nodes[j].ExtraArgs = ExtraArgs{"etcd": {"election-timeout": "300"}}
+		}
+	}
+	s, err := Settings(c)
+	if err != nil || s.LeaseDuration != 6*time.Second || s.NodeGrace != 20*time.Second || s.ElectionTimeout != 300*time.Millisecond || s.GoawayChance != 0.01 || !s.RemoteEtcd {
+		t.Errorf("error %v: the settings are %+v", err, s)
+	}
+	i.Spec.Nodes = i.Spec.Nodes[:2]
+	if i.ExternalEtcd() {
+		t.Error("without hosts of etcd it is external")
 	}
 }
 

@@ -115,8 +115,8 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		if err != nil {
 			return framework.Settings{}, err
 		}
-		if i == 0 || chance < s.GoawayChance {
-			s.GoawayChance = chance
+		if c.Runs(i, framework.APIServer) && (i == 0 || chance < s.GoawayChance) {
+			s.GoawayChance = chance // the first node has an API server
 		}
 		interval, _, _, err := node.AddonManager()
 		if err != nil {
@@ -124,6 +124,9 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		}
 		s.AddonInterval = max(s.AddonInterval, interval)
 		for _, component := range electable {
+			if !c.Runs(i, component) {
+				continue
+			}
 			lease, renew, retry, err := node.ElectionTimes(component)
 			if err != nil {
 				return framework.Settings{}, err
@@ -143,6 +146,9 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			{&s.NodePeriod, framework.ControllerManager, "node-monitor-period", defaultNodePeriod, parseDuration},
 			{&s.NodeGrace, framework.ControllerManager, "node-monitor-grace-period", defaultNodeGrace, parseDuration},
 		} {
+			if !c.Runs(i, setting.component) {
+				continue
+			}
 			value := setting.missing
 			if text, ok := node.ExtraArgs[setting.component][setting.flag]; ok {
 				var err error

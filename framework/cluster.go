@@ -55,7 +55,8 @@ const (
 type Cluster interface {
 	// Name is unique among the clusters of a machine.
 	Name() string
-	// Nodes returns the control-plane nodes in the order in which they joined.
+	// Nodes returns the control-plane nodes in the order in which they joined, and then the hosts of
+	// an external etcd.
 	Nodes() []Node
 	// Entrances returns every entrance for an API client: the load balancer first, if there is
 	// one, then each API server.
@@ -67,7 +68,7 @@ type Cluster interface {
 	Versions() map[string]map[Component]string
 }
 
-// Node is one control-plane machine.
+// Node is one control-plane machine, or one host of an external etcd.
 type Node interface {
 	Name() string
 	Address() netip.Addr
@@ -79,6 +80,9 @@ type Node interface {
 func NodesWith(c Cluster, component Component) []Node {
 	return slices.DeleteFunc(slices.Clone(c.Nodes()), func(n Node) bool { return !slices.Contains(n.Components(), component) })
 }
+
+// EtcdAlone reports whether a node is a host of an external etcd: it runs a member and nothing else.
+func EtcdAlone(n Node) bool { return slices.Equal(n.Components(), []Component{Etcd}) }
 
 // NodeNames returns the names of nodes.
 func NodeNames[N interface{ Name() string }](nodes []N) []string {

@@ -53,10 +53,10 @@ type Config struct {
 	Groups string `json:"groups,omitempty"`
 }
 
-// EtcdClient is how clients of the node's own etcd member authenticate: with the client
-// certificate of the node's API server. No key leaves the node.
+// EtcdClient is how clients of etcd authenticate: with the client certificate of the node's API
+// server, or one that is on a host of an external etcd. No key leaves the node.
 type EtcdClient struct {
-	URL  string `json:"url,omitempty"` // of the member, as reached from the node
+	URL  string `json:"url,omitempty"` // of the node's own member, as reached from it; empty if it has none
 	CA   string `json:"ca,omitempty"`
 	Cert string `json:"cert,omitempty"`
 	Key  string `json:"key,omitempty"`

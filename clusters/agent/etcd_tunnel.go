@@ -23,7 +23,7 @@ import (
 func (e EtcdClient) tls() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the API server's certificate for etcd: %w", err)
+		return nil, fmt.Errorf("failed to read the client certificate for etcd: %w", err)
 	}
 	ca, err := os.ReadFile(e.CA)
 	if err != nil {
@@ -85,8 +85,8 @@ func (a *agent) serveEtcd(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// DialEtcd opens a connection to the node's etcd member, authenticated as the node's API
-// server. Messages on it are HTTP/2 without TLS. Once open, the connection is not tied to ctx.
+// DialEtcd opens a connection to the node's etcd member, authenticated by the agent's
+// configuration. Messages on it are HTTP/2 without TLS. Once open, the connection is not tied to ctx.
 func (c *Client) DialEtcd(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -15,11 +15,27 @@ import (
 // broken records the nodes on which something is broken that their API server or etcd member
 // needs, so that no more are broken than the cluster is designed to tolerate.
 type broken struct {
-	// groups each need a majority: the nodes, and those with an etcd member, which may be fewer.
-	groups [][]string
+	groups []group
 
 	mu     sync.Mutex
 	active map[string]breakage // by its cause
+}
+
+// group is a set of nodes of which at most bears may be broken at a time.
+type group struct {
+	nodes []string
+	bears int
+}
+
+// groupsOf returns the groups of a cluster. The nodes with an etcd member need a majority, and so do
+// those with an API server if members run beside them. API servers with an external etcd need none,
+// but at most half of them may be broken, since the others take over their load.
+func groupsOf(servers, members []string) []group {
+	bears := (len(servers) - 1) / 2
+	if !slices.ContainsFunc(members, func(n string) bool { return slices.Contains(servers, n) }) && len(members) > 0 {
+		bears = len(servers) / 2
+	}
+	return []group{{servers, bears}, {members, (len(members) - 1) / 2}}
 }
 
 // breakage is one fault that is active.
@@ -40,10 +56,10 @@ func (b *broken) add(cluster, key string, nodes []string, ttl time.Duration, any
 	slices.Sort(now)
 	now = slices.Compact(now)
 	for _, group := range b.groups {
-		hit := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return !slices.Contains(group, n) })
-		if bears := (len(group) - 1) / 2; len(nodes) > 0 && len(hit) > bears && !anyNumber {
+		hit := slices.DeleteFunc(slices.Clone(now), func(n string) bool { return !slices.Contains(group.nodes, n) })
+		if len(nodes) > 0 && len(hit) > group.bears && !anyNumber {
 			return refused(cluster, "break "+strings.Join(nodes, ", "),
-				fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d tolerates the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(hit, ", "), len(group), bears))
+				fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d tolerates the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(hit, ", "), len(group.nodes), group.bears))
 		}
 	}
 	if b.active == nil {

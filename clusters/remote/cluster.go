@@ -60,7 +60,10 @@ func (c *Observed) Settings() framework.Settings { return c.settings }
 // that are upgraded with them.
 func (c *Observed) Versions() map[string]map[framework.Component]string {
 	all := map[string]map[framework.Component]string{}
-	for _, n := range c.spec.Nodes() {
+	for i, n := range c.spec.Nodes() {
+		if !c.spec.Runs(i, framework.APIServer) {
+			continue
+		}
 		all[n.Name] = map[framework.Component]string{framework.APIServer: n.KubernetesVersion}
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
 			if v := cmp.Or(c.released[n.Name][component], c.pods.version(n.Name, component)); v != "" {
@@ -107,7 +110,7 @@ func (n *plain) Zone() string { return n.spec.Zone }
 // ServingEndpoints implements framework.EndpointLister: those of API servers, whose CA is in
 // the kubeconfig.
 func (n *plain) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
-	if c != framework.APIServer {
+	if c != framework.APIServer || n.server.Config == nil {
 		return nil, fmt.Errorf("the address of %s on %s is unknown", c, n.Name())
 	}
 	config, err := rest.TLSConfigFor(n.server.Config)
@@ -220,6 +223,9 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 	}
 	members := map[string][]string{}
 	for _, n := range c.reached {
+		if !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
 		members[n.Name()] = []string{"https://" + net.JoinHostPort(n.Address().String(), "2379")}
 	}
 	handle, err := agent.Promise(ctx, c.agents(), u, members, ttl)
@@ -300,10 +306,10 @@ func (c *Cluster) nodeNames() (names []string) {
 	return names
 }
 
-// members returns the nodes with an etcd member.
-func (c *Cluster) members() (names []string) {
+// nodesWith returns the nodes with a component.
+func (c *Cluster) nodesWith(component framework.Component) (names []string) {
 	for _, n := range c.reached {
-		if slices.Contains(n.Components(), framework.Etcd) {
+		if slices.Contains(n.Components(), component) {
 			names = append(names, n.Name())
 		}
 	}

@@ -76,7 +76,7 @@ func TestPermits(t *testing.T) {
 
 // TestBroken: of five nodes two may be broken at a time, and of three members one.
 func TestBroken(t *testing.T) {
-	b := broken{groups: [][]string{{"a", "b", "c", "d", "e"}}}
+	b := broken{groups: groupsOf([]string{"a", "b", "c", "d", "e"}, nil)}
 	for _, tc := range []struct {
 		key   string
 		nodes []string
@@ -101,7 +101,7 @@ func TestBroken(t *testing.T) {
 	if err := b.add("x", "3", []string{"c"}, time.Hour, false); err != nil {
 		t.Errorf("once one is mended: %v", err)
 	}
-	fewer := broken{groups: [][]string{{"a", "b", "c", "d", "e"}, {"a", "b", "c"}}}
+	fewer := broken{groups: groupsOf([]string{"a", "b", "c", "d", "e"}, []string{"a", "b", "c"})}
 	if err := fewer.add("x", "1", []string{"d", "e"}, time.Hour, false); err != nil {
 		t.Errorf("two nodes without members: %v", err)
 	}

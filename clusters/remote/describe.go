@@ -1,16 +1,15 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -56,7 +55,7 @@ func reach(i *clusters.Inventory) (*access, error) {
 	server := i.Spec.LoadBalancer.Server
 	if server == "" {
 		server = config.Host
-		if u, err := url.Parse(server); err == nil && slices.ContainsFunc(i.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Server() == u.Host }) {
+		if u, err := url.Parse(server); err == nil && slices.ContainsFunc(i.Spec.Nodes, func(n clusters.InventoryNode) bool { return !n.EtcdOnly() && n.Server() == u.Host }) {
 			server = "" // the kubeconfig leads to an API server
 		}
 	}
@@ -69,6 +68,9 @@ func reach(i *clusters.Inventory) (*access, error) {
 		a.entrances = append(a.entrances, framework.Entrance{Name: framework.BalancerHost, Kind: framework.EntranceBalancer, Config: at(server)})
 	}
 	for _, n := range i.Spec.Nodes {
+		if n.EtcdOnly() {
+			continue
+		}
 		e := framework.Entrance{Name: n.Name, Kind: framework.EntranceAPIServer, Node: n.Name, Config: at("https://" + n.Server())}
 		e.Config.ServerName = "" // a kubeconfig's is for the balancer
 		a.entrances = append(a.entrances, e)
@@ -174,14 +176,19 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		}
 	}
 	for i, n := range a.Spec.Nodes {
+		s := clusters.NodeSpec{Name: n.Name, Zone: cmp.Or(n.Zone, zones[n.Name])}
+		if n.EtcdOnly() {
+			if f := seen[n.Name]; f != nil {
+				s.ExtraArgs = argsOf(f.processes)
+			}
+			spec.Spec.Nodes[i] = s
+			continue
+		}
 		var v version.Info
 		if err := getInto(ctx, a.server(n.Name), "/version", &v); err != nil {
 			return nil, fmt.Errorf("failed to read the version of the API server on %s: %w", n.Name, err)
 		}
-		s := clusters.NodeSpec{Name: n.Name, Zone: n.Zone, KubernetesVersion: v.GitVersion, ExtraArgs: args.Merge(pods.args(n.Name))}
-		if s.Zone == "" {
-			s.Zone = zones[n.Name]
-		}
+		s.KubernetesVersion, s.ExtraArgs = v.GitVersion, args.Merge(pods.args(n.Name))
 		if f := seen[n.Name]; f != nil {
 			s.ExtraArgs = argsOf(f.processes)
 			for c, times := range args {
@@ -192,57 +199,19 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		}
 		spec.Spec.Nodes[i] = s
 	}
-	spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion
+	spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion // control-plane nodes come first
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 	}
 	return spec, nil
 }
 
-// mirrors are the mirror pods of a control plane's static pods.
-type mirrors []corev1.Pod
-
-func (a *access) pods(ctx context.Context) (mirrors, error) {
-	var pods corev1.PodList
-	if err := getInto(ctx, a.entrances[0], "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
-		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
-	}
-	return pods.Items, nil
-}
-
-// of returns the containers of a node's components, by the component.
-func (m mirrors) of(node string) map[framework.Component]corev1.Container {
-	all := map[framework.Component]corev1.Container{}
-	for _, p := range m {
-		if p.Spec.NodeName == node && p.Labels["component"] != "" && len(p.Spec.Containers) > 0 {
-			all[framework.Component(p.Labels["component"])] = p.Spec.Containers[0]
-		}
-	}
-	return all
-}
-
-// args returns the arguments for bounds, as far as pods show them.
-func (m mirrors) args(node string) clusters.ExtraArgs {
-	processes := map[framework.Component]process{}
-	for c, container := range m.of(node) {
-		if line := slices.Concat(container.Command, container.Args); len(line) > 0 {
-			processes[c] = process{args: line}
-		}
-	}
-	return argsOf(processes)
-}
-
-// version returns the version of a component by the tag of its image; empty if it has none.
-func (m mirrors) version(node string, c framework.Component) string {
-	image, _, _ := strings.Cut(path.Base(m.of(node)[c].Image), "@") // without its digest
-	_, tag, _ := strings.Cut(image, ":")
-	return tag
-}
-
-// server returns the entrance through a node's API server.
+// server returns the entrance through a node's API server; a zero one if it has none.
 func (a *access) server(node string) framework.Entrance {
-	i := slices.IndexFunc(a.entrances, func(e framework.Entrance) bool { return e.Node == node })
-	return a.entrances[i]
+	if i := slices.IndexFunc(a.entrances, func(e framework.Entrance) bool { return e.Node == node }); i >= 0 {
+		return a.entrances[i]
+	}
+	return framework.Entrance{}
 }
 
 // zones returns the zones of nodes from their Node objects, and the number of Nodes that are
@@ -344,7 +313,8 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 	return byName, a.sameMachines(ctx, byName)
 }
 
-// readConfig reads the configuration files of etcd and of the scheduler, if they have one.
+// readConfig reads the configuration files of etcd and of the scheduler, if they have one, and on a
+// host of etcd which certificate it accepts.
 func (f *found) readConfig(ctx context.Context, s shell) error {
 	if path := f.file(framework.Scheduler, "config"); path != "" {
 		// In a container the path may be another one.
@@ -355,6 +325,14 @@ func (f *found) readConfig(ctx context.Context, s shell) error {
 			return fmt.Errorf("failed to read the configuration of the scheduler: %w", err)
 		}
 	}
+	if err := f.readEtcdConfig(ctx, s); err != nil || !f.node.EtcdOnly() {
+		return err
+	}
+	return f.chooseClient(ctx, s)
+}
+
+// readEtcdConfig reads the configuration file of etcd, if it has one.
+func (f *found) readEtcdConfig(ctx context.Context, s shell) error {
 	if f.configFile() == "" {
 		return nil
 	}

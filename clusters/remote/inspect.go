@@ -81,12 +81,8 @@ func Inspect(ctx context.Context, i *clusters.Inventory, node, profile string) (
 
 // inspect returns how a node as it was seen runs its components.
 func inspect(n clusters.InventoryNode, profile string, s *sight, configure func(*found) error) (NodeProfile, error) {
-	names := []string{profile}
-	if profile == "" || profile == "auto" {
-		names = detectable
-	}
 	seen := NodeProfile{Node: n.Name}
-	for _, name := range names {
+	for _, name := range profilesFor(profile, n) {
 		p, err := profileOf(name)
 		if err != nil {
 			return seen, err

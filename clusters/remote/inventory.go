@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,8 +61,15 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 	// API servers whose machines are not Nodes (k0s).
 	for ip, port := range ports {
 		if addr, err := netip.ParseAddr(ip); err == nil {
-			i.Spec.Nodes = append(i.Spec.Nodes, clusters.InventoryNode{Name: "node-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip), Address: addr}.On(port))
+			i.Spec.Nodes = append(i.Spec.Nodes, clusters.InventoryNode{Name: "node-" + dashed.Replace(ip), Address: addr}.On(port))
 		}
+	}
+	pods, err := (&access{entrances: []framework.Entrance{e}}).pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(i.Spec.Nodes) > 0 {
+		i.Spec.Nodes = append(i.Spec.Nodes, etcdHosts(ctx, pods.etcdServers(), i.Spec.Nodes)...)
 	}
 	if len(i.Spec.Nodes) == 0 {
 		return nil, errors.New("the API lists no control-plane nodes and no API servers: write the inventory by hand")
@@ -72,6 +81,32 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 	}
 	return i, nil
 }
+
+// etcdHosts returns the hosts of an external etcd: those of URLs of the API servers that are not
+// addresses of nodes. Their host names are not known, only those of the URLs.
+func etcdHosts(ctx context.Context, urls []string, nodes []clusters.InventoryNode) (hosts []clusters.InventoryNode) {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			continue
+		}
+		name := strings.ToLower(u.Hostname())
+		addr, err := netip.ParseAddr(name)
+		if err == nil {
+			name = "etcd-" + dashed.Replace(name)
+		} else if all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name); err == nil && len(all) > 0 {
+			addr = all[0].Unmap()
+		}
+		known := func(n clusters.InventoryNode) bool { return n.Address == addr || n.Name == name }
+		if addr.IsValid() && !addr.IsLoopback() && !slices.ContainsFunc(nodes, known) && !slices.ContainsFunc(hosts, known) {
+			hosts = append(hosts, clusters.InventoryNode{Name: name, Address: addr, Roles: []clusters.Role{clusters.RoleEtcd}})
+		}
+	}
+	return hosts
+}
+
+// dashed makes a part of a name of an address.
+var dashed = strings.NewReplacer(".", "-", ":", "-")
 
 // Check is the result for one item of an inventory.
 type Check struct {
@@ -128,6 +163,9 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 		var f *found
 		if err == nil {
 			f, err = detect(i.Spec.Distribution, n, s)
+		}
+		if err == nil {
+			err = f.readConfig(ctx, ssh[n.Name])
 		}
 		if err != nil {
 			c.Problem = err.Error()

@@ -81,6 +81,9 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 
 // AuditSupport implements framework.AuditSupporter.
 func (n *node) AuditSupport() error {
+	if !slices.Contains(n.components, framework.APIServer) {
+		return fmt.Errorf("%s has no API server", n.Name())
+	}
 	if n.found.config().Audit == "" {
 		return fmt.Errorf("the API server on %s writes no audit log to a file (--audit-log-path)", n.Name())
 	}
@@ -97,10 +100,11 @@ func portOf(urls string) string {
 	return u.Port()
 }
 
-// readCA reads the certificate of the CA of etcd, from the node's API server.
+// readCA reads the certificate of the CA of the node's etcd, if it has one.
 func (n *node) readCA(ctx context.Context) error {
-	file := n.found.config().EtcdClient.CA
-	if file == "" {
+	client := n.found.config().EtcdClient
+	file := client.CA
+	if file == "" || client.URL == "" {
 		return nil
 	}
 	text, err := n.shell.run(ctx, "cat -- "+shellescape.Quote(file), nil)

@@ -252,7 +252,7 @@ func bed(t *testing.T, levels ...Level) (*socket, powered) {
 	for _, name := range []string{"node-1", "node-2", "node-3"} {
 		c.reached = append(c.reached, &node{plain: &plain{spec: clusters.Node{Name: name}}, cluster: c, shell: shell{node: name}, found: &found{sight: &sight{systemd: name != "node-3"}}})
 	}
-	c.broken.groups = [][]string{c.nodeNames()}
+	c.broken.groups = groupsOf(c.nodeNames(), nil)
 	n := c.reached[0]
 	n.outlet = &outlet{power: s.power}
 	n.Client = agent.NewClient(n.Name(), func(ctx context.Context) (net.Conn, error) {

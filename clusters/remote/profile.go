@@ -124,16 +124,13 @@ type found struct {
 	processes map[framework.Component]process
 	units     map[framework.Component]string // by which components are stopped
 	unread    framework.Component            // whose configuration file cannot be read
+	client    agent.EtcdClient               // on a host of an external etcd
 }
 
 // detect finds a node's components by a profile, or by the first one that fits.
 func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
-	names := []string{name}
-	if name == "" || name == "auto" {
-		names = detectable
-	}
 	var problem error
-	for _, one := range names {
+	for _, one := range profilesFor(name, n) {
 		p, err := profileOf(one)
 		if err != nil {
 			return nil, err
@@ -152,6 +149,9 @@ func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
 
 // fit finds a node's components by the profile.
 func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
+	if n.EtcdOnly() {
+		p = p.onEtcdHost()
+	}
 	f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
 	return f, f.fits()
 }
@@ -162,7 +162,7 @@ func (f *found) fits() error {
 	for _, c := range f.profile.Components {
 		all := f.sight.find(c.Command, c.Parent)
 		if len(all) == 0 {
-			if c.Name == framework.APIServer {
+			if c.Name == f.main() {
 				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
 			}
 			continue // for example with an external etcd
@@ -182,6 +182,12 @@ func (f *found) fits() error {
 			p.args = append(p.args, "--"+flag+"="+c.Flags[flag])
 		}
 		f.processes[c.Name] = p
+	}
+	if f.node.EtcdOnly() {
+		if all := f.sight.find(string(framework.APIServer), ""); len(all) > 0 {
+			return fmt.Errorf("an API server runs (PID %d), and the role in the inventory is %s", all[0].pid, clusters.RoleEtcd)
+		}
+		return nil
 	}
 	_, port, err := net.SplitHostPort(f.node.Server())
 	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
@@ -280,6 +286,13 @@ func (f *found) configure(file []byte) error {
 		switch value := settings[name].(type) {
 		case string, int, bool:
 			etcd.args = append(etcd.args, fmt.Sprintf("--%s=%v", name, value))
+		case map[string]any: // client-transport-security, peer-transport-security
+			own, ok := strings.CutSuffix(name, "transport-security")
+			for _, flag := range slices.Sorted(maps.Keys(value)) {
+				if ok {
+					etcd.args = append(etcd.args, fmt.Sprintf("--%s%s=%v", strings.TrimPrefix(own, "client-"), flag, value[flag]))
+				}
+			}
 		}
 	}
 	f.processes[framework.Etcd] = etcd
@@ -379,10 +392,13 @@ func (f *found) config() agent.Config {
 	}
 	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")
 	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash
+	// Without a member of its own the node's agent still undoes faults through the others.
+	c.EtcdClient = f.client
+	if !f.node.EtcdOnly() {
+		c.EtcdClient = agent.EtcdClient{CA: f.file(framework.APIServer, "etcd-cafile"), Cert: f.file(framework.APIServer, "etcd-certfile"), Key: f.file(framework.APIServer, "etcd-keyfile")}
+	}
 	if len(etcd.args) > 0 {
-		c.EtcdData = f.file(framework.Etcd, "data-dir")
-		c.EtcdClient = agent.EtcdClient{URL: memberURL(etcd, f.node.Address), CA: f.file(framework.APIServer, "etcd-cafile"),
-			Cert: f.file(framework.APIServer, "etcd-certfile"), Key: f.file(framework.APIServer, "etcd-keyfile")}
+		c.EtcdData, c.EtcdClient.URL = f.file(framework.Etcd, "data-dir"), memberURL(etcd, f.node.Address)
 	}
 	return c
 }

@@ -205,7 +205,9 @@ func (c *Observed) find() {
 	for i, n := range c.spec.Nodes() {
 		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name)}
 		p.components = slices.Sorted(maps.Keys(c.pods.of(n.Name)))
-		if !slices.Contains(p.components, framework.APIServer) {
+		if c.access.Spec.Nodes[i].EtcdOnly() {
+			p.components = []framework.Component{framework.Etcd}
+		} else if !slices.Contains(p.components, framework.APIServer) {
 			p.components = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
 		}
 		c.nodes = append(c.nodes, p)
@@ -213,9 +215,13 @@ func (c *Observed) find() {
 	c.assumeElection()
 }
 
-// assumeElection notes that etcd's election timeout is unknown if no node runs a member.
+// assumeElection notes that etcd's election timeout is unknown if no node shows a member: hosts of
+// etcd that are not reached have no static pods.
 func (c *Observed) assumeElection() {
-	if !slices.ContainsFunc(c.nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
+	if !slices.ContainsFunc(c.nodes, func(n framework.Node) bool {
+		p, unreached := n.(*plain)
+		return slices.Contains(n.Components(), framework.Etcd) && !(unreached && p.server.Config == nil)
+	}) {
 		c.settings.Assumed = append(c.settings.Assumed, "E")
 	}
 }
@@ -227,6 +233,9 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 	for _, n := range c.spec.Nodes() {
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
 			f := seen[n.Name]
+			if f.node.EtcdOnly() {
+				continue
+			}
 			if !f.fused(component) && f.unread != component {
 				continue
 			}
@@ -273,7 +282,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	}
 	c.assumeElection()
 	c.assumeFused(seen)
-	c.broken.groups = [][]string{c.nodeNames(), c.members()}
+	c.broken.groups = groupsOf(c.nodesWith(framework.APIServer), c.nodesWith(framework.Etcd))
 	parties, err := c.parties(ctx, harness)
 	if err != nil {
 		return err

@@ -187,6 +187,9 @@ func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (
 	if err != nil {
 		return nil, nil, err
 	}
+	if i := p.Cluster.Spec.Inventory; i != nil && i.ExternalEtcd() {
+		return nil, nil, usageError("cluster %s has an external etcd, and such a cluster cannot be certified yet, since a certification hits each node of a cluster with the same faults: judge it with holdfast run", p.Cluster.Metadata.Name)
+	}
 	p.Rows, p.Profile, p.Intensity = ids, profile, run.Intensity("")
 	return p, provider, nil
 }

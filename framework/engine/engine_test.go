@@ -347,6 +347,11 @@ func (withoutEtcd) Components() []framework.Component {
 	return []framework.Component{framework.APIServer, framework.Scheduler}
 }
 
+// etcdHost is a host of that etcd.
+type etcdHost struct{ audited }
+
+func (etcdHost) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+
 type ofNodes struct {
 	*fakeCluster
 	nodes []framework.Node
@@ -364,6 +369,8 @@ func TestNoAccess(t *testing.T) {
 		{"one without an audit log", []framework.Node{audited{}, audited{none: errors.New("off")}}, []record.Access{record.AuditLogs}},
 		{"etcd on one", []framework.Node{withoutEtcd{}, audited{}}, nil},
 		{"etcd elsewhere", []framework.Node{withoutEtcd{}, withoutEtcd{}}, []record.Access{record.EtcdMembers}},
+		{"etcd on hosts of its own, which write no audit logs", []framework.Node{withoutEtcd{}, etcdHost{audited{none: errors.New("no API server")}}}, nil},
+		{"an API server without an audit log beside them", []framework.Node{withoutEtcd{audited{none: errors.New("off")}}, etcdHost{}}, []record.Access{record.AuditLogs}},
 		{"nothing", []framework.Node{struct{ framework.Node }{&fakeNode{}}}, []record.Access{record.AuditLogs, record.Processes}},
 	} {
 		if got := noAccess(ofNodes{&fakeCluster{}, tc.nodes}); !slices.Equal(got, tc.want) {

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -37,10 +39,20 @@ func (r *run) assignRoles(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rolesLimit)
 	defer cancel()
 	for role, has := range r.roles() {
+		if has && !r.mayHave(victim, role) {
+			r.say("%s is hit wherever it is, since %s cannot have that role", role, victim)
+			continue
+		}
 		if err := r.assign(ctx, role, victim, has); err != nil {
 			r.say("%s is hit wherever it is, since the role could not be moved: %v", role, err)
 		}
 	}
+}
+
+// mayHave reports whether a node runs the component of a role, such as etcd/leader.
+func (r *run) mayHave(node, role string) bool {
+	named, err := fault.Names(role)
+	return err == nil && slices.ContainsFunc(framework.NodesWith(r.cluster, named.Component), func(n framework.Node) bool { return n.Name() == node })
 }
 
 // roles returns the targets, such as etcd/leader, whose node should be the victim (true) or
@@ -116,7 +128,7 @@ func (r *run) moveLease(ctx context.Context, active fault.Target, component, vic
 			err = errors.Join(err, healed)
 		}
 	}()
-	for _, n := range r.cluster.Nodes() {
+	for _, n := range framework.NodesWith(r.cluster, active.Component) {
 		if (n.Name() == victim) == has {
 			continue
 		}

@@ -23,10 +23,12 @@ var errNobody = errors.New("no instance is in that role at the moment")
 //
 //	etcd/leader      the member that a majority of the members names leader
 //	etcd/follower    the first other member that runs
-//	etcd/2           the member on the second node, in the order of joining
+//	etcd/2           the member on the second node, in the order of joining. If members have
+//	                 hosts of their own, numbers count the nodes with the target
 //	etcd/node-2      the member on that node
 //	etcd/any         the first member that runs
-//	apiserver/...    as for etcd: apiserver/leader is on the etcd leader's node
+//	apiserver/...    as for etcd: apiserver/leader is on the etcd leader's node. If members have
+//	                 hosts of their own, apiserver/follower is the first API server that runs
 //	apiserver/serving the one that the load balancer sends clients to, where it is one:
 //	                 on the node that holds the address that moves (vip); likewise node/serving
 //	kcm/active       the controller manager that holds the lease
@@ -122,8 +124,11 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 		name, err = c.nodeOf(ctx, *r.of)
 	case r.number > len(c.Nodes()):
 		err = fmt.Errorf("node %d does not exist: the nodes are %s", r.number, strings.Join(framework.NodeNames(c.Nodes()), ", "))
+	case r.number > len(c.counted(r.kind)):
+		err = &MissingAbility{Ability: "Node", Of: "cluster " + c.Name(), For: fmt.Sprintf("a target with the number %d", r.number),
+			Why: fmt.Sprintf("%s runs on %s only", r.kind.component, strings.Join(framework.NodeNames(candidates), ", "))}
 	case r.number > 0:
-		name = c.Nodes()[r.number-1].Name()
+		name = c.counted(r.kind)[r.number-1].Name()
 	case r.node != "":
 		name = r.node
 	case r.role == anyOne:
@@ -132,7 +137,7 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 		name, err = c.serving(ctx)
 	case r.role == leader || r.role == follower:
 		if name, err = c.etcdLeader(ctx); err == nil && r.role == follower {
-			name, err = c.running(ctx, kind{names: []string{"etcd"}, component: framework.Etcd}, name)
+			name, err = c.running(ctx, c.follows(r.kind), name)
 		}
 	default:
 		if name, err = c.holder(ctx, r.kind); err == nil && r.role == standby {
@@ -149,6 +154,29 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 		return "", fmt.Errorf("node %s does not run %s, which runs on %s", name, r.kind.component, strings.Join(framework.NodeNames(candidates), ", "))
 	}
 	return name, nil
+}
+
+// external reports whether etcd members have hosts of their own.
+func (c resolver) external() bool {
+	members := framework.NodesWith(c, framework.Etcd)
+	return len(members) > 0 && !slices.ContainsFunc(members, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.APIServer) })
+}
+
+// counted returns the nodes that the number of a target counts.
+func (c resolver) counted(k kind) []framework.Node {
+	if c.external() {
+		return c.candidates(k)
+	}
+	return c.Nodes()
+}
+
+// follows returns the kind of what must run on the node of a follower: a member or, if members have
+// hosts of their own, an API server, which does not run there.
+func (c resolver) follows(k kind) kind {
+	if k.component == framework.APIServer && c.external() {
+		return k
+	}
+	return kind{names: []string{"etcd"}, component: framework.Etcd}
 }
 
 // serving returns the only node that the load balancer sends clients to.

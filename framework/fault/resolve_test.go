@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -118,6 +119,44 @@ func TestResolveExternalEtcd(t *testing.T) {
 		if got, err := Resolve(t.Context(), c, target); !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), "none of its nodes runs an etcd member") {
 			t.Errorf("%s: %+v, %v", target, got, err)
 		}
+	}
+}
+
+// Members of an external etcd are targets if their hosts are nodes. Numbers then count the nodes with
+// the target, and each API server is one of a follower.
+func TestResolveEtcdHosts(t *testing.T) {
+	c := startEtcd(t)
+	for _, n := range c.nodes {
+		n.runs = []framework.Component{framework.Etcd}
+	}
+	servers := newFake(framework.APIServer)
+	for i, n := range servers.nodes {
+		n.c, n.name = c.fakeCluster, fmt.Sprintf("cp-%d", i+1)
+	}
+	// EtcdConfig finds members by their positions.
+	c.nodes = append(c.nodes, servers.nodes[:2]...)
+	leader, err := Resolve(t.Context(), c, "etcd/leader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{
+		"etcd/3": "node-3", "node/leader": leader.Node, "apiserver/1": "cp-1", "apiserver/2": "cp-2", "apiserver/follower": "cp-1", "node/4": "cp-1",
+	} {
+		if got, err := Resolve(t.Context(), c, target); err != nil || got.Node != want {
+			t.Errorf("%s: %+v, %v; want %s", target, got, err, want)
+		}
+	}
+	for _, target := range []string{"etcd/follower", "node/follower"} {
+		if got, err := Resolve(t.Context(), c, target); err != nil || got.Node == leader.Node || !strings.HasPrefix(got.Node, "node-") {
+			t.Errorf("%s: %+v, %v; the leader is on %s", target, got, err, leader.Node)
+		}
+	}
+	var missing *MissingAbility
+	if _, err := Resolve(t.Context(), c, "apiserver/3"); !errors.As(err, &missing) || !strings.Contains(err.Error(), "kube-apiserver runs on cp-1, cp-2 only") {
+		t.Errorf("a third API server: %v", err)
+	}
+	if _, err := Resolve(t.Context(), c, "apiserver/leader"); err == nil || !strings.Contains(err.Error(), "does not run kube-apiserver") {
+		t.Errorf("an API server beside the leader: %v", err)
 	}
 }
 

@@ -20,6 +20,8 @@ type Naming struct {
 	Node, Zone string
 	// Of is the component with the Role, such as kcm of role active.
 	Of, Role string
+	// Component is that of Of; empty for a node.
+	Component framework.Component
 }
 
 // Names returns what a target names explicitly. An error says what is wrong with its syntax.
@@ -33,7 +35,7 @@ func Names(target string) (Naming, error) {
 	}
 	n := Naming{Number: r.number, Node: r.node, Zone: r.zone, Role: string(r.role)}
 	if n.Role != "" {
-		n.Of = r.kind.names[0]
+		n.Of, n.Component = r.kind.names[0], r.kind.component
 	}
 	return n, nil
 }

@@ -186,7 +186,7 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 		c.parts[check.Requirement] = true
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
-	f := c.attribute(d, ids, m, d.Judge(m))
+	f := silenced(m, c.attribute(d, ids, m, d.Judge(m)))
 	if f.Verdict == NotApplicable && slices.ContainsFunc(judges.RunWide(), func(w judges.Definition) bool { return w.Name == d.Name }) {
 		// A scenario that names such a check expects to have data for it.
 		return judges.Inconclusive("%s", f.Sentence)

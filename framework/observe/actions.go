@@ -30,7 +30,7 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
 	for _, n := range nodes {
 		reader, ok := n.(framework.AuditReader)
-		if !ok {
+		if !ok || framework.EtcdAlone(n) {
 			continue
 		}
 		f := newAuditFilter(n.Name(), nodes, components)

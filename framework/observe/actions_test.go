@@ -38,6 +38,21 @@ func (a audited) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	return nil
 }
 
+// etcdHost is a host of an external etcd.
+type etcdHost struct{ audited }
+
+func (etcdHost) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+
+// TestEtcdHosts: they have no audit log to follow, and no client of their own.
+func TestEtcdHosts(t *testing.T) {
+	nodes := []framework.Node{audited{name: "node-1", address: "10.77.0.11"}, audited{name: "node-2", address: "10.77.0.12"}, etcdHost{audited{name: "etcd-1", address: "10.77.0.21"}}}
+	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: nodes}}.withDefaults()}
+	loops, err := o.actions(t.Context())
+	if err != nil || len(loops) != 2 || o.servers() != 2 {
+		t.Errorf("%d audit logs, %d API servers, %v", len(loops), o.servers(), err)
+	}
+}
+
 // TestActions takes entries of a real audit log.
 func TestActions(t *testing.T) {
 	log, err := os.ReadFile("testdata/audit.log")

@@ -29,7 +29,7 @@ func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error
 			continue
 		}
 		taken := map[string]bool{}
-		for n := range o.cfg.Cluster.Nodes() {
+		for n := range o.servers() {
 			api, err := o.elsewhere(setup, e, taken)
 			if err != nil {
 				return nil, err
@@ -40,7 +40,7 @@ func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error
 				if kind == record.ProbeWrite {
 					p.timeout = o.cfg.WriteTimeout
 				}
-				offset := p.interval * time.Duration(n) / time.Duration(len(o.cfg.Cluster.Nodes()))
+				offset := p.interval * time.Duration(n) / time.Duration(o.servers())
 				loops = append(loops, func(ctx context.Context) {
 					if client.Pause(ctx, offset) {
 						p.run(ctx)
@@ -89,9 +89,14 @@ func (o *Observers) kept(context.Context) (loops []func(context.Context), err er
 	return loops, nil
 }
 
+// servers returns how many API servers there are.
+func (o *Observers) servers() int {
+	return len(slices.DeleteFunc(slices.Clone(o.cfg.Cluster.Nodes()), framework.EtcdAlone))
+}
+
 // elsewhere returns a client connected to an API server that has none yet, if possible.
 func (o *Observers) elsewhere(ctx context.Context, e framework.Entrance, taken map[string]bool) (*client.API, error) {
-	for range 2 * len(o.cfg.Cluster.Nodes()) {
+	for range 2 * o.servers() {
 		api, err := client.NewAPI(e.Config, client.Options{ClientGo: true})
 		if err != nil {
 			return nil, err

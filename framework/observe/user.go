@@ -107,7 +107,7 @@ func create(ctx context.Context, api *client.API, path string, body []byte) ([]b
 // balancer that has not noticed, says nothing about them.
 func (o *Observers) allowed(ctx context.Context, p *prober) error {
 	last := "no answer"
-	for row := 0; row < 3*len(o.cfg.Cluster.Nodes()); {
+	for row := 0; row < 3*o.servers(); {
 		limited, cancel := context.WithTimeout(ctx, p.timeout)
 		a := p.api.Do(limited, p.request(0))
 		cancel()

@@ -81,8 +81,12 @@ func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, 
 
 // InTurn repeats each scenario once per control-plane node of the cluster, and at least atLeast
 // times, each time with the next node as its victim. If choosing is set, it repeats only
-// scenarios that choose a node; the others run once.
+// scenarios that choose a node; the others run once. With an external etcd no scenario is repeated,
+// since the nodes are not alike.
 func InTurn(c *clusters.Cluster, chosen []*scenarios.Scenario, atLeast int, choosing bool) []*scenarios.Scenario {
+	if i := c.Spec.Inventory; i != nil && i.ExternalEtcd() {
+		return chosen
+	}
 	nodes := len(c.Spec.Nodes)
 	var all []*scenarios.Scenario
 	for _, s := range chosen {

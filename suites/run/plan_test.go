@@ -188,6 +188,20 @@ func TestRemoveData(t *testing.T) {
 	}
 }
 
+// TestInTurnExternalEtcd: hosts of etcd and nodes with API servers do not take turns.
+func TestInTurnExternalEtcd(t *testing.T) {
+	spec := clusters.Default()
+	chosen := scenarios.All()[:2]
+	spec.Spec.Inventory = &clusters.Inventory{Spec: clusters.InventorySpec{Nodes: []clusters.InventoryNode{{Name: "cp-1"}, {Name: "cp-2"}, {Name: "cp-3"}}}}
+	if all := InTurn(spec, chosen, 1, false); len(all) <= len(chosen) {
+		t.Errorf("with members on the nodes there are %d scenarios", len(all))
+	}
+	spec.Spec.Inventory.Spec.Nodes[2].Roles = []clusters.Role{clusters.RoleEtcd}
+	if all := InTurn(spec, chosen, 1, false); len(all) != len(chosen) {
+		t.Errorf("with hosts of etcd there are %d scenarios", len(all))
+	}
+}
+
 // FuzzLoad checks that any plan is either refused or can be judged: a bundle's plan comes from
 // elsewhere.
 func FuzzLoad(f *testing.F) {

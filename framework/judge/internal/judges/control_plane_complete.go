@@ -39,7 +39,8 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 	var broken, missing, evidence []string
 	running, timed := 0, true
 	standby := map[string]int{}
-	for _, n := range m.Run.Meta.Nodes {
+	nodes := slices.DeleteFunc(slices.Clone(m.Run.Meta.Nodes), facts.EtcdAlone)
+	for _, n := range nodes {
 		for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			p, ok := processes[where{n.Name, c}]
 			switch {
@@ -84,9 +85,9 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 	if unknown != "" {
 		missing = append(missing, unknown)
 	}
-	want := 3 * len(m.Run.Meta.Nodes)
+	want := 3 * len(nodes)
 	for _, c := range slices.Sorted(maps.Keys(standby)) {
-		if want -= standby[c]; standby[c] == len(m.Run.Meta.Nodes) {
+		if want -= standby[c]; standby[c] == len(nodes) {
 			broken = append(broken, c+" stands by on every node")
 		}
 	}
@@ -106,5 +107,5 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 		leads = "; the load balancer leads to all of them"
 	}
 	return Passed("Each of %d nodes runs an API server, a controller manager and a scheduler, and /readyz answers ok through %s%s.",
-		len(m.Run.Meta.Nodes), text.And(m.Run.Meta.Entrances), leads).counted("%d of %d processes, %d of %d entrances", running, want, len(ready), len(ready))
+		len(nodes), text.And(m.Run.Meta.Entrances), leads).counted("%d of %d processes, %d of %d entrances", running, want, len(ready), len(ready))
 }

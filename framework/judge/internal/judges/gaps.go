@@ -66,3 +66,9 @@ func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (count
 	}
 	return text.And(all), problem
 }
+
+// noneBeside is the finding about an API server that depends on the etcd member of a node, if the
+// node has no API server: with an external etcd all of them use every member.
+func noneBeside(node string) Finding {
+	return notApplicable("No API server depends on the etcd member on %s alone: etcd has hosts of its own.", node)
+}

@@ -21,6 +21,9 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 	if !m.IsNode(node) {
 		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
 	}
+	if m.EtcdAlone(node) {
+		return noneBeside(node)
+	}
 	cut := []string{node}
 
 	ack, _ := facts.AcknowledgedWithin(m.Run, cut, from, to)

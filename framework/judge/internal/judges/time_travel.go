@@ -22,6 +22,9 @@ func timeTravel() Definition {
 // it went is at most the time since it first saw the newer version: the older one is at least
 // that old.
 func judgeTimeTravel(m *facts.Matter) Finding {
+	if m.EtcdAlone(m.Fault.Node()) {
+		return noneBeside(m.Fault.Node())
+	}
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	firstSeen := map[string]record.Op{} // by key and revision
 	newest := map[string]record.Op{}    // by key

@@ -1,0 +1,66 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// mirrors are the mirror pods of a control plane's static pods.
+type mirrors []corev1.Pod
+
+func (a *access) pods(ctx context.Context) (mirrors, error) {
+	var pods corev1.PodList
+	if err := getInto(ctx, a.entrances[0], "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
+		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
+	}
+	return pods.Items, nil
+}
+
+// of returns the containers of a node's components, by the component.
+func (m mirrors) of(node string) map[framework.Component]corev1.Container {
+	all := map[framework.Component]corev1.Container{}
+	for _, p := range m {
+		if p.Spec.NodeName == node && p.Labels["component"] != "" && len(p.Spec.Containers) > 0 {
+			all[framework.Component(p.Labels["component"])] = p.Spec.Containers[0]
+		}
+	}
+	return all
+}
+
+// args returns the arguments for bounds, as far as pods show them.
+func (m mirrors) args(node string) clusters.ExtraArgs {
+	processes := map[framework.Component]process{}
+	for c, container := range m.of(node) {
+		if line := slices.Concat(container.Command, container.Args); len(line) > 0 {
+			processes[c] = process{args: line}
+		}
+	}
+	return argsOf(processes)
+}
+
+// etcdServers returns the URLs at which API servers reach etcd.
+func (m mirrors) etcdServers() (urls []string) {
+	for _, p := range m {
+		for _, server := range strings.Split(m.args(p.Spec.NodeName)[framework.APIServer]["etcd-servers"], ",") {
+			if server != "" && !slices.Contains(urls, server) {
+				urls = append(urls, server)
+			}
+		}
+	}
+	return urls
+}
+
+// version returns the version of a component by the tag of its image; empty if it has none.
+func (m mirrors) version(node string, c framework.Component) string {
+	image, _, _ := strings.Cut(path.Base(m.of(node)[c].Image), "@") // without its digest
+	_, tag, _ := strings.Cut(image, ":")
+	return tag
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// hostIsolated kills an API server, and then isolates a host of etcd that does not lead.
+const hostIsolated = `apiVersion: holdfast.dev/v1alpha1
+kind: Scenario
+metadata: {name: host-isolated}
+spec:
+  summary: An API server is killed, and then a host of etcd is isolated.
+  timeline:
+  - wait: 3s
+  - inject: {fault: kill, target: apiserver/follower, as: kill}
+  - wait: 5s
+  - heal: kill
+  - wait: 4s
+  - inject: {fault: isolate, target: node/follower, as: cut, params: {keep: harness}}
+  - wait: 5s
+  - heal: cut
+  - wait: 2s
+  requirements:
+  - {id: HA-CL-003, judge: availability, fault: kill, bound: H + M, params: {entrance: balancer}}
+  - {id: HA-QR-004, judge: linearizable, fault: cut}
+`
+
+// TestClusterExternalEtcd runs against a cluster made by hand whose etcd has hosts of its own.
+// Their members are found, administered with the certificates that are there, and hit.
+func TestClusterExternalEtcd(t *testing.T) {
+	cluster, said := byHand(t, `holdfast inventory init --kubeconfig admin.conf
+cat >host-isolated.yaml <<'END'
+`+hostIsolated+`END
+holdfast profile detect etcd-1 --inventory nodes.yaml
+holdfast consent --inventory nodes.yaml --level process,network | kubectl apply -f -
+holdfast inventory check nodes.yaml
+holdfast run --inventory nodes.yaml --scenario etcd-leader-killed --out killed || true
+holdfast run --inventory nodes.yaml -f host-isolated.yaml --out isolated || true`, "EXTERNAL_ETCD=1")
+	for _, want := range []string{"profile processes fits", "node etcd-3 (ssh 10.88.0.16): distribution processes: etcd"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the output does not have %q", want)
+		}
+	}
+	if noneFails(t, filepath.Join(cluster, "killed"))["HA-QR-005"] != judge.Pass {
+		t.Error("HA-QR-005 does not pass")
+	}
+	noneFails(t, filepath.Join(cluster, "isolated"))
+	for scenario, targets := range map[string]map[string]string{
+		"killed/etcd-leader-killed": {"kill": "etcd-"}, "isolated/host-isolated": {"kill": "node-", "cut": "etcd-"},
+	} {
+		dir, name := filepath.Split(scenario)
+		run, err := record.Read(record.Dir(filepath.Join(cluster, dir), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range run.Faults {
+			if f.V.Phase == record.FaultFailed || !f.V.Proven || !strings.HasPrefix(f.V.Node, targets[f.V.ID]) {
+				t.Errorf("%s: %+v", scenario, f.V)
+			}
+			delete(targets, f.V.ID)
+		}
+		for id := range targets {
+			t.Errorf("%s: %s is not in the record", scenario, id)
+		}
+	}
+	if t.Failed() {
+		t.Log(said)
+	}
+}

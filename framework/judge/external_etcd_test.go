@@ -1,0 +1,115 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// external makes a node of a story a host of an external etcd.
+func external(s *story, host string) *story {
+	return s.change(func(r *record.Run) {
+		r.Meta.RemoteEtcd = true
+		for i := range r.Meta.Nodes {
+			if n := &r.Meta.Nodes[i]; n.Name == host {
+				n.Components = []string{"etcd"}
+			} else {
+				n.Components = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+			}
+		}
+		var entrances []string
+		for _, e := range r.Meta.Entrances {
+			if e != host {
+				entrances = append(entrances, e)
+			}
+		}
+		r.Meta.Entrances = entrances
+		keep(r, func(o record.Op) bool { return o.Entrance != host })
+	})
+}
+
+// stalled has a fault on node-2 from 10 to 30 s, during which no write is acknowledged until 20 s.
+func stalled(fault, component string) *story {
+	s := leaders(newStory()).fault("fault", fault, "node-2", component, 10, 30).failing("node-1", 10.1, 20).failing("node-3", 10.1, 20)
+	return s.traffic("node-1", 19.99, 40).traffic("node-3", 19.99, 40)
+}
+
+// TestExternalEtcd: a bound that counts on API servers with members of their own is not missed if
+// a silent member of an external etcd makes all of them wait. A killed one does not.
+func TestExternalEtcd(t *testing.T) {
+	const waits = "every API server uses the etcd member on node-2 as well, which may have been silent"
+	at := func(fault, component string) func() *story {
+		return func() *story { return external(stalled(fault, component), "node-2") }
+	}
+	rule(t, record.Check{Requirement: "HA-QR-007", Judge: "write-gap", Fault: "fault", Bound: "2E + M"}, []ruling{
+		{name: "silent", want: Inconclusive, took: "10s", says: waits, story: at("isolate", "")},
+		{name: "with unknown effects", want: Inconclusive, says: waits, story: at("something", "etcd")},
+		{name: "killed", want: Fail, took: "10s", says: "must resume within 4s", story: at("kill", "etcd")},
+		{name: "a member beside an API server", want: Fail, took: "10s", says: "must resume within 4s", story: func() *story { return stalled("isolate", "") }},
+		{name: "an API server's node", want: Fail, says: "must resume within 4s", story: func() *story { return external(stalled("isolate", ""), "node-1") }},
+		{name: "silent, and nothing waits", want: Pass, story: func() *story { return external(isolated(), "node-2").renamed("fault") }},
+	})
+	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
+		{name: "no API server beside the member", want: NotApplicable, says: "No API server depends on the etcd member on node-2 alone", story: func() *story { return external(isolated(), "node-2") }},
+	})
+	rule(t, record.Check{Requirement: "HA-QR-014", Level: "INFO", Judge: "time-travel", Fault: "cut"}, []ruling{
+		{name: "no API server beside the member", want: NotApplicable, says: "No API server depends on", story: func() *story { return external(isolated(), "node-2") }},
+	})
+}
+
+// renamed gives the only fault of a story another name.
+func (s *story) renamed(id string) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Faults {
+			r.Faults[i].V.ID = id
+		}
+	})
+}
+
+// TestSafetyOfExternalEtcd: what no wait explains is a failure, also with a silent member.
+func TestSafetyOfExternalEtcd(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-QR-007", Judge: "write-gap", Fault: "fault", Bound: "2E + M", Params: map[string]string{"newLeader": "true"}}, []ruling{
+		{name: "no new leader", want: Fail, says: "etcd must have a new leader", story: func() *story {
+			s := newStory().fault("fault", "isolate", "node-2", "", 10, 30).traffic("node-1", 1, 40).traffic("node-3", 1, 40)
+			for t := range 40 {
+				s.at(float64(t)).etcd("node-1", "m2", 2).etcd("node-2", "m2", 2).etcd("node-3", "m2", 2)
+			}
+			return external(s, "node-2")
+		}},
+	})
+}
+
+// TestRestartsWithExternalEtcd: an API server may exit while a member that it uses is silent.
+func TestRestartsWithExternalEtcd(t *testing.T) {
+	exits := func(fault string) func() *story {
+		return func() *story {
+			s := newStory().fault("fault", fault, "node-1", "etcd", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+			return external(s, "node-1").change(func(r *record.Run) {
+				for i := range r.Processes {
+					r.Processes[i].V.Component = "kube-apiserver"
+				}
+				// Two more hosts, so that one may be lost.
+				r.Meta.Nodes = append(r.Meta.Nodes, record.Node{Name: "etcd-2", Components: []string{"etcd"}}, record.Node{Name: "etcd-3", Components: []string{"etcd"}})
+			})
+		}
+	}
+	wide(t, "restarts", []ruling{
+		{name: "while a member was silent", want: Pass, story: exits("isolate")},
+		{name: "while a member was killed", want: Fail, says: "no active fault reached it", story: exits("kill")},
+	})
+}
+
+// TestCompleteWithExternalEtcd: a host of etcd lacks nothing without an API server.
+func TestCompleteWithExternalEtcd(t *testing.T) {
+	with := func(components ...string) func() *story {
+		return func() *story {
+			return complete().change(func(r *record.Run) {
+				r.Meta.Nodes = append(r.Meta.Nodes, record.Node{Name: "etcd-1", Address: "10.77.0.21", Components: components})
+			})
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-TOP-002", Judge: "control-plane-complete"}, []ruling{
+		{name: "a host of etcd", want: Pass, says: "Each of 3 nodes runs", story: with("etcd")},
+		{name: "a node without etcd", want: Inconclusive, says: "the state of kube-apiserver on etcd-1", story: with("kube-scheduler")},
+	})
+}

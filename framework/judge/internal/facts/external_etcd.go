@@ -1,0 +1,35 @@
+package facts
+
+import (
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// A member of an external etcd has a host of its own: no API server depends on it alone, and each
+// API server uses it beside the others.
+
+// EtcdAlone reports whether a node runs an etcd member and no API server.
+func EtcdAlone(n record.Node) bool {
+	return slices.Contains(n.Components, "etcd") && !slices.Contains(n.Components, "kube-apiserver")
+}
+
+// EtcdAlone reports whether the node of a name runs an etcd member and no API server.
+func (m *Matter) EtcdAlone(node string) bool {
+	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == node && EtcdAlone(n) })
+}
+
+// silencing are the effects that leave the connections of a process open, and unanswered.
+var silencing = []record.Effect{record.EffectFrozen, record.EffectPower, record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned, record.EffectDisk}
+
+// Silenced returns the hosts of an external etcd whose member a fault may have silenced: API servers
+// send it some of their requests until gRPC gives up its connections, which takes up to 40 s
+// (keepaliveTime and keepaliveTimeout in k8s.io/apiserver/pkg/storage/storagebackend/factory/etcd3.go),
+// or longer if it answers only its clients. The connections of a process that exits are closed.
+func (m *Matter) Silenced(inj *Injection) (hosts []string) {
+	f := inj.Injected
+	if f == nil || !f.Hits("etcd") || len(f.Effects) > 0 && !f.Has(silencing...) {
+		return nil
+	}
+	return slices.DeleteFunc(inj.Nodes(), func(n string) bool { return !m.EtcdAlone(n) })
+}

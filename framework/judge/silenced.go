@@ -1,0 +1,36 @@
+package judge
+
+import (
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// silenced turns a missed bound into inconclusive if a member of an external etcd may have been
+// silent meanwhile. Bounds are those of API servers that use the members of their own nodes, so that
+// a fault on one node spares the others; here each API server waits for the silent member.
+func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
+	if f.Verdict != Fail || m.Fault == nil || f.MissedBy(m.Bound) == 0 {
+		return f
+	}
+	from, to := f.From, f.To
+	if !f.Timed {
+		from, to = m.Fault.Injected.Called, m.Fault.HealEffect()
+	}
+	var hosts []string
+	for _, inj := range m.Touching(from, to, record.Nanos(m.Run.Meta.Settings["M"])) {
+		hosts = append(hosts, m.Silenced(inj)...)
+	}
+	if len(hosts) == 0 {
+		return f
+	}
+	slices.Sort(hosts)
+	held := f
+	f = judges.Inconclusive("every API server uses the etcd member on %s as well, which may have been silent: an API server sends it requests until it gives up the connection, whatever the others do.",
+		text.And(slices.Compact(hosts)))
+	f.Bound, f.Measured, f.Value = held.Bound, held.Measured, held.Value
+	return f.Shows("the finding nonetheless: " + held.Sentence).Shows(held.Evidence...)
+}
