@@ -11,6 +11,11 @@ func (s *story) runs(t float64, node, component string, pid int) *story {
 	return s.at(t).process(node, component, pid)
 }
 
+// unreported records that a query for a component of a node failed.
+func (s *story) unreported(t float64, node, component string) *story {
+	return add(s.at(t), &s.run.Processes, record.ProcessState{Node: node, Component: component, Error: "agent did not answer"})
+}
+
 var allComponents = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
 // backAgain cuts node-2's power from 10 s to 15 s, and its parts come back at a time.
@@ -61,6 +66,31 @@ func TestRejoins(t *testing.T) {
 		}},
 		{name: "a machine whose firmware takes long", want: Pass, took: "8.05s", story: func() *story { return backAgain(36, 38, 40).booted(32) }},
 		{name: "late after the machine has started", want: Fail, took: "18.05s", says: "the API server on node-2 came back after", story: func() *story { return backAgain(36, 38, 50).booted(32) }},
+		{name: "a component exits again for good", want: Inconclusive, says: "kube-scheduler on node-2 came back, exited again at 22.000s, and was not started again for 38s", story: func() *story {
+			return backAgain(16, 18, 20).runs(22, "node-2", "kube-scheduler", 0).at(60)
+		}},
+		{name: "a component exits again, and is started again", want: Pass, story: func() *story {
+			return backAgain(16, 18, 20).runs(22, "node-2", "kube-scheduler", 0).runs(24, "node-2", "kube-scheduler", 44).at(60)
+		}},
+		{name: "a component exits when a later fault hits it", want: Pass, story: func() *story {
+			return backAgain(16, 18, 20).fault("next", "kill", "node-2", "kube-scheduler", 30, 55).runs(30.5, "node-2", "kube-scheduler", 0).at(60)
+		}},
+		{name: "without access to processes and members", want: NotApplicable, says: "but the provider gives no access to the processes and etcd members", story: func() *story {
+			return backAgain(16, 18, 20).change(func(r *record.Run) {
+				r.Processes, r.Etcd, r.Meta.NoAccess = nil, nil, []record.Access{record.AuditLogs, record.EtcdMembers, record.Processes}
+			})
+		}},
+		{name: "without access to processes, and late", want: Fail, says: "the API server on node-2 came back after", story: func() *story {
+			return backAgain(16, 18, 35).change(func(r *record.Run) { r.Processes, r.Meta.NoAccess = nil, []record.Access{record.Processes} })
+		}},
+		{name: "etcd elsewhere", want: Pass, says: "all of 4", story: func() *story {
+			return backAgain(16, 18, 20).change(func(r *record.Run) {
+				r.Etcd, r.Meta.NoAccess = nil, []record.Access{record.EtcdMembers}
+				for i := range r.Meta.Nodes {
+					r.Meta.Nodes[i].Components = allComponents[1:]
+				}
+			})
+		}},
 		{name: "no loss of power", want: Inconclusive, says: "takes no node's power", story: func() *story { return newStory().fault("off", "kill", "node-2", "etcd", 10, 15) }},
 	})
 }
@@ -88,6 +118,26 @@ func TestComponentsGoOn(t *testing.T) {
 		{name: "one ends after the next fault", want: Pass, story: killed(func(s *story) {
 			s.fault("next", "kill", "node-2", "kube-scheduler", 20, 21).runs(21, "node-2", "kube-scheduler", 77)
 		})},
+		{name: "not reported while the watcher is gone", want: Pass, story: killed(func(s *story) {
+			for i, c := range allComponents {
+				s.unreported(10.5, "node-2", c).runs(12, "node-2", c, 10+i)
+			}
+		})},
+		{name: "not reported until the next fault, and the same then", want: Pass, story: killed(func(s *story) {
+			s.unreported(10.5, "node-2", "etcd").fault("next", "kill", "node-1", "kube-scheduler", 20, 21)
+		})},
+		{name: "not reported until the next fault, and another one then", want: Inconclusive, says: "did not report etcd again after a failed query", story: killed(func(s *story) {
+			s.unreported(10.5, "node-2", "etcd").fault("next", "kill", "node-1", "kube-scheduler", 20, 21).runs(30, "node-2", "etcd", 77)
+		})},
+		{name: "never reported again", want: Inconclusive, says: "did not report etcd again after a failed query", story: func() *story {
+			s := killed(func(*story) {})()
+			for i := range s.run.Processes {
+				if p := &s.run.Processes[i]; p.At == sec(58) {
+					p.V.PID, p.V.Error = 0, "agent did not answer"
+				}
+			}
+			return s
+		}},
 		{name: "another component", want: Inconclusive, says: "does not hit a process watcher", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "etcd", 10, 12) }},
 		{name: "nothing is known", want: Inconclusive, says: "shows nothing of the components", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "node-agent", 10, 12) }},
 	})
@@ -100,17 +150,40 @@ func TestSnapshotVerifies(t *testing.T) {
 			o := during(12, 12.5)
 			o.API, o.Type, o.Entrance, o.Key, o.Purpose, o.Found, o.Value, o.Revision, o.Header = "etcd", record.OpGet, "node-1", "snapshot", "snapshot", true, "9 keys", "101", "100"
 			o.Outcome = record.OK
+			s.op(o)
+			o.Entrance = "node-3"
 			change(&o)
 			return s.op(o)
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-RC-006", Judge: "snapshot-verifies", Fault: "down"}, []ruling{
-		{name: "it verifies", want: Pass, took: "1 snapshots", story: taken(func(*record.Op) {})},
+		{name: "it verifies", want: Pass, took: "2 snapshots", story: taken(func(*record.Op) {})},
 		{name: "it does not", want: Fail, says: "does not: checksum", story: taken(func(o *record.Op) { o.Found, o.Error = false, "checksum" })},
 		{name: "it is older than what was acknowledged", want: Fail, says: "is of revision 99, and a quorum had 100", story: taken(func(o *record.Op) { o.Revision = "99" })},
 		{name: "none could be taken", want: Fail, says: "none could be taken", story: taken(func(o *record.Op) { o.Outcome, o.Error = record.Unknown, "timed out" })},
-		{name: "before the fault", want: Inconclusive, says: "no snapshot was taken", story: taken(func(o *record.Op) { o.Call, o.Return = sec(5), sec(6) })},
+		{name: "before the fault", want: Inconclusive, says: "no snapshot was taken of the etcd member on node-3", story: taken(func(o *record.Op) { o.Call, o.Return = sec(5), sec(6) })},
+		{name: "none of a member that is up", want: Inconclusive, says: "no snapshot was taken of the etcd member on node-3", story: taken(func(o *record.Op) { o.Entrance = "node-1" })},
+		{name: "none", want: Inconclusive, says: "no snapshot was taken during", story: func() *story { return newStory().fault("down", "kill", "node-2", "etcd", 10, 20) }},
+		{name: "without a revision", want: Inconclusive, says: "does not have the revision", story: taken(func(o *record.Op) { o.Revision, o.Header = "", "" })},
+		{name: "two members are down", want: Pass, story: func() *story {
+			return taken(func(o *record.Op) { o.Entrance = "node-1" })().fault("too", "kill", "node-3", "etcd", 9, 21)
+		}},
 	})
+}
+
+// refusedReads refuses the first reads of the key quiet through node-3.
+func refusedReads(of func() *story, n int) func() *story {
+	return func() *story {
+		return of().change(func(r *record.Run) {
+			left := n
+			for i := range r.Ops {
+				if o := &r.Ops[i].V; left > 0 && o.Key == "quiet" && o.Entrance == "node-3" {
+					o.Outcome, o.Error, o.Found, o.Value = record.Refused, "dial tcp: connection refused", false, ""
+					left--
+				}
+			}
+		})
+	}
 }
 
 func TestQuotaReached(t *testing.T) {
@@ -136,6 +209,9 @@ func TestQuotaReached(t *testing.T) {
 		{name: "as it should be", want: Pass, says: "The alarm was raised", story: full(true, none)},
 		{name: "no alarm", want: Fail, says: "none did during", story: full(false, none)},
 		{name: "a read is not answered", want: Fail, says: "was not answered", story: full(true, func(s *story) { s.read("node-3", "quiet", "", 0, 12, 14).outcome(record.Unknown) })},
+		{name: "every read through an API server is refused", want: Fail, says: "none of 18 quorum reads through node-3 was answered (dial tcp: connection refused)", story: refusedReads(full(true, none), 100)},
+		{name: "most reads through an API server are refused", want: Inconclusive, says: "5 of 18 quorum reads through node-3 were answered", story: refusedReads(full(true, none), 13)},
+		{name: "a read is refused", want: Pass, story: refusedReads(full(true, none), 1)},
 		{name: "no read", want: Inconclusive, says: "fewer than the 10 required", story: func() *story {
 			return full(true, none)().change(func(r *record.Run) {
 				kept := r.Ops[:0]
@@ -182,6 +258,11 @@ func TestDamageContained(t *testing.T) {
 		{name: "it has no leader", want: Pass, story: looks(func(t float64, s *record.EtcdStatus) { s.OK = t > 13 })},
 		{name: "it raises the alarm", want: Pass, says: "raised the CORRUPT alarm", story: looks(func(t float64, s *record.EtcdStatus) {
 			s.OK, s.Alarms = t > 11, []string{"memberID:1 alarm:CORRUPT "}
+		})},
+		{name: "it raises the alarm after it has served", want: Inconclusive, says: "raised the CORRUPT alarm at 14.500s, but followed a leader at 11.500s", story: looks(func(t float64, s *record.EtcdStatus) {
+			if s.OK, s.Leader = t > 11, "m1"; t > 14 {
+				s.Alarms = []string{"memberID:1 alarm:CORRUPT "}
+			}
 		})},
 		{name: "not queried", want: Inconclusive, says: "was queried 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
 	})

@@ -183,6 +183,10 @@ func TestAvailableThroughChanges(t *testing.T) {
 		{name: "long before", want: Pass, took: "0s", story: through([2]float64{6, 9})},
 		{name: "long after", want: Pass, took: "0s", story: through([2]float64{41.5, 44})},
 		{name: "not probed", want: Inconclusive, says: "nothing probed balancer", story: upgradedAll},
+		{name: "one kind pauses", want: Inconclusive, says: "no write on a new connection was tried for 5.1", story: func() *story { return through()().change(unprobed(record.ProbeWrite, false, 20, 25.05)) }},
+		{name: "one kind pauses, another fails", want: Fail, story: func() *story {
+			return through([2]float64{30, 37})().change(unprobed(record.ProbeWrite, false, 20, 25.05))
+		}},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
 		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},
@@ -212,6 +216,17 @@ func TestOwnAPIServer(t *testing.T) {
 			}
 			s.run.Asked = kept
 			return s
+		}},
+		{name: "one asks nothing once its node was changed", want: Inconclusive, says: "no request of kube-scheduler on node-2 after the change of its node", story: func() *story {
+			s := all().upgraded("two", "node-2", release36, release37, 30)
+			return s.asks("kube-controller-manager", "node-2", "node-2", 40, 50)
+		}},
+		{name: "the record ends soon after a node was changed", want: Pass, story: func() *story {
+			return all().upgraded("two", "node-2", release36, release37, 50)
+		}},
+		{name: "all ask once a node was changed", want: Pass, story: func() *story {
+			s := all().upgraded("two", "node-2", release36, release37, 30)
+			return s.asks("kube-controller-manager", "node-2", "node-2", 40, 50).asks("kube-scheduler", "node-2", "node-2", 40, 50)
 		}},
 		{name: "no audit log", want: Inconclusive, says: "show no request", story: func() *story { return newStory() }},
 	})

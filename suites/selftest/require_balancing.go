@@ -3,11 +3,15 @@ package selftest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // The kinds of clusters for requirements about clients and balancing.
@@ -82,6 +86,14 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
 				{Judge: "returns-ready", Says: "must not be answered with 401, 403 or 404"},
 			}},
+		{Name: "no-lists-while-one-stops", Violation: "API servers that refuse lists with status 503, without Retry-After, while another one is stopped gracefully",
+			Cluster: drainsProxied, Twin: drainsProxied, Scenario: "apiserver-stopped", From: 1, Until: 3,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.RefusedList, Prefix: configs})},
+			Catches: []Catch{{Requirement: "HA-CL-004", Says: "(list of "}, {Judge: "no-failed-request", Says: "(list of "}}},
+		{Name: "no-watches-while-one-stops", Violation: "API servers that refuse new watches with status 503, without Retry-After, while another one is stopped gracefully",
+			Cluster: drainsProxied, Twin: drainsProxied, Scenario: "apiserver-stopped", From: 1, Until: 3,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.RefusedWatch, Prefix: configs})},
+			Catches: []Catch{{Requirement: "HA-CL-004", Says: "(watch of "}, {Judge: "no-failed-request", Says: "(watch of "}}},
 		{Name: "kept-for-good", Violation: "API servers that never close a connection that clients keep, behind a balancer that does not either",
 			Cluster: drains, Twin: spreading, Scenario: "catalogue/apiserver-drained",
 			Catches: []Catch{
@@ -125,6 +137,12 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-016", Says: "must be on one node only"},
 				{Judge: "one-address", Says: "must be on one node only"},
 			}},
+		{Name: "hidden-holder", Violation: "two nodes that promote an address and do not receive each other's messages, while the one that has it serves clients and cannot report",
+			Cluster: moving, Twin: moving, Scenario: "address-unreported", From: 1, Do: deafenTwo,
+			Catches: []Catch{
+				{Requirement: "HA-CL-016", Says: "must be on one node only"},
+				{Judge: "one-address", Says: "must be on one node only"},
+			}},
 	}
 }
 
@@ -139,18 +157,34 @@ func loopBalancer(ctx context.Context, c framework.Cluster) error {
 
 // deafen drops the nodes' announcements of an address that moves, for as long as the cut lasts.
 func deafen(ctx context.Context, c framework.Cluster) error {
+	return dropAnnouncements(ctx, c, framework.NodeNames(c.Nodes()), 12*time.Second)
+}
+
+// deafenTwo does so between the node that has the address and one other, which takes it as well.
+// That ends before the fault of the scenario does.
+func deafenTwo(ctx context.Context, c framework.Cluster) error {
+	holder, err := fault.Resolve(ctx, c, "node/serving")
+	if err != nil {
+		return fmt.Errorf("looking for the node that has the address: %w", err)
+	}
+	others := slices.DeleteFunc(framework.NodeNames(c.Nodes()), func(n string) bool { return n == holder.Node })
+	return dropAnnouncements(ctx, c, []string{holder.Node, others[0]}, 12*time.Second)
+}
+
+// dropAnnouncements drops the messages of nodes to each other about an address that moves.
+func dropAnnouncements(ctx context.Context, c framework.Cluster, nodes []string, ttl time.Duration) error {
 	n, ok := c.(framework.NetworkFaulter)
 	if !ok {
 		return errors.New("the network cannot be impaired")
 	}
 	var links []framework.Link
-	for _, from := range c.Nodes() {
-		for _, to := range c.Nodes() {
+	for _, from := range nodes {
+		for _, to := range nodes {
 			if from != to {
-				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: []uint16{vip.Port}})
+				links = append(links, framework.Link{From: from, To: to, Ports: []uint16{vip.Port}})
 			}
 		}
 	}
-	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, 12*time.Second)
+	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, ttl)
 	return err
 }

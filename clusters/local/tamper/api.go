@@ -110,8 +110,7 @@ func (p *apiProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if _, ok := p.desk.act(Unavailable, path); ok {
-		return answerWith(r, nil, answer{http.StatusServiceUnavailable,
-			[]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","message":"tampered with","code":503}`)}), nil
+		return unavailable(r, "tampered with"), nil
 	}
 	query := r.URL.Query()
 	switch {
@@ -130,6 +129,15 @@ func (p *apiProxy) pass(r *http.Request) (*http.Response, error) {
 		return p.anonymous.RoundTrip(r)
 	}
 	return p.known.RoundTrip(r)
+}
+
+// shuttingDown is what an API server that is being stopped answers to a new request.
+const shuttingDown = "apiserver is shutting down"
+
+// unavailable is the answer of an API server that does not serve a request.
+func unavailable(r *http.Request, why string) *http.Response {
+	return answerWith(r, nil, answer{http.StatusServiceUnavailable,
+		fmt.Appendf(nil, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","message":%q,"code":503}`, why)})
 }
 
 // answerWith returns a response with a body of JSON, like another one but for that. The

@@ -14,6 +14,11 @@ import (
 // read passes on a get or a list.
 func (p *apiProxy) read(r *http.Request, query url.Values) (*http.Response, error) {
 	path, u := r.URL.Path, r.URL.String()
+	if isCollection(path) {
+		if _, ok := p.desk.act(RefusedList, path); ok {
+			return unavailable(r, shuttingDown), nil
+		}
+	}
 	if _, ok := p.desk.act(EmptyAnswer, path); ok {
 		return answerWith(r, nil, answer{http.StatusOK, []byte("{}")}), nil
 	}
@@ -54,6 +59,12 @@ func (p *apiProxy) read(r *http.Request, query url.Values) (*http.Response, erro
 		}
 	}
 	return answerWith(r, res, now), nil
+}
+
+// isCollection reports whether a path is that of a namespaced collection, not of one object.
+func isCollection(path string) bool {
+	_, rest, found := strings.Cut(path, "/namespaces/")
+	return found && strings.Count(rest, "/") == 1
 }
 
 // remember keeps the first answer to a URL, and returns it from the second on.

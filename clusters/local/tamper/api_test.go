@@ -187,6 +187,25 @@ func TestAPIProxy(t *testing.T) {
 		}
 		want(t, "another path", list(t, ""), "101 a b")
 	})
+	t.Run("refused list, refused watch", func(t *testing.T) {
+		for mode, refused := range map[Mode]string{RefusedList: path + "?limit=2", RefusedWatch: path + "?watch=true"} {
+			rules(t, Rule{Mode: mode, Prefix: path})
+			for _, where := range []string{path + "?limit=2", path + "?watch=true", path + "/a", "/api/v1/namespaces/other/configmaps"} {
+				res, err := client.Get(base + where)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := io.ReadAll(res.Body)
+				res.Body.Close()
+				if got := res.StatusCode == 503 && strings.Contains(string(b), "shutting down") && res.Header.Get("Retry-After") == ""; got != (where == refused) {
+					t.Errorf("%s: %s was answered with %d %s", mode, where, res.StatusCode, b)
+				}
+			}
+			if n := p.desk.acted(); n != 1 {
+				t.Errorf("%s: acted %d times", mode, n)
+			}
+		}
+	})
 	t.Run("late answer", func(t *testing.T) {
 		rules(t, Rule{Mode: LateAnswer, For: 50 * time.Millisecond})
 		began := time.Now()

@@ -12,6 +12,9 @@ import (
 // watch passes on a watch.
 func (p *apiProxy) watch(r *http.Request, query url.Values) (*http.Response, error) {
 	path := r.URL.Path
+	if _, ok := p.desk.act(RefusedWatch, path); ok {
+		return unavailable(r, shuttingDown), nil
+	}
 	if _, ok := p.desk.act(EndedWatch, path); ok {
 		return answerWith(r, nil, answer{http.StatusOK, nil}), nil
 	}

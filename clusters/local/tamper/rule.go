@@ -75,6 +75,10 @@ const (
 const (
 	// Unavailable answers a request with status 503.
 	Unavailable Mode = "unavailable"
+	// RefusedList and RefusedWatch answer a list of a namespaced collection, or an attempt to
+	// open a watch, with status 503 and without Retry-After, as if the server were shutting down.
+	RefusedList  Mode = "refused-list"
+	RefusedWatch Mode = "refused-watch"
 	// ClaimedLease answers an elector that updates its lease as if it had, does
 	// nothing, and lets it read back what it wrote last.
 	ClaimedLease Mode = "claimed-lease"
@@ -126,7 +130,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpda
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, OldStatus, WrongHash, SpoiltSnapshot, FalseAlarm, ForgottenMember}
 
-var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, EmptyAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
+var apiModes = []Mode{Unavailable, RefusedList, RefusedWatch, ClaimedLease, LateAnswer, OldAnswer, EmptyAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, EndedWatch, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.

@@ -48,6 +48,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	var worst, row facts.Outage
 	var worstKind, rowKind facts.ProbeKind
 	failures := 0
+	silent := "" // the kind that was not tried for too long
 	var outages []facts.Outage
 	var evidence []string
 	var all []record.Probe
@@ -64,6 +65,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 		all = append(all, during...)
 		if hole, from := facts.LongestHole(during, s.from, s.effect); hole > max(time.Second, m.Bound.Limit/4) {
 			return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
+		}
+		if missing := facts.Unasked(slices.SortedStableFunc(slices.Values(during), facts.ByStart), kinds, s.from, s.effect, facts.LongestSilence); missing != "" && silent == "" {
+			silent = missing
 		}
 		for k, probes := range byKind {
 			for _, o := range facts.Outages(probes) {
@@ -95,6 +99,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if inARow > 0 && row.Probes > inARow {
 		return Failed("While nodes are changed one after the other, a client of %s that tries again must succeed: %d times in a row no %s did, from %s to %s.",
 			entrance, row.Probes, rowKind, text.When(row.From), text.When(row.To)).counted("%d in a row", row.Probes).Rests(row.From, row.Before).Shows(evidence...)
+	}
+	if silent != "" {
+		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)
 	}
 	return Passed("Through %d changes of nodes, %d of %d probes through %s failed; the longest time in which those of one kind did not succeed was %s, all such times together covered %s, within %s each.",
 		len(changes), failures, len(all), entrance, text.Short(worst.AtLeast()), text.Short(covered(outages)), m.Bound).
@@ -141,8 +148,18 @@ func ownAPIServer() Definition {
 	}, judgeOwnAPIServer}
 }
 
+// askLimit is how long after a change of its node an instance may take to make a request that the
+// audit log shows: several retry periods of its election.
+const askLimit = 10 * time.Second
+
 func judgeOwnAPIServer(m *facts.Matter) Finding {
-	seen := map[string]int{}
+	changed := map[string]record.Nanos{} // when the last change of a node was complete, long enough before the end
+	for _, c := range m.Run.Changes {
+		if c.V.Effect+record.Nanos(askLimit) <= m.Run.EndAt {
+			changed[c.V.Node.Name] = max(changed[c.V.Node.Name], c.V.Effect)
+		}
+	}
+	seen, after := map[string]int{}, map[string]bool{} // by instance: its requests, and whether one came after that
 	foreign, requests := "", 0
 	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
 		v := a.V
@@ -153,7 +170,9 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 			foreign = fmt.Sprintf("%s on %s asked the API server on %s (%s of %s, %s)", v.Component, v.Node, v.Via, v.Verb, v.Resource, text.When(v.Received))
 		}
 		requests++
-		seen[v.Component+" on "+v.Node]++
+		instance := v.Component + " on " + v.Node
+		seen[instance]++
+		after[instance] = after[instance] || v.Received >= changed[v.Node]
 	}
 	if foreign != "" {
 		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)
@@ -161,8 +180,12 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 	var missing []string
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
 		for _, n := range m.NodesWith(component) {
-			if instance := component + " on " + n.Name; seen[instance] == 0 && m.Stays(n.Name) {
+			switch instance := component + " on " + n.Name; {
+			case !m.Stays(n.Name):
+			case seen[instance] == 0:
 				missing = append(missing, instance)
+			case !after[instance]:
+				missing = append(missing, instance+" after the change of its node")
 			}
 		}
 	}

@@ -28,9 +28,14 @@ func certificatesLast() Definition {
 func judgeCertificatesLast(m *facts.Matter) Finding {
 	_, to := m.Quiet()
 	first, which, seen := time.Time{}, "", map[[2]string]bool{}
+	unseen := map[[2]string]bool{} // ports whose certificate was not shown
 	for _, o := range m.Run.Ops {
 		op := o.V
-		if op.Purpose != facts.PurposeExpiry || op.Call > to || op.Outcome != record.OK {
+		if op.Purpose != facts.PurposeExpiry || op.Call > to {
+			continue
+		}
+		if op.Outcome != record.OK {
+			unseen[[2]string{op.Entrance, op.Key}] = true
 			continue
 		}
 		end, err := time.Parse(time.RFC3339, op.Value)
@@ -51,6 +56,12 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 		for _, n := range m.NodesWith(component) {
 			if !slices.ContainsFunc(slices.Collect(maps.Keys(seen)), func(at [2]string) bool { return at[0] == n.Name && strings.HasPrefix(at[1], component+"/") }) {
 				missing = append(missing, component+" on "+n.Name)
+				continue
+			}
+			for _, at := range slices.SortedFunc(maps.Keys(unseen), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+				if port, ok := strings.CutPrefix(at[1], component+"/"); ok && at[0] == n.Name && !seen[at] {
+					missing = append(missing, fmt.Sprintf("%s on %s (%s port)", component, n.Name, port))
+				}
 			}
 		}
 	}

@@ -28,9 +28,14 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 	}
 	until := m.UntilNext(m.Fault.Effect())
 	before, watched := map[string]record.ProcessState{}, 0
+	unknown, later := map[string]bool{}, map[string]bool{} // components without a report since a failed query, and those with one after until
 	for _, t := range m.Run.Processes {
 		p := t.V
-		if p.Node != f.Node || p.Component == watcherComponent || p.Error != "" || p.Standby {
+		if p.Node != f.Node || p.Component == watcherComponent || p.Standby {
+			continue
+		}
+		if p.Error != "" {
+			unknown[p.Component] = unknown[p.Component] || t.At >= f.Called && t.At <= until
 			continue
 		}
 		if t.At < f.Called {
@@ -42,9 +47,15 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		case !known || old.PID == 0:
 		case t.At > until:
 			watched++ // it was the same until then, or there would be an entry
+			if !later[p.Component] {
+				later[p.Component] = true
+				unknown[p.Component] = unknown[p.Component] && !facts.SameLife(old, p)
+			}
 		case !facts.SameLife(old, p):
 			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was checked at %s, during the %s.",
 				p.Component, f.Node, facts.Fate(p), text.When(t.At), m.Fault.What()).Rests(f.Called, t.At)
+		default:
+			unknown[p.Component] = false
 		}
 	}
 	var components []string
@@ -54,6 +65,11 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		}
 	}
 	slices.Sort(components)
+	for _, c := range components {
+		if unknown[c] {
+			return Inconclusive("the node %s did not report %s again after a failed query during the %s, so it may have exited", f.Node, c, m.Fault.What())
+		}
+	}
 	if len(components) == 0 || watched == 0 && until < m.Run.EndAt {
 		return Inconclusive("the record shows nothing of the components on %s before and after the %s", f.Node, m.Fault.What())
 	}

@@ -31,19 +31,26 @@ func judgeDamageContained(m *facts.Matter) Finding {
 		from = max(from, inj.Effect())
 	}
 	node, asked := m.Fault.Node(), 0
+	served := facts.Endless // when it first answered and followed a leader
 	for _, e := range m.Run.Etcd {
 		s := e.V
 		if s.Node != node || e.At < from || e.At >= to {
 			continue
 		}
-		if facts.HasAlarm(s, "CORRUPT") {
+		switch alarm := facts.HasAlarm(s, "CORRUPT"); {
+		case alarm && served < e.At:
+			return Inconclusive("the etcd member on %s raised the CORRUPT alarm %s, but followed a leader %s: what it served until then is not known", node, text.At(e.At), text.At(served))
+		case alarm:
 			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d looks", asked)
 		}
 		if s.OK && s.Leader != "" {
-			return Failed("An etcd member with damaged data must not serve: the one on %s answered %s, after the %s, and follows a leader.", node, text.At(e.At), m.Fault.What()).
-				Rests(from, e.At)
+			served = min(served, e.At)
 		}
 		asked++
+	}
+	if served < facts.Endless {
+		return Failed("An etcd member with damaged data must not serve: the one on %s answered %s, after the %s, and follows a leader.", node, text.At(served), m.Fault.What()).
+			Rests(from, served)
 	}
 	if asked < damageLooks {
 		return Inconclusive("the etcd member on %s was queried %d times after the %s, fewer than the %d required for a verdict", node, asked, m.Fault.What(), damageLooks)

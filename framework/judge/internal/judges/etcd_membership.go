@@ -14,10 +14,11 @@ import (
 
 func etcdMembership() Definition {
 	return Definition{verdict.Doc{
-		Name:      "etcd-membership",
-		Needs:     []record.Access{record.EtcdMembers},
-		Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other.",
-		Source:    "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
+		Name:  "etcd-membership",
+		Needs: []record.Access{record.EtcdMembers},
+		Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other. " +
+			"By the versions of what clients write, these are the members that every API server writes to.",
+		Source: "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
 	}, judgeEtcdMembership}
 }
 
@@ -45,6 +46,9 @@ func judgeEtcdMembership(m *facts.Matter) Finding {
 		return *f
 	}
 	if f := votingMembers(names, last, members); f != nil {
+		return *f
+	}
+	if f := usedMembers(m, names, from, to); f != nil {
 		return *f
 	}
 
@@ -141,6 +145,24 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 		}
 	}
 	return nil
+}
+
+// usedMembers checks that API servers write to the members that answered. If none of them does,
+// nothing that these members report says anything about the cluster.
+func usedMembers(m *facts.Matter, names []string, from, to record.Nanos) *Finding {
+	stores := m.Stores(from, to)
+	if len(stores.Elsewhere) == 0 {
+		return nil
+	}
+	var servers, writes []string
+	for _, e := range stores.Elsewhere {
+		servers, writes = append(servers, e.Server), append(writes, e.Write)
+	}
+	if len(stores.Here) == 0 {
+		return Inconclusive("the API servers on %s write to other etcd members than those on %s, whose state the record has: %s", text.And(servers), text.And(names), writes[0]).Shows(writes...).problem()
+	}
+	return Failed("All API servers must use one etcd cluster: those on %s write to the members on %s, and those on %s do not: %s.",
+		text.And(stores.Here), text.And(names), text.And(servers), writes[0]).counted("%d of %d API servers", len(stores.Here), len(stores.Here)+len(servers)).Shows(writes...).problem()
 }
 
 func votingMembers(names []string, last map[string]record.EtcdStatus, members []string) *Finding {

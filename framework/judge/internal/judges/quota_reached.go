@@ -41,7 +41,16 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 		if len(through) < enoughAttempts {
 			return Inconclusive("%s were tried through %s during the %s, fewer than the %d required for a verdict", text.Plural(len(through), "quorum read"), e, m.Fault.What(), enoughAttempts)
 		}
-		reads += len(through)
+		answered := len(slices.DeleteFunc(slices.Clone(through), func(r record.Op) bool { return r.Outcome != record.OK }))
+		switch {
+		case answered == 0:
+			return Failed("Reads must continue when etcd's database has reached its quota: none of %s through %s was answered (%s).",
+				text.Plural(len(through), "quorum read"), e, through[0].Error).Rests(from, to).Shows(text.Describe(through[0]))
+		case answered < enoughAttempts:
+			return Inconclusive("%d of %s through %s were answered during the %s, fewer than the %d required for a verdict",
+				answered, text.Plural(len(through), "quorum read"), e, m.Fault.What(), enoughAttempts)
+		}
+		reads += answered
 	}
 	var worst facts.Gap
 	for _, e := range servers {
@@ -64,6 +73,6 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 	if len(servers) == 0 {
 		return Inconclusive("the record names no API server")
 	}
-	return Passed("The alarm was raised, all %d quorum reads were answered while no space was left, and writes through every API server continued afterwards: none waited longer than %s, within %s.",
+	return Passed("The alarm was raised, %d quorum reads were answered while no space was left, and writes through every API server continued afterwards: none waited longer than %s, within %s.",
 		reads, text.Short(worst.Length()), m.Bound).Took(worst.Length())
 }

@@ -88,6 +88,9 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		if f := oneMoment(between, gone); f != nil {
 			return *f
 		}
+		if f := sameMoment(between, lists[0], l); f != nil {
+			return *f
+		}
 		lost = 0
 		for _, w := range between {
 			if gone(w) {
@@ -125,6 +128,11 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 				l.Entrance, len(strings.Fields(stores[i].Value)), len(strings.Fields(l.Value)), text.Short(text.Span(stores[i].Call, stores[i].Return))).Rests(stores[i].Call, stores[i].Return)
 		}
 	}
+	for _, server := range m.APIServers() {
+		if !slices.ContainsFunc(lists, func(l record.Op) bool { return l.Entrance == server }) {
+			return Inconclusive("the API server on %s answered no list at the end, so the state that it serves is not known", server)
+		}
+	}
 	return Passed("After the restore, all %d writes from before the snapshot were there, and %d later ones were not: the state of one moment. No version went back for %d informers, and each shows what exists.",
 		len(before), lost, len(stores)).counted("%d writes, %d lost", len(before)+len(between)+len(after), lost)
 }
@@ -142,6 +150,24 @@ func oneMoment(around []informed, gone func(informed) bool) *Finding {
 			return Failed("The state after a restore must be that of one moment: %s of version %s is gone, and %s of version %s is there.",
 				w.Key, w.Revision, newest.Key, newest.Revision).Shows(text.Describe(w.Op), text.Describe(newest.Op)).problem()
 		}
+	}
+	return nil
+}
+
+// sameMoment checks that two lists, made when no client wrote any more, have the same of the
+// acknowledged writes around a snapshot.
+func sameMoment(around []informed, a, b record.Op) *Finding {
+	inA, inB := strings.Fields(a.Value), strings.Fields(b.Value)
+	for _, w := range around {
+		has, lacks := a.Entrance, b.Entrance
+		switch in := slices.Contains(inA, w.number); {
+		case in == slices.Contains(inB, w.number):
+			continue
+		case !in:
+			has, lacks = lacks, has
+		}
+		return Failed("The state after a restore must be that of one moment: %s of version %s is in the list through %s, and not in that through %s.",
+			w.Key, w.Revision, has, lacks).Shows(text.Describe(w.Op)).problem()
 	}
 	return nil
 }

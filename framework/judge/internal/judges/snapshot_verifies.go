@@ -1,6 +1,8 @@
 package judges
 
 import (
+	"slices"
+
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
@@ -18,6 +20,7 @@ func snapshotVerifies() Definition {
 
 func judgeSnapshotVerifies(m *facts.Matter) Finding {
 	var taken []string
+	of := map[string]bool{} // nodes
 	for _, o := range m.Run.Ops {
 		op := o.V
 		if op.Purpose != facts.PurposeSnapshot || op.Call < m.Fault.Effect() || op.Return > m.Fault.Healed.Called {
@@ -33,10 +36,23 @@ func judgeSnapshotVerifies(m *facts.Matter) Finding {
 			return Failed("A snapshot must have all that was acknowledged before: the one of the etcd member on %s is of revision %s, and a quorum had %s.",
 				op.Entrance, op.Revision, op.Header).Shows(text.Describe(op))
 		}
+		if facts.Number(op.Revision) == 0 || facts.Number(op.Header) == 0 {
+			return Inconclusive("the record does not have the revision of the snapshot of the etcd member on %s, and that of a quorum before it", op.Entrance).Shows(text.Describe(op))
+		}
+		of[op.Entrance] = true
 		taken = append(taken, "of the member on "+op.Entrance+": "+op.Value+", revision "+op.Revision)
 	}
 	if len(taken) == 0 {
 		return Inconclusive("no snapshot was taken during the %s", m.Fault.What())
+	}
+	var missing []string
+	for _, n := range m.NodesWith("etcd") {
+		if !of[n.Name] && m.Stays(n.Name) && !slices.Contains(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called), n.Name) {
+			missing = append(missing, n.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return Inconclusive("during the %s no snapshot was taken of the etcd member on %s", m.Fault.What(), text.And(missing)).Shows(taken...)
 	}
 	return Passed("During the %s, a snapshot was taken of each of %d etcd members, and verifies.", m.Fault.What(), len(taken)).
 		counted("%d snapshots", len(taken)).Shows(taken...)
