@@ -42,7 +42,7 @@ func fillNode(t *testing.T, profile Profile, refuse *error, levels ...Level) *no
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	c := &Cluster{Observed: &Observed{spec: clusters.Default()}, consent: Consent{Expires: time.Now().Add(time.Hour), Levels: levels},
-		broken: broken{groups: [][]string{{"node-1", "node-2", "node-3"}}}}
+		broken: broken{groups: groupsOf([]string{"node-1", "node-2", "node-3"}, nil)}}
 	n := &node{plain: &plain{spec: clusters.Node{Name: "node-1"}}, Client: agent.NewLocalClient("node-1", socket), cluster: c,
 		found: &found{profile: profile, processes: map[framework.Component]process{framework.Etcd: {}, framework.APIServer: {}}}}
 	t.Cleanup(n.Close)
