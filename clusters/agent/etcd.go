@@ -208,7 +208,7 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	if err != nil {
 		return err
 	}
-	restored := e.beside("restored")
+	restored := filepath.Join(filepath.Dir(e.data), ".holdfast-"+filepath.Base(e.data)+"-restored")
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("clearing the way for the snapshot: %w", err)
 	}
@@ -220,11 +220,9 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	return e.whileDown(ctx, false, func() error { return etcddata.Replace(e.data, restored) })
 }
 
-// beside returns a directory in the file system of the data, so that a rename can put it in
-// their place.
-func (e *etcd) beside(what string) string {
-	return filepath.Join(filepath.Dir(e.data), ".holdfast-"+filepath.Base(e.data)+"-"+what)
-}
+// aside returns the directory for the data of a wiped member. It is in the data directory, since that
+// may be a mount point, and a rename works within a file system only.
+func (e *etcd) aside() string { return filepath.Join(e.data, ".holdfast-aside") }
 
 // wipedState describes a member's data to put back.
 type wipedState struct {
@@ -250,14 +248,14 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	}
 	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl)}
 	err := e.whileDown(ctx, false, func() error {
-		if err := os.RemoveAll(e.beside("own")); err != nil {
+		if err := os.RemoveAll(e.aside()); err != nil {
 			return fmt.Errorf("clearing the way for the member's data: %w", err)
 		}
 		if err := e.store.updateDurably(func(st *state) { st.Wiped = w }); err != nil {
 			e.store.note(func(st *state) { st.Wiped = nil })
 			return err
 		}
-		if err := os.Rename(filepath.Join(e.data, etcddata.Member), e.beside("own")); err != nil {
+		if err := os.Rename(filepath.Join(e.data, etcddata.Member), e.aside()); err != nil {
 			e.store.note(func(st *state) { st.Wiped = nil })
 			return fmt.Errorf("taking the member's data away: %w", err)
 		}
@@ -286,7 +284,7 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 
 // putBack puts the data back under a member that does not run. It can be repeated.
 func (e *etcd) putBack() error {
-	place, own := filepath.Join(e.data, etcddata.Member), e.beside("own")
+	place, own := filepath.Join(e.data, etcddata.Member), e.aside()
 	if _, err := os.Stat(own); err == nil {
 		if err := os.RemoveAll(place); err != nil {
 			return fmt.Errorf("making room for the member's data: %w", err)
@@ -336,8 +334,13 @@ func (e *etcd) list() (files []string, err error) {
 		return nil, errNoMember
 	}
 	err = filepath.WalkDir(e.data, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (d.IsDir() || d.Name() == fillName) {
-			return nil // etcd removes files while it runs
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // etcd removes files while it runs
+			return nil
+		case err == nil && path == e.aside():
+			return fs.SkipDir
+		case err == nil && (d.IsDir() || d.Name() == fillName):
+			return nil
 		}
 		if err != nil {
 			return err

@@ -21,6 +21,7 @@ func etcdNode(t *testing.T) (n *testNode, db string) {
 	t.Helper()
 	n = newNode(t, framework.Etcd)
 	n.config.EtcdData = filepath.Join(t.TempDir(), "etcd")
+	mountTmpfs(t, n.config.EtcdData, "64m") // as users have it, who give etcd a volume of its own
 	db = filepath.Join(n.config.EtcdData, "member", "snap", "db")
 	mkdir(t, filepath.Dir(db))
 	write(t, db, "data")

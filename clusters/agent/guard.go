@@ -180,7 +180,7 @@ func unwiping(c Config) string {
 done 2>/dev/null`
 		start = `[ -z "$started" ] || kill -CONT $started`
 	}
-	own, place := shellescape.Quote(e.beside("own")), shellescape.Quote(filepath.Join(c.EtcdData, etcddata.Member))
+	own, place := shellescape.Quote(e.aside()), shellescape.Quote(filepath.Join(c.EtcdData, etcddata.Member))
 	return fmt.Sprintf("if [ -d %[1]s ]; then\n%[3]s\nrm -rf %[2]s && mv %[1]s %[2]s\n%[4]s\nfi\n", own, place, stop, start)
 }
 

@@ -331,6 +331,7 @@ func TestHoldBackOffEnds(t *testing.T) {
 		n.runs(scheduler)
 		must(t, n.Kill(t.Context(), scheduler, time.Hour))
 		n.kubelet.backsOff.Store(!again)
+		began := time.Now()
 		must(t, n.Start(t.Context(), scheduler))
 		if again {
 			n.runs(scheduler)
@@ -339,8 +340,7 @@ func TestHoldBackOffEnds(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("exited again: %t", again), func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
-			time.Sleep(startPatience - time.Second)
+			time.Sleep(time.Until(began.Add(startPatience - time.Second)))
 			if p := n.process(scheduler); p.PID != 0 {
 				t.Fatalf("it runs before its time: %+v", p)
 			}
