@@ -344,34 +344,6 @@ func (f *found) components() (all []framework.Component) {
 	return all
 }
 
-// boundFlags are the flags by component from which bounds are computed.
-var boundFlags = map[framework.Component][]string{
-	framework.Etcd:      {"election-timeout"},
-	framework.APIServer: {"etcd-servers", "goaway-chance"},
-	framework.ControllerManager: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
-		"node-monitor-grace-period", "node-monitor-period"},
-	framework.Scheduler: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"},
-}
-
-// argsOf returns the arguments from which bounds are computed.
-func argsOf(processes map[framework.Component]process) clusters.ExtraArgs {
-	all := clusters.ExtraArgs{}
-	for c, flags := range boundFlags {
-		p, ok := processes[c]
-		for _, flag := range flags {
-			if value := ""; ok {
-				if value = p.flag(flag); value != "" {
-					if all[c] == nil {
-						all[c] = map[string]string{}
-					}
-					all[c][flag] = value
-				}
-			}
-		}
-	}
-	return all
-}
-
 // config returns the configuration of the node's agent.
 func (f *found) config() agent.Config {
 	etcd := f.processes[framework.Etcd]
