@@ -299,5 +299,17 @@ func (c *Cluster) Runs(node int, component framework.Component) bool {
 	return i.Spec.Nodes[node].EtcdOnly() == (component == framework.Etcd)
 }
 
+// Size returns the number of nodes by which scenarios are chosen: with an external etcd, that of
+// its hosts or of the other nodes, whichever is greater.
+func (c *Cluster) Size() int {
+	hosts := 0
+	for i := range c.Spec.Nodes {
+		if !c.Runs(i, framework.APIServer) {
+			hosts++
+		}
+	}
+	return max(hosts, len(c.Spec.Nodes)-hosts)
+}
+
 // NodeName is the default name of the node with index i.
 func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }

@@ -161,7 +161,7 @@ func (s *suite) notFor(one *scenarios.Scenario) string {
 	if err != nil {
 		return err.Error()
 	}
-	return one.NotFor(len(c.Spec.Nodes))
+	return one.NotFor(c.Size())
 }
 
 // container declares the specs that share a cluster.

@@ -52,7 +52,7 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 		fmt.Fprintln(w)
 	}
 	for _, s := range p.Scenarios {
-		if why := s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)); why != "" {
+		if why := s.NotFor(p.Part(s).Cluster.Size()); why != "" {
 			fmt.Fprintf(w, "%s does not apply: %s\n\n", s.Metadata.Name, why)
 		}
 	}

@@ -89,7 +89,7 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", s.Metadata.Name, err)
 		}
-		if s.NotFor(len(c.Spec.Nodes)) != "" {
+		if s.NotFor(c.Size()) != "" {
 			continue
 		}
 		var nodes []fault.Place

@@ -107,7 +107,7 @@ func (p *Plan) Scenario(name string) (*scenarios.Scenario, error) {
 // counts as one on the network.
 func (p *Plan) Effects() (all []record.Effect) {
 	for _, s := range p.Scenarios {
-		if s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)) != "" {
+		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
 			continue
 		}
 		for _, step := range s.Spec.Timeline {

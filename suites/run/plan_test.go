@@ -200,6 +200,9 @@ func TestInTurnExternalEtcd(t *testing.T) {
 	if all := InTurn(spec, chosen, 1, false); len(all) != len(chosen) {
 		t.Errorf("with hosts of etcd there are %d scenarios", len(all))
 	}
+	if size := spec.Size(); size != 2 {
+		t.Errorf("with two API servers and one host of etcd the size is %d", size)
+	}
 }
 
 // FuzzLoad checks that any plan is either refused or can be judged: a bundle's plan comes from

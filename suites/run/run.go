@@ -92,7 +92,7 @@ const interruptedDir = "interrupted"
 // except those that do not apply to their cluster.
 func (p *Plan) Unsettled(dir string) (names []string) {
 	for _, s := range p.Scenarios {
-		if s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)) != "" {
+		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
 			continue
 		}
 		seen, err := record.Read(record.Dir(dir, s.Metadata.Name))

@@ -75,7 +75,7 @@ func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 // scenario has none.
 func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Judge) ([]judge.Result, *record.Run) {
 	on := p.Part(s)
-	notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
+	notFor := s.NotFor(on.Cluster.Size())
 	run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 	switch {
 	case err == nil && run.Meta.Run != p.Run:
