@@ -118,6 +118,9 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.wiped() != nil {
+		return errWiped
+	}
 	return e.whileDown(ctx, true, func() error {
 		// First, so that the member never starts without data as a member of a new cluster. One
 		// that has data ignores both arguments.
@@ -201,8 +204,11 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	e.watcher.look()
 	down := e.watcher.proc == nil && e.watcher.held()
 	e.watcher.mu.Unlock()
-	if !down {
+	switch {
+	case !down:
 		return errors.New("it is not held down")
+	case e.wiped() != nil:
+		return errWiped
 	}
 	name, peerURLs, token, err := e.watcher.identity()
 	if err != nil {
@@ -228,7 +234,10 @@ func (e *etcd) aside() string { return filepath.Join(e.data, ".holdfast-aside") 
 type wipedState struct {
 	Handle string    `json:"handle"`
 	Until  time.Time `json:"until"`
+	Mount  string    `json:"mount"` // of the file system of the data
 }
+
+const errWiped = agenthttp.NothingDone("a fault has taken the member's data away")
 
 func (e *etcd) wiped() (w *wipedState) {
 	e.store.read(func(st *state) { w = st.Wiped })
@@ -246,10 +255,14 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	if e.wiped() != nil {
 		return "", nil
 	}
-	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl)}
-	err := e.whileDown(ctx, false, func() error {
-		if err := os.RemoveAll(e.aside()); err != nil {
-			return fmt.Errorf("clearing the way for the member's data: %w", err)
+	point, err := mountPoint(e.data)
+	if err != nil {
+		return "", fmt.Errorf("finding the member's data: %w", err)
+	}
+	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl), Mount: point}
+	err = e.whileDown(ctx, false, func() error {
+		if _, err := os.Lstat(e.aside()); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s may have data that an earlier fault took away: put them back as %s, or delete them (%w)", e.aside(), etcddata.Member, err)
 		}
 		if err := e.store.updateDurably(func(st *state) { st.Wiped = w }); err != nil {
 			e.store.note(func(st *state) { st.Wiped = nil })
@@ -284,7 +297,12 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 
 // putBack puts the data back under a member that does not run. It can be repeated.
 func (e *etcd) putBack() error {
-	place, own := filepath.Join(e.data, etcddata.Member), e.aside()
+	w, place, own := e.wiped(), filepath.Join(e.data, etcddata.Member), e.aside()
+	if w != nil {
+		if err := mountedAt(e.data, w.Mount); err != nil {
+			return fmt.Errorf("putting the member's data back: %w", err)
+		}
+	}
 	if _, err := os.Stat(own); err == nil {
 		if err := os.RemoveAll(place); err != nil {
 			return fmt.Errorf("making room for the member's data: %w", err)
@@ -295,7 +313,7 @@ func (e *etcd) putBack() error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if w := e.wiped(); w != nil {
+	if w != nil {
 		e.timers.Stop(w.Handle)
 		e.store.note(func(st *state) { st.Wiped = nil })
 	}

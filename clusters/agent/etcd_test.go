@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
@@ -223,6 +225,33 @@ func TestWipeDisk(t *testing.T) {
 	}
 	if p := n.runs(framework.Etcd); p.PID == before.PID {
 		t.Error("the data came back under a member that runs")
+	}
+}
+
+// TestWipeUnmounted: while the volume of the data is not mounted, as when a node starts, the data that a
+// fault took away are not forgotten. Data of unknown origin are not deleted, and no other change of
+// the member's data comes in between.
+func TestWipeUnmounted(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	handle, err := n.WipeDisk(t.Context(), time.Hour)
+	must(t, err)
+	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
+	if err := n.RejoinEtcd(t.Context(), members); !errors.Is(err, framework.ErrNothingDone) {
+		t.Errorf("rejoining while the data are away: %v", err)
+	}
+	elsewhere := t.TempDir()
+	must(t, unix.Mount(n.config.EtcdData, elsewhere, "", unix.MS_MOVE, ""))
+	if err := n.RestoreDisk(t.Context(), handle); err == nil || !strings.Contains(err.Error(), "is not mounted") {
+		t.Errorf("restored without the volume: %v", err)
+	}
+	must(t, unix.Mount(elsewhere, n.config.EtcdData, "", unix.MS_MOVE, ""))
+	eventually(t, "the data are back", func() bool { return exists(db) })
+	n.runs(framework.Etcd)
+
+	mkdir(t, filepath.Join(n.config.EtcdData, ".holdfast-aside"))
+	if _, err := n.WipeDisk(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "an earlier fault took away") || !exists(db) {
+		t.Errorf("wiped over data of unknown origin: %v; the member's data are there: %v", err, exists(db))
 	}
 }
 

@@ -37,6 +37,7 @@ type filler struct {
 type filledState struct {
 	Handle string    `json:"handle"`
 	Path   string    `json:"path"`
+	Mount  string    `json:"mount"` // of the file system
 	Until  time.Time `json:"until"`
 }
 
@@ -68,8 +69,8 @@ func (f *filler) fill(ctx context.Context, free int64, ttl time.Duration) (strin
 	if err != nil {
 		return "", err
 	}
-	s := &filledState{Handle: strings.ToLower(rand.Text()[:12]), Path: filepath.Join(v.data, fillName), Until: time.Now().Add(ttl)}
-	// Before there is a file, so that whatever is left of this node deletes it.
+	s := &filledState{Handle: strings.ToLower(rand.Text()[:12]), Path: filepath.Join(v.data, fillName), Mount: v.point, Until: time.Now().Add(ttl)}
+	// Before there is a file, so that the next agent or the guard deletes it.
 	if err := f.store.updateDurably(func(st *state) { st.Filled = s }); err != nil {
 		f.store.note(func(st *state) { st.Filled = nil })
 		return "", agenthttp.NothingDone(err.Error())
@@ -77,7 +78,11 @@ func (f *filler) fill(ctx context.Context, free int64, ttl time.Duration) (strin
 	f.emptyIn(ttl)
 	ctx, cancel := context.WithTimeoutCause(ctx, fillLimit, fmt.Errorf("it is not full after %s", fillLimit))
 	defer cancel()
-	if err := v.take(ctx, s.Path, free); err != nil {
+	err = v.take(ctx, s.Path, free)
+	if err == nil {
+		err = context.Cause(ctx) // the caller would not learn of it
+	}
+	if err != nil {
 		err = fmt.Errorf("filling the file system of %s: %w", v.data, err)
 		if emptyErr := f.empty(); emptyErr != nil {
 			f.emptyIn(retryPause)
@@ -184,6 +189,9 @@ func (f *filler) empty() error {
 	if s == nil {
 		return nil
 	}
+	if err := mountedAt(filepath.Dir(s.Path), s.Mount); err != nil {
+		return fmt.Errorf("freeing the space of etcd's data: %w", err)
+	}
 	if err := os.Remove(s.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("freeing the space of etcd's data: %w", err)
 	}
@@ -213,6 +221,9 @@ func (f *filler) resume() {
 	defer f.mu.Unlock()
 	s := f.filled()
 	if s == nil {
+		if f.data != "" { // of an agent whose state is lost
+			_ = os.Remove(filepath.Join(f.data, fillName))
+		}
 		return
 	}
 	left := time.Until(s.Until)
@@ -229,7 +240,7 @@ func (f *filler) resume() {
 
 // unfilling returns the shell script that frees the space and starts the member's unit.
 func unfilling(c Config, s *filledState) string {
-	script := "rm -f " + shellescape.Quote(s.Path) + "\n"
+	script := awaitMount(s.Mount) + "rm -f " + shellescape.Quote(s.Path) + "\n"
 	for _, one := range c.Components {
 		if one.Name == framework.Etcd && one.Unit != "" {
 			script += "systemctl start --no-block " + shellescape.Quote(one.Unit) + "\n"

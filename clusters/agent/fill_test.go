@@ -148,8 +148,8 @@ func TestFillHealScript(t *testing.T) {
 	if exists(file) || !fits(t, n) {
 		t.Error("the space is not free")
 	}
-	script := healScript(Config{Components: []Component{{Name: framework.Etcd, Unit: "etcd.service"}}}, &state{Filled: &filledState{Path: "/their own/etcd/" + fillName}})
-	if script != "rm -f '/their own/etcd/"+fillName+"'\nsystemctl start --no-block etcd.service\n" {
+	script := healScript(Config{Components: []Component{{Name: framework.Etcd, Unit: "etcd.service"}}}, &state{Filled: &filledState{Path: "/their own/etcd/" + fillName, Mount: "/their own"}})
+	if script != "i=0; until grep -qF ' /their\\040own ' /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\nrm -f '/their own/etcd/"+fillName+"'\nsystemctl start --no-block etcd.service\n" {
 		t.Errorf("the script is\n%s", script)
 	}
 }

@@ -154,7 +154,7 @@ func healScript(c Config, st *state) string {
 		b.WriteString(unfilling(c, st.Filled))
 	}
 	if st.Wiped != nil {
-		b.WriteString(unwiping(c))
+		b.WriteString(awaitMount(st.Wiped.Mount) + unwiping(c))
 	}
 	return b.String()
 }

@@ -185,11 +185,12 @@ func (w *watcher) endHold(ctx context.Context) error {
 	return nil
 }
 
-// startPatience is how long a component may stay down after a hold: the kubelet waits 10 s before
-// the first restart (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts).
-// For one that had exited before in the last ten minutes it waits up to five minutes, which says
+// startPatience is how long a component may stay down after a hold. The kubelet waits 10 s before the
+// first restart (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts),
+// to which its pod worker adds up to half, and a slow node needs time to start the container. For a
+// component that had exited before in the last ten minutes it waits up to five minutes, which says
 // nothing about the cluster: the faults of this and of earlier experiments caused it.
-const startPatience = 15 * time.Second
+const startPatience = 30 * time.Second
 
 // hurryLater ends the back-off of a component that nothing has started for startPatience; with mu
 // held.

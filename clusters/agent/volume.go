@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
@@ -17,6 +18,7 @@ import (
 // volume is a file system that holds the data of an etcd member and nothing else.
 type volume struct {
 	data   string // the data directory, without symbolic links
+	point  string // where it is mounted
 	device uint64
 }
 
@@ -60,7 +62,7 @@ func etcdVolume(data string) (volume, error) {
 	if err != nil {
 		return volume{}, err
 	}
-	v := volume{data: path}
+	v := volume{data: path, point: m.point}
 	if v.device, err = deviceAt(path); err != nil {
 		return v, err
 	}
@@ -190,4 +192,30 @@ func findMount(mountinfo, path string) (found mount, ok bool) {
 // unescape returns a path of a mountinfo as it is.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// mountPoint returns where the file system of a directory is mounted.
+func mountPoint(dir string) (string, error) {
+	path, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	m, err := mountOf(path)
+	return m.point, err
+}
+
+// mountedAt returns an error unless the file system of a directory is mounted where it was. When a
+// node starts, the agent may run before a volume is mounted: what a fault left there is not gone.
+func mountedAt(dir, point string) error {
+	now, err := mountPoint(dir)
+	if err == nil && now != point {
+		err = fmt.Errorf("the file system of %s is not mounted at %s", dir, point)
+	}
+	return err
+}
+
+// awaitMount is the shell script that waits until a file system is mounted, for 5 minutes at most.
+func awaitMount(point string) string {
+	fixed := strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`).Replace(point)
+	return "i=0; until grep -qF " + shellescape.Quote(" "+fixed+" ") + " /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\n"
 }

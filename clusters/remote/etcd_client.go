@@ -50,11 +50,7 @@ func (f *found) chooseClient(ctx context.Context, s shell) error {
 		return fmt.Errorf("etcd on %s serves TLS at %s without --trusted-ca-file, by which holdfast could verify its certificate", f.node.Name, url)
 	}
 	pairs := f.keyPairs(ca)
-	paths := []string{ca}
-	for _, p := range pairs {
-		paths = append(paths, p.cert)
-	}
-	out, err := s.run(ctx, printFiles(paths), nil)
+	out, err := s.run(ctx, printFiles(ca, pairs), nil)
 	if err != nil {
 		return fmt.Errorf("failed to read the certificates of etcd: %w", err)
 	}
@@ -66,13 +62,14 @@ func (f *found) chooseClient(ctx context.Context, s shell) error {
 	return nil
 }
 
-// printFiles returns the script that prints files that exist, one a line.
-func printFiles(paths []string) string {
-	var quoted []string
-	for _, p := range paths {
-		quoted = append(quoted, shellescape.Quote(p))
+// printFiles returns the script that prints a CA's certificate and those that have their key, if
+// they exist, one a line.
+func printFiles(ca string, pairs []keyPair) string {
+	script := `pr() { [ ! -f "$1" ] || [ ! -r "$2" ] || echo "file $(base64 <"$1" | tr -d '\n') $1"; }` + "\n"
+	for _, p := range append([]keyPair{{ca, ca}}, pairs...) {
+		script += "pr " + shellescape.Quote(p.cert) + " " + shellescape.Quote(p.key) + "\n"
 	}
-	return `for f in ` + strings.Join(quoted, " ") + `; do [ ! -f "$f" ] || echo "file $(base64 <"$f" | tr -d '\n') $f"; done`
+	return script
 }
 
 // parseFiles returns the content of files by path. Other lines, such as a banner, are ignored.
@@ -101,7 +98,7 @@ func accepted(files map[string][]byte, ca string, pairs []keyPair, now time.Time
 	for _, p := range pairs {
 		text, ok := files[p.cert]
 		if !ok {
-			problems = append(problems, fmt.Errorf("%s does not exist", p.cert))
+			problems = append(problems, fmt.Errorf("%s does not exist, or its key %s does not", p.cert, p.key))
 			continue
 		}
 		if err := verifiesClient(text, roots, now); err != nil {

@@ -9,6 +9,9 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -140,5 +143,30 @@ func TestClientFromConfigFile(t *testing.T) {
 	}
 	if len(pairs) != len(want) {
 		t.Errorf("the key pairs are %+v", pairs)
+	}
+}
+
+// TestPrintFiles: a certificate without its key is not offered.
+func TestPrintFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "their own")
+	pair := func(name string) keyPair {
+		return keyPair{cert: filepath.Join(dir, name+".crt"), key: filepath.Join(dir, name+".key")}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(dir, "ca.crt")
+	for _, file := range []string{ca, pair("alone").cert, pair("server").cert, pair("server").key} {
+		if err := os.WriteFile(file, []byte("text of "+filepath.Base(file)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command("sh", "-c", printFiles(ca, []keyPair{pair("missing"), pair("alone"), pair("server")})).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := parseFiles(string(out))
+	if len(files) != 2 || string(files[ca]) != "text of ca.crt" || string(files[pair("server").cert]) != "text of server.crt" {
+		t.Errorf("%q", files)
 	}
 }

@@ -86,7 +86,7 @@ func TestNodeOfExternalEtcd(t *testing.T) {
 	}
 }
 
-// TestReachEtcdHosts: they are no entrances, and have no versions of components.
+// TestReachEtcdHosts: they are not entrances, and have no versions of components.
 func TestReachEtcdHosts(t *testing.T) {
 	host := etcdHost()
 	host.SSH = ""

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -41,9 +42,11 @@ func (n *node) FillDisk(ctx context.Context, free int64, ttl time.Duration) (str
 		return "", err
 	}
 	handle, err := n.Client.FillVolume(ctx, free, ttl)
-	if err != nil {
+	if errors.Is(err, framework.ErrNothingDone) || errors.Is(err, errors.ErrUnsupported) {
 		n.cluster.broken.mend(key)
-		return "", err
+	}
+	if err != nil {
+		return "", err // it may be filled until ttl has passed
 	}
 	n.cluster.broken.rename(key, handle)
 	return handle, nil

@@ -46,8 +46,12 @@ func (m mirrors) args(node string) clusters.ExtraArgs {
 	return argsOf(processes)
 }
 
-// etcdServers returns the URLs at which API servers reach etcd.
+// etcdServers returns the URLs at which API servers reach an external etcd; none if members are
+// static pods beside them.
 func (m mirrors) etcdServers() (urls []string) {
+	if slices.ContainsFunc(m, func(p corev1.Pod) bool { return p.Labels["component"] == string(framework.Etcd) }) {
+		return nil
+	}
 	for _, p := range m {
 		for _, server := range strings.Split(m.args(p.Spec.NodeName)[framework.APIServer]["etcd-servers"], ",") {
 			if server != "" && !slices.Contains(urls, server) {

@@ -81,7 +81,8 @@ func (a *access) nodesSafe(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// serversSafe asks every API server, which also is not ready without its etcd member.
+// serversSafe asks every API server, which also is not ready without its etcd member. One with an
+// external etcd is ready with any member; the check of the steady state asks the members.
 func (a *access) serversSafe(ctx context.Context) (string, error) {
 	for _, e := range a.entrances {
 		if e.Kind != framework.EntranceAPIServer {

@@ -49,6 +49,20 @@ func TestExternalEtcd(t *testing.T) {
 		{name: "an API server's node", want: Fail, says: "must resume within 4s", story: func() *story { return external(stalled("isolate", ""), "node-1") }},
 		{name: "silent, and nothing waits", want: Pass, story: func() *story { return external(isolated(), "node-2").renamed("fault") }},
 	})
+	// later has a member that is silent until healed, and writes that wait from 50 s on.
+	later := func(healed float64) func() *story {
+		return func() *story {
+			s := leaders(newStory()).fault("silent", "isolate", "node-2", "", 1, healed).fault("later", "kill", "node-3", "etcd", 50, 58)
+			for _, n := range []string{"node-1", "node-3"} {
+				s.traffic(n, 30, 50).failing(n, 50.1, 56).traffic(n, 56, 59)
+			}
+			return external(s, "node-2")
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-QR-005", Judge: "write-gap", Fault: "later", Bound: "2E + M"}, []ruling{
+		{name: "connections to a member that is back may still wait", want: Inconclusive, says: waits, story: later(20)},
+		{name: "a member that was back long before", want: Fail, says: "must resume within 4s", story: later(3)},
+	})
 	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
 		{name: "no API server beside the member", want: NotApplicable, says: "No API server depends on the etcd member on node-2 alone", story: func() *story { return external(isolated(), "node-2") }},
 	})

@@ -13,7 +13,7 @@ import (
 // silent meanwhile. Bounds are those of API servers that use the members of their own nodes, so that
 // a fault on one node spares the others; here each API server waits for the silent member.
 func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
-	if f.Verdict != Fail || m.Fault == nil || f.MissedBy(m.Bound) == 0 {
+	if f.Verdict != Fail || m.Fault == nil && !f.Timed || f.MissedBy(m.Bound) == 0 {
 		return f
 	}
 	from, to := f.From, f.To
@@ -21,7 +21,7 @@ func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 		from, to = m.Fault.Injected.Called, m.Fault.HealEffect()
 	}
 	var hosts []string
-	for _, inj := range m.Touching(from, to, record.Nanos(m.Run.Meta.Settings["M"])) {
+	for _, inj := range m.Touching(from, to, record.Nanos(facts.SilentLimit)) {
 		hosts = append(hosts, m.Silenced(inj)...)
 	}
 	if len(hosts) == 0 {
@@ -29,7 +29,7 @@ func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 	}
 	slices.Sort(hosts)
 	held := f
-	f = judges.Inconclusive("every API server uses the etcd member on %s as well, which may have been silent: an API server sends it requests until it gives up the connection, whatever the others do.",
+	f = judges.Inconclusive("every API server uses the etcd member on %s as well, which may have been silent: an API server sends it requests until it gives up the connection, even if the other members answer.",
 		text.And(slices.Compact(hosts)))
 	f.Bound, f.Measured, f.Value = held.Bound, held.Measured, held.Value
 	return f.Shows("the finding nonetheless: " + held.Sentence).Shows(held.Evidence...)

@@ -145,6 +145,25 @@ func TestPodsBound(t *testing.T) {
 			a.node(11, "worker-2", "True")
 			return a.sorted()
 		}},
+		{name: "late, and no node was ready for as long as the bound", want: Inconclusive, says: "pod-99, created at 9.500s, waited for 29s", story: func() *story {
+			a := streamed()
+			a.stream(9.5, 39, 99)
+			a.node(5, "worker-2", "Unknown")
+			for t := range steps(5, 50, 20) {
+				a.node(t, "worker-1", "Unknown")
+				a.node(t+10, "worker-1", "True")
+			}
+			return a.sorted()
+		}},
+		{name: "late, since nodes were tainted", want: Pass, says: "the longest took 19s", story: func() *story {
+			a := streamed()
+			a.stream(9.5, 39, 99)
+			a.node(5, "worker-2", "Unknown")
+			a.node(5, "worker-1", "True")
+			a.run.Objects[len(a.run.Objects)-1].V.Node.Tainted = true
+			a.node(20, "worker-1", "True")
+			return a.sorted()
+		}},
 		{name: "bound twice by the log", want: Fail, says: "the binding of pod-3 was acknowledged 2 times", story: func() *story {
 			a := streamed()
 			a.action("node-3", 12)

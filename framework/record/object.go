@@ -100,6 +100,9 @@ type NodeState struct {
 	// Open means that it accepts ordinary pods: it is neither cordoned nor tainted, apart from
 	// taints for its health.
 	Open bool `json:"open,omitempty"`
+	// Tainted means that it has a taint for its health, with which the scheduler places no pod there:
+	// the active controller manager removes it some time after the node is ready.
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // HeartbeatState is a node's report that it is alive.

@@ -26,8 +26,17 @@ type nodeSpec struct {
 // open reports whether a node accepts ordinary pods, ready or not.
 func (n nodeSpec) open() bool {
 	return !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t struct{ Key, Effect string }) bool {
-		// A taint with this prefix says that the node is not healthy, which is a different case.
-		return t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		return t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, healthTaints)
+	})
+}
+
+// healthTaints is the prefix of taints that say that a node is not healthy.
+const healthTaints = "node.kubernetes.io/"
+
+// unhealthy reports whether a node has a taint for its health, with which it accepts no new pods.
+func (n nodeSpec) unhealthy() bool {
+	return slices.ContainsFunc(n.Taints, func(t struct{ Key, Effect string }) bool {
+		return t.Effect != "PreferNoSchedule" && strings.HasPrefix(t.Key, healthTaints)
 	})
 }
 

@@ -260,7 +260,7 @@ func (t clusterThing) object(kind record.ObjectKind, via string) record.Object {
 		}
 		slices.Sort(o.Slice.Ready)
 	case record.ObjectNode:
-		o.Node = &record.NodeState{Ready: t.condition("Ready"), Open: t.Spec.open()}
+		o.Node = &record.NodeState{Ready: t.condition("Ready"), Open: t.Spec.open(), Tainted: t.Spec.unhealthy()}
 	case record.ObjectHeartbeat:
 		o.Heartbeat = &record.HeartbeatState{Renewed: t.Spec.RenewTime}
 	}

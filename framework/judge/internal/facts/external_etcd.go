@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -22,9 +23,13 @@ func (m *Matter) EtcdAlone(node string) bool {
 // silencing are the effects that leave the connections of a process open, and unanswered.
 var silencing = []record.Effect{record.EffectFrozen, record.EffectPower, record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned, record.EffectDisk}
 
+// SilentLimit is how long an API server uses a connection that its etcd member does not answer
+// (keepaliveTime and keepaliveTimeout in k8s.io/apiserver/pkg/storage/storagebackend/factory/etcd3.go).
+// A connection whose member is back waits for TCP's next retransmission.
+const SilentLimit = 40 * time.Second
+
 // Silenced returns the hosts of an external etcd whose member a fault may have silenced: API servers
-// send it some of their requests until gRPC gives up its connections, which takes up to 40 s
-// (keepaliveTime and keepaliveTimeout in k8s.io/apiserver/pkg/storage/storagebackend/factory/etcd3.go),
+// send it some of their requests until gRPC gives up its connections, which takes up to SilentLimit,
 // or longer if it answers only its clients. The connections of a process that exits are closed.
 func (m *Matter) Silenced(inj *Injection) (hosts []string) {
 	f := inj.Injected

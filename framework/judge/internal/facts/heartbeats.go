@@ -39,38 +39,6 @@ func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst
 	return worst, before
 }
 
-// PlaceFrom returns when, at a time or later, nodes that take pods are ready for as long as given
-// without a break, or until the record ends; false if they never are. Without one the scheduler
-// can bind no pod. A record that shows no node does not show that either.
-func (m *Matter) PlaceFrom(at record.Nanos, lasting time.Duration) (record.Nanos, bool) {
-	s := StandingAt(m.Run, at)
-	place := func() bool {
-		return slices.ContainsFunc(s.Of(record.ObjectNode, ""), func(o record.Object) bool {
-			return o.Node.Ready == "True" && (o.Node.Open || !m.WasNode(o.Name))
-		})
-	}
-	from, ready := at, place()
-	shown := ready
-	for i := range m.Run.Objects {
-		o := &m.Run.Objects[i]
-		if o.V.Kind != record.ObjectNode {
-			continue
-		}
-		shown = true
-		if o.At <= at {
-			continue
-		}
-		if ready && Since(from, o.At) >= lasting {
-			break
-		}
-		s.Take(o.V)
-		if now := place(); now != ready {
-			from, ready = o.At, now
-		}
-	}
-	return from, ready || !shown
-}
-
 // WorkersAt returns the nodes of the API at a time, without control-plane nodes: a fault may cut
 // those off.
 func (m *Matter) WorkersAt(at record.Nanos) []record.Object {

@@ -137,8 +137,9 @@ func about(d facts.Actions, e errand, to record.Nanos) (acts []facts.Act) {
 func errandsOf(m *facts.Matter, component string) (all []errand) {
 	run := m.Run
 	if component == "kube-scheduler" {
+		places := m.Places()
 		for _, p := range facts.PodLives(run) {
-			if from, ok := m.PlaceFrom(p.Created, m.Bound.Limit); ok {
+			if from, ok := places.From(p.Created, m.Bound.Limit); ok {
 				all = append(all, errand{p.Name, p.Called, from, p.Gone})
 			}
 		}

@@ -3,6 +3,7 @@ package judges
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -19,12 +20,23 @@ func podsBound() Definition {
 	}, judgePodsBound}
 }
 
+// podWait is the time in which a pod was not bound.
+type podWait struct {
+	pod      *facts.PodLife
+	from, to record.Nanos
+}
+
+func (w podWait) took() time.Duration { return facts.Since(w.from, w.to) }
+
 func judgePodsBound(m *facts.Matter) Finding {
 	effect, until := m.LastEffect(), m.NextFault(m.Fault.HealEffect())
-	lives := facts.PodLives(m.Run)
+	lives, places := facts.PodLives(m.Run), m.Places()
 	inGap := 0
-	var worst, waiting *facts.PodLife
-	waited := func(p *facts.PodLife) (from, to record.Nanos) {
+	var waiting *facts.PodLife
+	var worst, unplaced podWait // the longest
+	// waited returns how long a pod was not bound although a node could take it; ok is false if
+	// none that could was seen in that time.
+	waited := func(p *facts.PodLife) (from, to record.Nanos, ok bool) {
 		from, to = p.Created, p.Bound
 		if p.Bound == 0 || p.Bound > until {
 			to = until
@@ -32,12 +44,11 @@ func judgePodsBound(m *facts.Matter) Finding {
 		if from < effect && to > effect {
 			from = effect // the fault held it up from then on
 		}
-		if place, ok := m.PlaceFrom(from, m.Bound.Limit); !ok || place > to {
-			from = to
-		} else {
+		place, ok := places.From(from, m.Bound.Limit)
+		if ok = ok && place <= to; ok {
 			from = place
 		}
-		return from, max(from, to)
+		return from, max(from, to), ok
 	}
 	for _, p := range lives {
 		if len(p.Bindings) > 1 {
@@ -55,12 +66,13 @@ func judgePodsBound(m *facts.Matter) Finding {
 		if p.Bound == 0 && p.Gone != 0 {
 			return Failed("No pod may be forgotten: %s, created at %s, was gone at %s and had never been bound.", p.Name, text.When(p.Created), text.When(p.Gone)).Rests(effect, p.Gone)
 		}
-		from, to := waited(p)
-		if worst == nil {
-			worst = p
+		longest := &worst
+		from, to, placed := waited(p)
+		if !placed {
+			longest = &unplaced
 		}
-		if f, t := waited(worst); facts.Since(from, to) > facts.Since(f, t) {
-			worst = p
+		if w := (podWait{p, from, to}); longest.pod == nil || w.took() > longest.took() {
+			*longest = w
 		}
 		// A pod created after the healing and just before the end shows nothing.
 		justCame := p.Created >= m.Fault.Healed.Called && facts.Since(p.Created, until) < m.Run.Meta.Settings["M"]
@@ -71,21 +83,23 @@ func judgePodsBound(m *facts.Matter) Finding {
 	if inGap == 0 {
 		return Inconclusive("no pod was created during the %s", m.Fault.What())
 	}
-	from, to := waited(worst)
-	took := facts.Since(from, to)
+	took := worst.took()
 	switch {
-	case took > m.Bound.Limit && worst.Bound != 0:
+	case took > m.Bound.Limit && worst.pod.Bound != 0:
 		return Failed("Each pod must be bound within %s of the %s or of its creation: %s, created at %s, was after %s.",
-			m.Bound, m.Fault.What(), worst.Name, text.When(worst.Created), text.Short(took)).Took(took).Rests(from, to)
+			m.Bound, m.Fault.What(), worst.pod.Name, text.When(worst.pod.Created), text.Short(took)).Took(took).Rests(worst.from, worst.to)
 	case took > m.Bound.Limit:
 		how := "was not"
-		if !worst.Seen {
+		if !worst.pod.Seen {
 			how = "was never seen, though its creation was acknowledged, and was not"
 		}
 		return Failed("No pod may be forgotten, and each must be bound within %s of the %s or of its creation: %s, created at %s, %s after %s.",
-			m.Bound, m.Fault.What(), worst.Name, text.When(worst.Created), how, text.Short(took)).Took(took).Rests(from, to)
+			m.Bound, m.Fault.What(), worst.pod.Name, text.When(worst.pod.Created), how, text.Short(took)).Took(took).Rests(worst.from, worst.to)
+	case unplaced.pod != nil && unplaced.took() > m.Bound.Limit:
+		return Inconclusive("%s, created at %s, waited for %s, and in that time no node that could take it was seen ready for as long as the bound of %s",
+			unplaced.pod.Name, text.When(unplaced.pod.Created), text.Short(unplaced.took()), m.Bound)
 	case waiting != nil:
-		from, to := waited(waiting)
+		from, to, _ := waited(waiting)
 		return Inconclusive("pod %s was not bound when it was last seen, %s after its creation or the %s, which is less than the bound of %s",
 			waiting.Name, text.Short(facts.Since(from, to)), m.Fault.What(), m.Bound)
 	}

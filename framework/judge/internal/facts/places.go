@@ -1,0 +1,57 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Places are the times in which some node could take pods: without one the scheduler can bind
+// none.
+type Places struct {
+	shown bool // the record shows nodes
+	times []Interval
+}
+
+// Places returns when some node could take pods: a worker node or an open control-plane node, that is
+// ready and has no taint for its health.
+func (m *Matter) Places() (p Places) {
+	var s record.Standing
+	for i := range m.Run.Objects {
+		at, o := m.Run.Objects[i].At, m.Run.Objects[i].V
+		if o.Kind != record.ObjectNode {
+			continue
+		}
+		s.Take(o)
+		place := slices.ContainsFunc(s.Of(record.ObjectNode, ""), func(o record.Object) bool {
+			return o.Node.Ready == "True" && !o.Node.Tainted && (o.Node.Open || !m.WasNode(o.Name))
+		})
+		if !p.shown {
+			at = 0 // it was so before it was seen
+		}
+		p.shown = true
+		n := len(p.times)
+		switch last := n > 0 && p.times[n-1].To == Endless; {
+		case place && !last:
+			p.times = append(p.times, Interval{at, Endless})
+		case !place && last:
+			p.times[n-1].To = at
+		}
+	}
+	return p
+}
+
+// From returns when, at a time or later, there is a place for as long as given without a break, or
+// until the record ends; false if there never is. If the record shows no node, there always is.
+func (p Places) From(at record.Nanos, lasting time.Duration) (record.Nanos, bool) {
+	if !p.shown {
+		return at, true
+	}
+	for _, t := range p.times {
+		if from := max(at, t.From); from < t.To && Since(from, t.To) >= lasting {
+			return from, true
+		}
+	}
+	return 0, false
+}
