@@ -13,6 +13,11 @@ import (
 // one.
 const restartedLimit = 30 * time.Second
 
+// firstBackOff is how long a kubelet takes at most to restart a component that had not exited
+// before: 10 to 15 s, and the start itself. If it takes longer, the kubelet backs off from the
+// component because of earlier faults, and a second order to start it ends that.
+const firstBackOff = 20 * time.Second
+
 // Restart stops a component and has it started again immediately.
 var Restart = &Fault{
 	Name:    "restart",
@@ -59,6 +64,12 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 				// back-off.
 				if err := finish(ctx, t.Component, e.ttl); err != nil {
 					return err
+				}
+				if err := start(ctx); err != nil {
+					return err
+				}
+				if _, restarted, _ := await(ctx, firstBackOff, e.replaced(old)); restarted || ctx.Err() != nil {
+					return nil
 				}
 				return start(ctx)
 			},

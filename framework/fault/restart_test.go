@@ -90,6 +90,42 @@ func testRestart(t *testing.T, comp framework.Component, p Params) {
 	})
 }
 
+// kubeletCluster has kubelets that back off: they leave a component down that was held down until now.
+type kubeletCluster struct{ *fakeCluster }
+
+type kubeletNode struct{ *fakeNode }
+
+func (c kubeletCluster) Nodes() (all []framework.Node) {
+	for _, n := range c.nodes {
+		all = append(all, kubeletNode{n})
+	}
+	return all
+}
+
+func (n kubeletNode) Start(ctx context.Context, c framework.Component) error {
+	n.c.mu.Lock()
+	p := n.processes[c]
+	held := p.Held
+	p.Held = false
+	n.c.mu.Unlock()
+	if held {
+		return nil
+	}
+	return n.fakeNode.Start(ctx, c)
+}
+
+// TestRestartBackOff: a second order to start a component ends the back-off of its kubelet.
+func TestRestartBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		began := time.Now()
+		i, err := Restart.Inject(t.Context(), kubeletCluster{c}, component("node-2", framework.APIServer), Params{TTL: ttl})
+		if took := time.Since(began); err != nil || !i.Proof().Proven || took < firstBackOff || took > firstBackOff+2*time.Second {
+			t.Errorf("%+v after %s, %v", i.Proof(), took, err)
+		}
+	})
+}
+
 func TestRestartCheck(t *testing.T) {
 	c := newFake(framework.APIServer)
 	err := Restart.Check(c, component("node-1", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"signal": "HUP"}})
