@@ -47,7 +47,7 @@ func quorumPlants() []Plant {
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs + "/moving"})},
 			Catches: []Catch{{Judge: "time-travel", Says: "of a client that moves", Verdict: "inconclusive"}}},
 		{Name: "no-writes-without-follower", Violation: "no write succeeds while an etcd follower is down",
-			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 3, Tamper: refused,
+			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 5, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-004", Says: "must resume within 2s"}}},
 		{Name: "no-writes-without-leader", Violation: "no write succeeds once the etcd leader is gone",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-killed", From: 1, Until: 4, Tamper: refused,
