@@ -226,7 +226,7 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 		if !slices.Contains(n.Components(), framework.Etcd) {
 			continue
 		}
-		members[n.Name()] = []string{"https://" + net.JoinHostPort(n.Address().String(), "2379")}
+		members[n.Name()] = []string{peerView(memberURL(n.found.processes[framework.Etcd], n.Address()), n.Address())}
 	}
 	handle, err := agent.Promise(ctx, c.agents(), u, members, ttl)
 	if err != nil {

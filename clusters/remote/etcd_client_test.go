@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -168,5 +169,20 @@ func TestPrintFiles(t *testing.T) {
 	files := parseFiles(string(out))
 	if len(files) != 2 || string(files[ca]) != "text of ca.crt" || string(files[pair("server").cert]) != "text of server.crt" {
 		t.Errorf("%q", files)
+	}
+}
+
+func TestPeerView(t *testing.T) {
+	for own, want := range map[string]string{
+		"https://127.0.0.1:2379":   "https://10.0.0.5:2379",
+		"http://localhost:12379":   "http://10.0.0.5:12379",
+		"https://10.0.0.5:2379":    "https://10.0.0.5:2379",
+		"unix://localhost:m0":      "https://10.0.0.5:2379",
+		"https://[::1]:2379/path":  "https://10.0.0.5:2379",
+		"https://etcd-1.local:443": "https://10.0.0.5:443",
+	} {
+		if got := peerView(own, netip.MustParseAddr("10.0.0.5")); got != want {
+			t.Errorf("%s: %s, want %s", own, got, want)
+		}
 	}
 }

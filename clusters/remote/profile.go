@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -373,6 +374,15 @@ func (f *found) config() agent.Config {
 		c.EtcdData, c.EtcdClient.URL = f.file(framework.Etcd, "data-dir"), memberURL(etcd, f.node.Address)
 	}
 	return c
+}
+
+// peerView returns the URL of a member as other nodes reach it: its own may be on the loopback device.
+func peerView(own string, address netip.Addr) string {
+	scheme, port := "https", "2379"
+	if u, err := url.Parse(own); err == nil {
+		scheme, port = cmp.Or(u.Scheme, scheme), cmp.Or(u.Port(), port)
+	}
+	return scheme + "://" + net.JoinHostPort(address.String(), port)
 }
 
 // memberURL is the URL of a member on its own node: on the loopback device if it listens there.
