@@ -13,6 +13,9 @@ const (
 	// longestRecovery is the catalogue's limit for any recovery from network
 	// faults.
 	longestRecovery = 60 * time.Second
+	// longestBackOff is how long TCP's retransmission (TCP_RTO_MAX in Linux) and gRPC's
+	// reconnections (MAX_BACKOFF) wait at most, however long a fault lasted.
+	longestBackOff = 120 * time.Second
 	// etcdRequest is the fixed part of the time after which an etcd member gives up a request,
 	// and with it the round of linearizable reads that it was waiting for: 5 s and two election
 	// timeouts (ServerConfig.ReqTimeout in go.etcd.io/etcd/server/v3/config). A round that
@@ -24,10 +27,10 @@ const (
 
 // recovery is how long the cluster may take to be steady again.
 type recovery struct {
-	from    time.Time // when the last healing started to count, see add
-	limit   time.Duration
-	checked bool // the steady state was checked after the last healing
-	stale   bool // and the cluster was changed since
+	from    time.Time     // when the last healing started to count, see add
+	limit   time.Duration // see recoveryLimit
+	checked bool          // the steady state was checked after the last healing
+	stale   bool          // and the cluster was changed since
 }
 
 // add adds a healing that was called at called and proven at effect (zero if it was not). The
@@ -47,16 +50,16 @@ func (r *recovery) add(s framework.Settings, i *activeFault, called, effect time
 
 func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeout + s.Margin }
 
-// recoveryLimit is the recovery limit of the catalogue: 2E + M, plus, for a network fault, its
-// duration, since TCP's retransmission backs off for about that long, and the time after which
-// etcd gives up a request, at most 60 s in total; for any other fault the start time of a
-// component, unless its healing is proven by a component that serves: then the time counts from
-// that proof.
+// recoveryLimit is the recovery limit of the catalogue, but with longestBackOff as its ceiling:
+// 2E + M, plus, for a network fault, its duration, since TCP's retransmission backs off for about
+// that long, and the time after which etcd gives up a request; for any other fault the start time
+// of a component, unless its healing is proven by a component that serves: then the time counts
+// from that proof.
 //
 // An API server reconnects to an etcd member that was down with gRPC's back-off, whose waits grow
 // from 1 s by 1.6 each, give or take a fifth
 // (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md): the current wait is at
-// most nine tenths of the downtime plus 1.2 s. It is added, within the same 60 s.
+// most nine tenths of the downtime plus 1.2 s. It is added, within the same limit.
 func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, proven bool) time.Duration {
 	var lasted time.Duration
 	if began := i.inj.Proof().Called; !began.IsZero() {
@@ -74,7 +77,7 @@ func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, prove
 			limit += componentStart
 		}
 	}
-	return min(longestRecovery, limit.Round(time.Millisecond))
+	return min(longestBackOff, limit.Round(time.Millisecond))
 }
 
 func isNetwork(f *fault.Fault) bool { return slices.Contains(f.EffectsWith(nil), record.EffectNetwork) }

@@ -274,8 +274,8 @@ func (r *run) final(ctx context.Context) error {
 // healing. It waits for longer than the limit, so that the record says how long
 // it took.
 func (r *run) recover(ctx context.Context) error {
-	limit := r.recovery.limit
-	limit = cmp.Or(limit, baseRecovery(r.cluster.Settings()))
+	unbounded := cmp.Or(r.recovery.limit, baseRecovery(r.cluster.Settings()))
+	limit := min(longestRecovery, unbounded)
 	from := r.recovery.from
 	if from.IsZero() || r.recovery.checked {
 		from = time.Now()
@@ -286,11 +286,14 @@ func (r *run) recover(ctx context.Context) error {
 	r.settle(ctx, from, limit)
 	connected := r.reconnect(ctx, from)
 	late := time.Since(from)
-	s := observe.SteadyState(ctx, r.cluster, max(longestRecovery-late, limit-late, 10*time.Second))
+	s := observe.SteadyState(ctx, r.cluster, max(longestRecovery-late, unbounded-late, 10*time.Second))
 	if err := interrupted(ctx); err != nil {
 		return errors.Join(err, connected())
 	}
 	s.Phase, s.Limit = "after", limit
+	if unbounded > limit {
+		s.Unbounded = unbounded
+	}
 	s.Took += late
 	r.recovery.checked, r.recovery.stale = true, false
 	if s.OK {

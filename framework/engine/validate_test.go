@@ -128,10 +128,10 @@ func TestRecoveryLimit(t *testing.T) {
 		{fault.PowerOff, "", time.Hour, true, 14 * time.Second},
 		{fault.Kill, framework.Etcd, 10 * time.Second, true, 14200 * time.Millisecond},
 		{fault.Kill, framework.Etcd, 10 * time.Second, false, 24200 * time.Millisecond},
-		{fault.Kill, framework.Etcd, time.Hour, true, time.Minute},
+		{fault.Kill, framework.Etcd, time.Hour, true, longestBackOff},
 		{fault.IsolateEtcd, "", 10 * time.Second, true, 21 * time.Second},
 		{fault.Isolate, "", 3 * time.Second, true, 14 * time.Second},
-		{fault.Isolate, "", time.Hour, true, time.Minute},
+		{fault.Isolate, "", time.Hour, true, longestBackOff},
 	} {
 		i := &activeFault{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted), target: fault.Target{Component: test.on}}}
 		if got := recoveryLimit(s, i, now, test.proven); got != test.want {

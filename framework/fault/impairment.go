@@ -95,6 +95,10 @@ func (r Request) cut(ends []party) (*impairment, error) {
 // the silent periods of the simulated nodes.
 const trafficLimit = 15 * time.Second
 
+// reconnectLimit is how long healing waits until the target serves again: TCP's retransmission may
+// wait for as long again as the links were cut.
+const reconnectLimit = 85 * time.Second
+
 func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	if dead, err := x.dead(ctx); err != nil {
 		return nil, fmt.Errorf("%s of %s: asking whether it is alive before the fault: %w", x.fault, x.target.String(), err)
@@ -120,6 +124,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		ask:      ask,
 		effect:   func(ctx context.Context) (bool, string) { return x.acts(ctx, handle) },
 		patience: trafficLimit,
+		settles:  reconnectLimit,
 		undo:     restore,
 		healed:   func(ctx context.Context) (bool, string) { return x.passes(ctx, handle, reach) },
 	}.inject(ctx)

@@ -134,6 +134,8 @@ type attempt struct {
 	healed look // holds when it is healed
 	// patience is how long to wait for the effect; 0 means effectLimit.
 	patience time.Duration
+	// settles is how long healing waits for its proof; 0 means healLimit.
+	settles time.Duration
 	// ttl is for faults that the provider does not undo on its own: this process undoes the fault
 	// when ttl is over, or the cluster's promise does if this process was killed. If a cluster
 	// outlives its command, that process is the cluster's. 0 means that the provider undoes it.
@@ -231,7 +233,7 @@ func (a attempt) heal(ctx context.Context) (Proof, error) {
 	if err := a.undo(ctx); err != nil {
 		return Proof{What: "healing was refused", Called: called}, fmt.Errorf("healing %s: %w", a.what, err)
 	}
-	return Prove(ctx, called, healLimit, a.healed), nil
+	return Prove(ctx, called, cmp.Or(a.settles, healLimit), a.healed), nil
 }
 
 // Prove waits until a look holds, limit has passed or ctx is done, and returns the proof for what

@@ -285,6 +285,13 @@ func TestSteadyParts(t *testing.T) {
 	})
 }
 
+// backsOff is a cluster that is steady again after a time, where connections may back off for 27 s.
+func backsOff(took time.Duration) *story {
+	return removed().change(func(r *record.Run) {
+		r.Steadies[1].V.Took, r.Steadies[1].V.Unbounded = took, 27*time.Second
+	})
+}
+
 // A violated invariant fails its own row and no other, and so does one without a result.
 func TestInvariants(t *testing.T) {
 	for _, tt := range []struct {
@@ -301,6 +308,15 @@ func TestInvariants(t *testing.T) {
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late", want: Fail, says: "within the recovery limit of 20s: it took 25s", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second })
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late, but connections may back off for longer", want: Inconclusive, says: "connections alone may back off for 27s", story: func() *story {
+			return backsOff(25 * time.Second)
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state back later than connections back off", want: Fail, says: "within the recovery limit of 20s: it took 28s", story: func() *story {
+			return backsOff(28 * time.Second)
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late without such connections", want: Fail, says: "it took 25s", story: func() *story {
+			return backsOff(26*time.Second).at(60).steady("after", true, 25*time.Second)
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "steady state checked twice, worse the first time", want: Fail, says: "it took 25s", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second }).at(60).steady("after", true, time.Second)

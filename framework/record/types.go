@@ -362,9 +362,12 @@ type Steady struct {
 	OK    bool   `json:"ok"`
 	// Took is the time until the state held: from the start of the check, or from the last
 	// healing if there was one.
-	Took     time.Duration `json:"took"`
-	Limit    time.Duration `json:"limit"`
-	Problems []string      `json:"problems,omitempty"`
+	Took  time.Duration `json:"took"`
+	Limit time.Duration `json:"limit"`
+	// Unbounded is the limit without the catalogue's ceiling, if that shortens it: after a long
+	// fault, connections may back off for as long.
+	Unbounded time.Duration `json:"unbounded,omitempty"`
+	Problems  []string      `json:"problems,omitempty"`
 }
 
 // Phase marks the start of a step of the experiment.

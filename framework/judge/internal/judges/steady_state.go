@@ -29,7 +29,7 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		switch {
 		case s.V.Phase == "before" && (before == nil || before.V.OK):
 			before = s
-		case s.V.Phase == "after" && (after == nil || recovered(after.V) && (!recovered(s.V) || s.V.Took > after.V.Took)):
+		case s.V.Phase == "after" && (after == nil || lateness(s.V) > lateness(after.V) || lateness(s.V) == recovered && s.V.Took > after.V.Took):
 			after = s
 		}
 	}
@@ -64,21 +64,39 @@ func judgeSteadyState(m *facts.Matter) Finding {
 	case !s.OK:
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",
 			text.Short(s.Limit), text.Short(s.Took), facts.Problems(s)).Rests(from, after.At)
-	case s.Took > s.Limit && s.Limit > 0:
-		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
-			text.Short(s.Limit), text.Short(s.Took)).Rests(from, after.At)
 	case len(outstanding) > 0:
 		f = Failed("Everything must be back to its steady state after healing, each part within its limit: steady again except: %s.",
 			strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last))
 		f.Bound = &verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
 		return f
+	case lateness(s) == backingOff:
+		return Inconclusive("it took %s until the steady state held again, longer than the recovery limit of %s, but after a fault that lasted this long connections alone may back off for %s",
+			text.Short(s.Took), text.Short(s.Limit), text.Short(s.Unbounded)).Took(s.Took)
+	case lateness(s) == tooLate:
+		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
+			text.Short(s.Limit), text.Short(s.Took)).Rests(from, after.At)
 	}
 	f = f.Took(s.Took)
 	f.Bound = &bound
 	return f
 }
 
-func recovered(s record.Steady) bool { return s.OK && (s.Limit == 0 || s.Took <= s.Limit) }
+// How late a cluster was steady again.
+const (
+	recovered  = iota
+	backingOff // later than the limit, but connections may back off for as long
+	tooLate
+)
+
+func lateness(s record.Steady) int {
+	switch {
+	case !s.OK || s.Limit > 0 && s.Took > max(s.Limit, s.Unbounded):
+		return tooLate
+	case s.Limit > 0 && s.Took > s.Limit:
+		return backingOff
+	}
+	return recovered
+}
 
 // partsOutstanding describes the parts that were not steady again within their limits, when they
 // were followed, and the longest limit.
