@@ -64,16 +64,14 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 			i.Spec.Nodes = append(i.Spec.Nodes, clusters.InventoryNode{Name: "node-" + dashed.Replace(ip), Address: addr}.On(port))
 		}
 	}
+	if len(i.Spec.Nodes) == 0 {
+		return nil, errors.New("the API lists no control-plane nodes and no API servers: write the inventory by hand")
+	}
 	pods, err := (&access{entrances: []framework.Entrance{e}}).pods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if len(i.Spec.Nodes) > 0 {
-		i.Spec.Nodes = append(i.Spec.Nodes, etcdHosts(ctx, pods.etcdServers(), i.Spec.Nodes)...)
-	}
-	if len(i.Spec.Nodes) == 0 {
-		return nil, errors.New("the API lists no control-plane nodes and no API servers: write the inventory by hand")
-	}
+	i.Spec.Nodes = append(i.Spec.Nodes, etcdHosts(ctx, pods.etcdServers(), i.Spec.Nodes)...)
 	for j := range i.Spec.Nodes {
 		if n := &i.Spec.Nodes[j]; user != "" {
 			n.SSH = user + "@" + n.Address.String()

@@ -63,7 +63,7 @@ func (r Request) filler() (d filledDisk, ok bool, err error) {
 }
 
 // unsupported turns an error that says that the file system must not be filled into a missing
-// ability; it returns any other as is.
+// ability; it returns any other unchanged.
 func (d filledDisk) unsupported(err error) error {
 	if _, missing := errors.AsType[*MissingAbility](err); missing || !errors.Is(err, errors.ErrUnsupported) {
 		return err
