@@ -3,15 +3,12 @@ package selftest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // The kinds of clusters for requirements about clients and balancing.
@@ -137,12 +134,6 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-016", Says: "must be on one node only"},
 				{Judge: "one-address", Says: "must be on one node only"},
 			}},
-		{Name: "hidden-holder", Violation: "two nodes that promote an address and do not receive each other's messages, while the one that has it serves clients and cannot report",
-			Cluster: moving, Twin: moving, Scenario: "address-unreported", From: 1, Do: deafenTwo,
-			Catches: []Catch{
-				{Requirement: "HA-CL-016", Says: "must be on one node only"},
-				{Judge: "one-address", Says: "must be on one node only"},
-			}},
 	}
 }
 
@@ -157,34 +148,18 @@ func loopBalancer(ctx context.Context, c framework.Cluster) error {
 
 // deafen drops the nodes' announcements of an address that moves, for as long as the cut lasts.
 func deafen(ctx context.Context, c framework.Cluster) error {
-	return dropAnnouncements(ctx, c, framework.NodeNames(c.Nodes()), 12*time.Second)
-}
-
-// deafenTwo does so between the node that has the address and one other, which takes it as well.
-// That ends before the fault of the scenario does.
-func deafenTwo(ctx context.Context, c framework.Cluster) error {
-	holder, err := fault.Resolve(ctx, c, "node/serving")
-	if err != nil {
-		return fmt.Errorf("looking for the node that has the address: %w", err)
-	}
-	others := slices.DeleteFunc(framework.NodeNames(c.Nodes()), func(n string) bool { return n == holder.Node })
-	return dropAnnouncements(ctx, c, []string{holder.Node, others[0]}, 12*time.Second)
-}
-
-// dropAnnouncements drops the messages of nodes to each other about an address that moves.
-func dropAnnouncements(ctx context.Context, c framework.Cluster, nodes []string, ttl time.Duration) error {
 	n, ok := c.(framework.NetworkFaulter)
 	if !ok {
 		return errors.New("the network cannot be impaired")
 	}
 	var links []framework.Link
-	for _, from := range nodes {
-		for _, to := range nodes {
+	for _, from := range c.Nodes() {
+		for _, to := range c.Nodes() {
 			if from != to {
-				links = append(links, framework.Link{From: from, To: to, Ports: []uint16{vip.Port}})
+				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: []uint16{vip.Port}})
 			}
 		}
 	}
-	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, ttl)
+	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, 12*time.Second)
 	return err
 }
