@@ -261,8 +261,11 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	}
 	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl), Mount: point}
 	err = e.whileDown(ctx, false, func() error {
-		if _, err := os.Lstat(e.aside()); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s may have data that an earlier fault took away: put them back as %s, or delete them (%w)", e.aside(), etcddata.Member, err)
+		switch _, err := os.Lstat(e.aside()); {
+		case err == nil:
+			return fmt.Errorf("%s has data that an earlier fault took away: put them back as %s, or delete them", e.aside(), etcddata.Member)
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("looking for data that an earlier fault took away: %w", err)
 		}
 		if err := e.store.updateDurably(func(st *state) { st.Wiped = w }); err != nil {
 			e.store.note(func(st *state) { st.Wiped = nil })

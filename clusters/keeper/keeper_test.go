@@ -332,7 +332,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 	said = nil
-	if _, err := h.Change(t.Context(), ChangeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "no node nobody") || len(said) > 0 {
+	if _, err := h.Change(t.Context(), ChangeRequest{Node: "unknown", Version: "v2"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "no node unknown") || len(said) > 0 {
 		t.Errorf("%v after %q", err, said)
 	}
 	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v1"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "one is newer") {

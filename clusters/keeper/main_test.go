@@ -187,7 +187,7 @@ func (c *standInCluster) Hosts(context.Context) []HostStatus {
 func (c *standInCluster) UpgradeOrder() []string { return []string{"one", "two"} }
 
 func (c *standInCluster) CheckUpgrade(_ context.Context, name, version string) error {
-	if name == "nobody" {
+	if name == "unknown" {
 		return fmt.Errorf("no node %s: %w", name, framework.ErrNothingDone)
 	}
 	return nil

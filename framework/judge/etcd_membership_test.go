@@ -63,7 +63,7 @@ func TestEtcdMembership(t *testing.T) {
 		{name: "one answer missing", want: Pass, story: func() *story {
 			return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) { e.OK = e.Node != "node-3" || at != sec(19) }))
 		}},
-		{name: "a learner is no voter", want: Fail, says: "odd number of voting members, 3 or more: it has 2", story: func() *story {
+		{name: "a learner does not vote", want: Fail, says: "odd number of voting members, 3 or more: it has 2", story: func() *story {
 			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) {
 				e.Learner = e.Node == "node-3"
 				e.Members = []string{"m1", "m2"}

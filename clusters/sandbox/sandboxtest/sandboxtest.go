@@ -12,7 +12,7 @@ import (
 // Unavailable begins the reason for which Need skips a test.
 const Unavailable = "user namespaces are not available"
 
-// unavailable is why there is no sandbox. Main sets it once.
+// unavailable says why a sandbox cannot be created. Main sets it.
 var unavailable error
 
 // Main runs the tests of m in a sandbox, or outside of one if this machine does not allow it,
