@@ -290,13 +290,7 @@ func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 
 // each calls do for all nodes concurrently.
 func (c *Cluster) each(do func(*node) error) error {
-	errs := make([]error, len(c.reached))
-	var all sync.WaitGroup
-	for i, n := range c.reached {
-		all.Go(func() { errs[i] = do(n) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return framework.Each(c.reached, do)
 }
 
 func (c *Cluster) nodeNames() (names []string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
@@ -58,14 +60,7 @@ func (a *access) unused(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	errs := make(chan error, len(all))
-	for _, s := range all {
-		go func() { errs <- s.unused(ctx) }()
-	}
-	for range all {
-		err = errors.Join(err, <-errs)
-	}
-	return err
+	return framework.Each(slices.Collect(maps.Values(all)), func(s shell) error { return s.unused(ctx) })
 }
 
 // idle is unused, but waits as long as an agent whose harness was killed still looks used.
