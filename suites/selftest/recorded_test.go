@@ -11,6 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
+// timeless are the judges whose failures may have no certain time in a run: of settings, versions,
+// credentials and counts, and of what is only seen at its end.
+var timeless = []string{
+	"certificates", "certificates-last", "changed-one-by-one", "etcd-authenticates", "etcd-hashes", "etcd-membership", "fault-domains",
+	"objects-between-versions", "own-apiserver", "pods-bound", "restored-from-snapshot", "returns-ready", "snapshot-verifies",
+	"spreads-again", "supervised", "time-settings", "tokens-accepted", "unknown-reads-nothing", "unsafe-member-refused", "version-skew",
+}
+
 // TestRecorded judges records of real clusters again, those of planted violations and of their
 // healthy twins: a violation that was caught once is caught without a cluster.
 //
@@ -42,6 +50,11 @@ func TestRecorded(t *testing.T) {
 			i := slices.IndexFunc(plants, func(p Plant) bool { return p.Name == e.Name() })
 			if i < 0 {
 				t.Fatal("there is no such plant")
+			}
+			for _, r := range results {
+				if r.Verdict == judge.Fail && r.Violated == nil && !slices.Contains(timeless, r.Judge) {
+					t.Errorf("%s: its report cannot show when %q was so", r.Judge, r.Sentence)
+				}
 			}
 			for _, c := range plants[i].Catches {
 				shown[c.subject()] = true

@@ -24,6 +24,11 @@ func Blamed(s verdict.Span) verdict.Span {
 	return s
 }
 
+// Moment is what was seen at one time.
+func Moment(lane, label string, at record.Nanos) verdict.Span {
+	return verdict.Span{Lane: lane, Label: label, From: at, To: at}
+}
+
 // OpSpan is an operation of a client. One of unknown outcome stays open.
 func OpSpan(op record.Op) verdict.Span {
 	s := verdict.Span{Lane: cmp.Or(op.Client, op.Entrance), From: op.Call, To: max(op.Call, op.Return), Open: op.Outcome == record.Unknown}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -56,6 +57,11 @@ type Attempt struct {
 	Call, Ret record.Nanos
 	OK        bool
 	What      string
+}
+
+// Exhibit shows the attempt as a write that must not be acknowledged.
+func (a Attempt) Exhibit() *verdict.Exhibit {
+	return Exhibit("This write must not be acknowledged", Blamed(verdict.Span{Lane: "write", Label: a.What, From: a.Call, To: a.Ret}))
 }
 
 // WritesThrough returns every attempted write through an entrance, by clients and probers, in the

@@ -37,7 +37,8 @@ func judgeCrossRead(m *facts.Matter) Finding {
 	if w := c.Wrong; w != nil {
 		return Failed("A write through one API server must be seen by the next read through each other one: %s was written as %q through %s, and the next read through %s returned %s.",
 			w.Write.Key, w.Write.Value, w.Pair.From, w.Pair.To, text.Quoted(w.Read.Value, w.Read.Found)).
-			counted("%d of %d pairs", len(c.Seen), len(pairs)).Shows(text.Describe(w.Write), text.Describe(w.Read))
+			counted("%d of %d pairs", len(c.Seen), len(pairs)).Shows(text.Describe(w.Write), text.Describe(w.Read)).
+			exhibits(facts.Exhibit("The next read does not return the write", facts.OpSpan(w.Write), facts.Blamed(facts.OpSpan(w.Read))))
 	}
 	if missing := c.Missing(pairs); len(missing) > 0 {
 		return Inconclusive("%d of %d ordered pairs of API servers have no write that was read: %s", len(missing), len(pairs), strings.Join(missing, "; ")).

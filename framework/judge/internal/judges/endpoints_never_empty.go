@@ -36,7 +36,8 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 			// Even if an API server is late: the one that writes the list is in it.
 			if n == 0 && held > 0 {
 				return Failed("default/kubernetes must never be without an address: %s was empty %s (version %s), after %d were listed.",
-					h, text.At(s.At), s.V.Revision, held)
+					h, text.At(s.At), s.V.Revision, held).
+					exhibits(facts.Exhibit("default/kubernetes is empty", facts.Blamed(facts.Moment(h.String(), "no address", s.At))))
 			}
 			if n > 0 && (smallest < 0 || n < smallest) {
 				smallest = n

@@ -28,7 +28,8 @@ func judgeEtcdAlarms(m *facts.Matter) Finding {
 			answers++
 			during++
 		default:
-			return Failed("No etcd member may have an alarm while nothing is broken: the one on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At))
+			return Failed("No etcd member may have an alarm while nothing is broken: the one on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At)).
+				exhibits(facts.Exhibit("An etcd member has an alarm", facts.Blamed(facts.Moment(s.Node, text.And(s.Alarms), e.At))))
 		}
 	}
 	switch {

@@ -29,7 +29,7 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 	ack, _ := facts.AcknowledgedWithin(m.Run, cut, from, to)
 	if ack != nil {
 		return Failed("The API server on an isolated etcd member must acknowledge no write: %s acknowledged one %s, while the %s lasted (%s to %s).",
-			node, text.At(ack.Ret), m.Fault.What(), text.When(from), text.When(to)).Shows(ack.What)
+			node, text.At(ack.Ret), m.Fault.What(), text.When(from), text.When(to)).Shows(ack.What).exhibits(ack.Exhibit())
 	}
 	read, newer, _ := facts.StaleRead(m.Run, cut, from, to)
 	if read != nil {

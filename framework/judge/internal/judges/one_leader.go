@@ -29,6 +29,10 @@ type reign struct {
 	own          uint64 // in the first sample with more; 0 until then
 }
 
+func (r reign) span() verdict.Span {
+	return verdict.Span{Lane: r.node, Label: fmt.Sprintf("leads in term %d", r.term), From: r.from, To: r.to}
+}
+
 // JudgeOneLeaderPerTerm trusts a member's own report once it has committed an entry as the
 // leader, which only an entry of its own term can do, and has applied it. etcd's status has the
 // term of the last entry that the member applied and the leader that it knows of now, which need
@@ -84,7 +88,8 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 		}
 		if first.leader != r.leader {
 			return Failed("etcd must have one leader per term: in term %d the member on %s led (%s to %s), and so did the member on %s (%s to %s).",
-				s.Term, first.node, text.When(first.from), text.When(first.to), r.node, text.When(r.from), text.When(r.to))
+				s.Term, first.node, text.When(first.from), text.When(first.to), r.node, text.When(r.from), text.When(r.to)).
+				exhibits(facts.Exhibit(fmt.Sprintf("Two leaders of term %d", s.Term), first.span(), facts.Blamed(r.span())))
 		}
 		first.to = e.At
 		terms[in] = first

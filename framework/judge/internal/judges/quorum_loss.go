@@ -43,7 +43,7 @@ func judgeQuorumLoss(m *facts.Matter) Finding {
 
 	if ack, _ := facts.AcknowledgedWithin(m.Run, all, from, to); ack != nil {
 		return Failed("Without a quorum of etcd members no write may be acknowledged: one was %s, while %s were down (%s to %s).",
-			text.At(ack.Ret), text.And(nodes), text.When(from), text.When(to)).Shows(ack.What)
+			text.At(ack.Ret), text.And(nodes), text.When(from), text.When(to)).Shows(ack.What).exhibits(ack.Exhibit())
 	}
 	read, newer, _ := facts.StaleRead(m.Run, all, from, to)
 	if read != nil {
