@@ -241,9 +241,19 @@ func TestQuotaReached(t *testing.T) {
 }
 
 func TestDamageContained(t *testing.T) {
-	looks := func(look func(t float64, s *record.EtcdStatus)) func() *story {
+	process := func(s *story, t float64, pid, restarts int, exit string) *story {
+		return add(s.at(t), &s.run.Processes, record.ProcessState{Node: "node-2", Component: "etcd", PID: pid, Restarts: restarts, LastExit: exit})
+	}
+	// looked is a history in which etcd had exited once before the fault, and exits repeatedly after it.
+	looked := func(exits bool, look func(t float64, s *record.EtcdStatus)) func() *story {
 		return func() *story {
-			s := newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16)
+			s := process(newStory(), 9, 11, 1, "exit status 1").fault("gone", "disk-wipe", "node-2", "etcd", 10, 16)
+			if process(s, 10.4, 0, 1, "signal: killed"); exits {
+				process(s, 11.2, 12, 2, "signal: killed")
+				process(s, 11.7, 0, 2, "exit status 1")
+				process(s, 12.7, 0, 3, "exit status 1")
+				process(s, 14.8, 13, 4, "exit status 1")
+			}
 			for t := 10.5; t < 15.9; t++ {
 				e := record.EtcdStatus{Node: "node-2", Error: "connection refused"}
 				look(t, &e)
@@ -252,10 +262,12 @@ func TestDamageContained(t *testing.T) {
 			return s.at(30)
 		}
 	}
+	looks := func(look func(t float64, s *record.EtcdStatus)) func() *story { return looked(true, look) }
 	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone"}, []ruling{
-		{name: "it does not start", want: Pass, took: "6 looks", story: looks(func(float64, *record.EtcdStatus) {})},
+		{name: "it does not start", want: Pass, took: "6 looks", says: "etcd started and exited 2 times", story: looks(func(float64, *record.EtcdStatus) {})},
+		{name: "nothing started it since", want: Inconclusive, says: "was not seen to start and exit", story: looked(false, func(float64, *record.EtcdStatus) {})},
 		{name: "it serves", want: Fail, says: "must not serve", story: looks(func(t float64, s *record.EtcdStatus) { s.OK, s.Leader = t > 13, "m1" })},
-		{name: "it has no leader", want: Pass, story: looks(func(t float64, s *record.EtcdStatus) { s.OK = t > 13 })},
+		{name: "it answers without a leader", want: Inconclusive, says: "may answer serializable reads", story: looks(func(t float64, s *record.EtcdStatus) { s.OK = t > 13 })},
 		{name: "it raises the alarm", want: Pass, says: "raised the CORRUPT alarm", story: looks(func(t float64, s *record.EtcdStatus) {
 			s.OK, s.Alarms = t > 11, []string{"memberID:1 alarm:CORRUPT "}
 		})},

@@ -53,7 +53,7 @@ func recoveryPlants() []Plant {
 				{Judge: "snapshot-verifies", Says: "A snapshot must verify"},
 			}},
 		{Name: "serves-without-data", Violation: "an etcd member without its data that answers as if it were healthy",
-			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 16, Until: 17, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldStatus})},
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 8, Until: 9, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldStatus})},
 			Catches: []Catch{
 				{Requirement: "HA-RC-007", Says: "must not serve"},
 				{Judge: "damage-contained", Says: "must not serve"},
@@ -65,7 +65,7 @@ func recoveryPlants() []Plant {
 				{Judge: "quota-reached", Says: "must continue within 4s"},
 			}},
 		{Name: "no-writes-with-full-disk", Violation: "no write succeeds while the disk of one etcd member is full",
-			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 2, Until: 3, Tamper: refused,
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 12, Until: 13, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-RC-009", Says: "must resume within"}}},
 	}
 }

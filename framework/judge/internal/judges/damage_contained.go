@@ -4,6 +4,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func damageContained() Definition {
@@ -22,16 +23,16 @@ func damageContained() Definition {
 const damageLooks = 3
 
 func judgeDamageContained(m *facts.Matter) Finding {
-	from, to := m.Fault.Effect(), m.Fault.Healed.Called
+	reads, to := m.Fault, m.Fault.Healed.Called
 	if id := m.Check.Params["restart"]; id != "" {
-		inj := m.Faults[id]
-		if inj == nil || inj.Injected == nil {
+		if reads = m.Faults[id]; reads == nil || reads.Injected == nil {
 			return Inconclusive("the record has no injection %q", id)
 		}
-		from = max(from, inj.Effect())
 	}
+	from := max(m.Fault.Effect(), reads.Effect())
 	node, asked := m.Fault.Node(), 0
 	served := facts.Endless // when it first answered and followed a leader
+	alone := facts.Endless  // when it first answered without a leader
 	for _, e := range m.Run.Etcd {
 		s := e.V
 		if s.Node != node || e.At < from || e.At >= to {
@@ -42,25 +43,43 @@ func judgeDamageContained(m *facts.Matter) Finding {
 			return Inconclusive("the etcd member on %s raised the CORRUPT alarm %s, but followed a leader %s: what it served until then is not known", node, text.At(e.At), text.At(served))
 		case alarm:
 			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d looks", asked)
-		}
-		if s.OK && s.Leader != "" {
+		case s.OK && s.Leader != "":
 			served = min(served, e.At)
+		case s.OK:
+			alone = min(alone, e.At)
 		}
 		asked++
 	}
-	if served < facts.Endless {
+	exits := exitsAfterStart(m.Run, node, reads.Injected.Called, to)
+	switch {
+	case served < facts.Endless:
 		return Failed("An etcd member with damaged data must not serve: the one on %s answered %s, after the %s, and follows a leader.", node, text.At(served), m.Fault.What()).
 			Rests(from, served)
-	}
-	if asked < damageLooks {
+	case alone < facts.Endless:
+		return Inconclusive("the etcd member on %s answered %s, after the %s: it follows no leader, but may answer serializable reads from damaged data", node, text.At(alone), m.Fault.What())
+	case asked < damageLooks:
 		return Inconclusive("the etcd member on %s was queried %d times after the %s, fewer than the %d required for a verdict", node, asked, m.Fault.What(), damageLooks)
+	case exits == 0:
+		return Inconclusive("etcd on %s was not seen to start and exit after the %s, so it may not have read its data", node, m.Fault.What())
 	}
-	restarts := 0
-	for _, p := range m.Run.Processes {
-		if p.V.Node == node && p.V.Component == "etcd" && p.At >= from && p.At < to && p.V.LastExit != "" {
-			restarts++
+	return Passed("The etcd member on %s served no client after the %s: it was queried %d times, and etcd started and exited %s.",
+		node, m.Fault.What(), asked, text.Plural(exits, "time")).counted("%d looks", asked)
+}
+
+// exitsAfterStart returns how many processes of etcd on a node started at a time or later and
+// were seen to have exited before another time.
+func exitsAfterStart(run *record.Run, node string, from, to record.Nanos) int {
+	before, exits := 0, 0
+	for _, p := range run.Processes {
+		switch s := p.V; {
+		case s.Node != node || s.Component != "etcd" || s.Error != "" || p.At >= to:
+		case p.At < from:
+			before = s.Restarts
+		case s.PID != 0:
+			exits = max(exits, s.Restarts-before-1)
+		default:
+			exits = max(exits, s.Restarts-before)
 		}
 	}
-	return Passed("The etcd member on %s served no client after the %s: it was queried %d times, and exited repeatedly (%d changes of its process were seen).",
-		node, m.Fault.What(), asked, restarts).counted("%d looks", asked)
+	return exits
 }
