@@ -173,6 +173,14 @@ type EtcdOperator interface {
 	RestoreEtcd(ctx context.Context, snapshot string, members []EtcdPeer, bump uint64) error
 }
 
+// RejoinChecker is the ability of an EtcdOperator to report in advance that it cannot start its
+// member again as a new one.
+type RejoinChecker interface {
+	// CheckRejoin returns why RejoinEtcd cannot start the member; nil if it can. It changes
+	// nothing.
+	CheckRejoin() error
+}
+
 // EtcdPeer is an etcd member as others reach it.
 type EtcdPeer struct {
 	Name string `json:"name"`

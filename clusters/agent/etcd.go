@@ -118,7 +118,10 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.wiped() != nil {
+	switch {
+	case e.watcher != nil && e.watcher.fixed():
+		return errFixed
+	case e.wiped() != nil:
 		return errWiped
 	}
 	return e.whileDown(ctx, true, func() error {

@@ -54,6 +54,27 @@ func TestRejoinEtcd(t *testing.T) {
 	}
 }
 
+// TestRejoinRefused: a member that its supervisor always starts with the same arguments could not
+// join again, and keeps its data.
+func TestRejoinRefused(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]Component{
+		"a process": {Name: framework.Etcd, Command: "etcd-of-a-supervisor"},
+		"a unit":    {Name: framework.Etcd, Command: "etcd-of-a-unit", Unit: "etcd.service"},
+	} {
+		n := newNode(t)
+		n.config.EtcdData, n.config.Components = filepath.Join(t.TempDir(), "etcd"), []Component{one}
+		db := filepath.Join(n.config.EtcdData, "member", "snap", "db")
+		mkdir(t, filepath.Dir(db))
+		write(t, db, "data")
+		n.up()
+		refused(t, n.RejoinEtcd(t.Context(), []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}))
+		if p := n.process(framework.Etcd); !exists(db) || p.Held {
+			t.Errorf("%s: the data are there: %t; it is %+v", name, exists(db), p)
+		}
+	}
+}
+
 // TestRejoinWaits rejoins while the kubelet is slow to read manifests, and starts the old
 // member in that time: its data stay until that is over.
 func TestRejoinWaits(t *testing.T) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,10 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
@@ -43,53 +48,112 @@ func undoing(t *testing.T, fault string, data any) framework.Undoing {
 	return framework.Undoing{Fault: fault, Data: b}
 }
 
+// promisedFault is a fault as it is while its harness is killed: what it has done, what it has
+// promised, and whether anything of it is left.
+type promisedFault struct {
+	undoing framework.Undoing
+	begin   func()
+	left    func() bool
+}
+
+// promisedFaults are the faults whose undoing needs no process of a node: see
+// TestPromisesOfTheOwnNode for the others.
+func promisedFaults(t *testing.T, client *clientv3.Client) map[string]promisedFault {
+	members, err := client.MemberList(t.Context())
+	must(t, err)
+	id := members.Members[0].ID
+	put := func(value string, keys ...string) {
+		for _, key := range keys {
+			_, err := client.Put(t.Context(), key, value)
+			must(t, err)
+		}
+	}
+	has := func(prefix string) bool {
+		got, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		must(t, err)
+		return got.Count > 0
+	}
+	const lease = "/registry/leases/kube-system/kube-scheduler"
+	return map[string]promisedFault{
+		"webhook-hang": {undoing(t, "webhook-hang", "holdfast-webhook-hang-1"),
+			func() { put("x", "/registry/validatingwebhookconfigurations/holdfast-webhook-hang-1") },
+			func() bool { return has("/registry/validatingwebhookconfigurations/holdfast") }},
+		"overload": {undoing(t, "overload", "holdfast-overload-1"),
+			func() {
+				put("x", "/registry/clusterroles/holdfast-overload-1", "/registry/clusterrolebindings/holdfast-overload-1")
+			},
+			func() bool {
+				return has("/registry/clusterroles/holdfast") || has("/registry/clusterrolebindings/holdfast")
+			}},
+		"alarm": {undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE}),
+			func() { raise(t, client, id) },
+			func() bool { return alarms(t, client) > 0 }},
+		"fill-quota": {undoing(t, "fill-quota", 16<<20),
+			func() {
+				put(strings.Repeat("x", 512<<10), "holdfast/fill/0", "holdfast/fill/1")
+				raise(t, client, id)
+			},
+			func() bool { return has("holdfast/fill/") || alarms(t, client) > 0 }},
+		"lease-steal": {undoing(t, "lease-steal", "kube-scheduler"),
+			func() { put(stolenLease(t), lease) },
+			func() bool {
+				got, err := client.Get(t.Context(), lease)
+				must(t, err)
+				return len(got.Kvs) != 1 || strings.Contains(string(got.Kvs[0].Value), "holdfast-stranger")
+			}},
+	}
+}
+
+// stolenLease returns a lease that the stranger of the fault lease-steal holds, as API servers
+// store it.
+func stolenLease(t *testing.T) string {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	must(t, coordinationv1.AddToScheme(scheme))
+	stranger, seconds, now := "holdfast-stranger", int32(15), metav1.NowMicro()
+	var b bytes.Buffer
+	must(t, protobuf.NewSerializer(scheme, scheme).Encode(&coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &stranger, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	}, &b))
+	return b.String()
+}
+
 // A promise is kept when its time is over, also by an agent that was killed and restarted in
 // that time, and by no other process: the harness is gone.
 func TestPromisesAreKept(t *testing.T) {
 	n, client, urls := promisingNode(t, 1)
 	n.up()
-	members, err := client.MemberList(t.Context())
-	must(t, err)
-	id := members.Members[0].ID
-	put := func(keys ...string) {
-		for _, key := range keys {
-			_, err := client.Put(t.Context(), key, "x")
-			must(t, err)
+	others := []string{"/registry/validatingwebhookconfigurations/another", "/registry/clusterroles/another", "holdfast/other"}
+	for _, key := range others {
+		_, err := client.Put(t.Context(), key, "x")
+		must(t, err)
+	}
+	for name, f := range promisedFaults(t, client) {
+		const long = 1500 * time.Millisecond
+		began := time.Now()
+		must(t, n.promise(t.Context(), name, f.undoing, urls, long))
+		f.begin()
+		if what, err := n.Active(t.Context()); err != nil || len(what) != 1 || !strings.Contains(what[0], name+" is to be undone until") {
+			t.Errorf("%s: active: %v, %v", name, what, err)
+		}
+		n.kill()
+		if !f.left() && time.Since(began) < long {
+			t.Fatalf("%s is undone before its time", name)
+		}
+		n.up()
+		eventually(t, name+" is undone", func() bool { return !f.left() })
+		if lasted := time.Since(began); lasted < long {
+			t.Errorf("%s is undone after %s", name, lasted)
+		}
+		eventually(t, "the promise of "+name+" is kept", func() bool { what, err := n.Active(t.Context()); return err == nil && len(what) == 0 })
+	}
+	for _, key := range others {
+		if got, err := client.Get(t.Context(), key); err != nil || len(got.Kvs) != 1 {
+			t.Errorf("%s, which is not of a fault, is gone: %v", key, err)
 		}
 	}
-	left := func(prefix string) int64 {
-		got, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-		must(t, err)
-		return got.Count
-	}
-	put("/registry/validatingwebhookconfigurations/holdfast-webhook-hang-1", "/registry/validatingwebhookconfigurations/another",
-		"/registry/clusterroles/holdfast-overload-1", "/registry/clusterrolebindings/holdfast-overload-1")
-	raise(t, client, id)
-	const long = 1500 * time.Millisecond
-	began := time.Now()
-	for handle, u := range map[string]framework.Undoing{
-		"webhook": undoing(t, "webhook-hang", "holdfast-webhook-hang-1"), "overload": undoing(t, "overload", "holdfast-overload-1"),
-		"alarm": undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE}),
-	} {
-		must(t, n.promise(t.Context(), handle, u, urls, long))
-	}
-	if what, err := n.Active(t.Context()); err != nil || len(what) != 3 || !strings.Contains(strings.Join(what, ","), "webhook-hang is to be undone until") {
-		t.Errorf("active: %v, %v", what, err)
-	}
-	n.kill()
-	if alarms(t, client) == 0 && time.Since(began) < long {
-		t.Fatal("it is undone before its time")
-	}
-	n.up()
-	eventually(t, "the alarm is gone", func() bool { return alarms(t, client) == 0 })
-	eventually(t, "what was registered is gone", func() bool { return left("/registry/") == 1 })
-	if lasted := time.Since(began); lasted < long {
-		t.Errorf("it is undone after %s", lasted)
-	}
-	if left("/registry/validatingwebhookconfigurations/another") != 1 {
-		t.Error("what others registered is gone")
-	}
-	eventually(t, "the promises are kept", func() bool { what, _ := n.Active(t.Context()); return len(what) == 0 })
 }
 
 // What is withdrawn is not undone.

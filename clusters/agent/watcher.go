@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -39,6 +40,12 @@ const (
 	freezing = "freeze"
 	looping  = "crash loop"
 )
+
+// errFixed refuses what needs a start with other arguments.
+const errFixed = agenthttp.NothingDone("what starts the member always starts it with the same arguments")
+
+// fixed reports whether the agent cannot change the arguments with which the component starts.
+func (w *watcher) fixed() bool { return w.spec.Exec == nil && w.spec.Manifest == "" }
 
 // changes are the locks to take to end a hold: both of a watcher's.
 type changes struct{ w *watcher }

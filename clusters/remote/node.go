@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -45,6 +46,7 @@ var (
 	_ framework.CrashLooper        = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
+	_ framework.RejoinChecker      = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
 	_ framework.DiskFiller         = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)
@@ -164,6 +166,9 @@ func (n *node) mends(c framework.Component, do func() error) error {
 	return err
 }
 
+// oneProcess is why data and certificates of a fused etcd are not changed.
+const oneProcess = "its etcd is one process with other components, which has arguments and certificates of its own"
+
 // changes changes data on the node for ttl, if the owner has consented: an etcd member without its
 // data, and an API server with defective certificates, serve as little as one that is down.
 func (n *node) changes(what string, c framework.Component, ttl time.Duration, do func() error) error {
@@ -172,7 +177,7 @@ func (n *node) changes(what string, c framework.Component, ttl time.Duration, do
 	}
 	if n.found.fused(framework.Etcd) {
 		return framework.Untouched{Err: &fault.MissingAbility{Ability: "EtcdOperator", Of: "node " + n.Name(), For: "to " + what,
-			Why: "its etcd is one process with other components, which has arguments and certificates of its own"}}
+			Why: oneProcess}}
 	}
 	var nodes []string
 	if slices.Contains(needed, c) {
@@ -243,6 +248,18 @@ func (n *node) SpoilCertificates(ctx context.Context, c framework.Component, d f
 // RestoreCertificates implements framework.CertificateFaulter.
 func (n *node) RestoreCertificates(ctx context.Context, c framework.Component) error {
 	return n.unchanged(c, func() error { return n.Client.RestoreCertificates(ctx, c) })
+}
+
+// CheckRejoin implements framework.RejoinChecker. A member that joins again starts with other
+// arguments, and only those of a static pod can be changed.
+func (n *node) CheckRejoin() error {
+	switch {
+	case n.found.fused(framework.Etcd):
+		return errors.New(oneProcess)
+	case n.found.component(framework.Etcd).Manifest == "":
+		return errors.New("a member that joins again starts with other arguments, and only those of a static pod can be changed")
+	}
+	return nil
 }
 
 // RejoinEtcd implements framework.EtcdOperator.

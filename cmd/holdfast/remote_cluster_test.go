@@ -26,8 +26,17 @@ import (
 type foreign struct {
 	commandLine
 	dir, inventory     string
-	text, distribution string // of the inventory; text is without its distribution
+	text, distribution string            // of the inventory; text is without its distribution
+	dirs               map[string]string // the machine's disk, by node
 }
+
+// localProfile is the profile of the local provider, which names its etcd differently.
+const localProfile = `components:
+- {name: etcd, command: holdfast-etcd}
+- {name: kube-apiserver, command: kube-apiserver}
+- {name: kube-controller-manager, command: kube-controller-manager}
+- {name: kube-scheduler, command: kube-scheduler}
+`
 
 // sshdScript starts sshd on a node, and gives the node its own copy of what an agent writes to:
 // otherwise nodes share the machine's files.
@@ -51,7 +60,8 @@ for p in /proc/[0-9]*; do read -r name <$p/comm && case "$name" in holdfast-node
 true
 `
 
-func newForeign(t testing.TB) *foreign {
+// newForeign creates the cluster, with these further arguments of up.
+func newForeign(t testing.TB, up ...string) *foreign {
 	c := newCommandLine(t)
 	sshd := ""
 	for _, path := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd"} {
@@ -62,18 +72,12 @@ func newForeign(t testing.TB) *foreign {
 	if _, err := exec.LookPath("ssh"); err != nil || sshd == "" || os.Getuid() != 0 {
 		t.Skip("takes root, ssh and sshd (Debian packages openssh-client and openssh-server)")
 	}
-	f := &foreign{commandLine: c, dir: t.TempDir()}
+	f := &foreign{commandLine: c, dir: t.TempDir(), dirs: map[string]string{}}
 	authorized := f.writeSSH()
 	f.distribution = "./local.yaml"
-	// The local provider names its etcd differently.
-	f.write("local.yaml", `components:
-- {name: etcd, command: holdfast-etcd}
-- {name: kube-apiserver, command: kube-apiserver}
-- {name: kube-controller-manager, command: kube-controller-manager}
-- {name: kube-scheduler, command: kube-scheduler}
-`)
+	f.write("local.yaml", localProfile)
 	script := f.write("sshd.sh", sshdScript)
-	c.up("--name", "foreign")
+	c.up(append([]string{"--name", "foreign"}, up...)...)
 	text := "apiVersion: holdfast.dev/v1alpha1\nkind: Inventory\nmetadata: {name: theirs}\nspec:\n" +
 		"  ssh: [-F, " + filepath.Join(f.dir, "ssh_config") + "]\n"
 	nodes := "  nodes:\n"
@@ -82,6 +86,7 @@ func newForeign(t testing.TB) *foreign {
 			continue
 		}
 		c.do(exitPass, "shell", h.Name, "--", "sh", script, authorized, sshd)
+		f.dirs[h.Name] = h.Dir
 		nodes += "  - {name: " + h.Name + ", address: " + h.Address + ", ssh: " + h.Address + "}\n"
 		if !strings.Contains(text, "kubeconfig") {
 			text += "  kubeconfig: " + filepath.Join(h.Dir, "pki", "admin.conf") + "\n"

@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,68 +13,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// killTrials is the environment variable with the number of faults in which TestClusterKilled
-// kills processes, and of the times that TestClusterCertify kills a certification.
-const killTrials = "HOLDFAST_TEST_KILLS"
-
-// killsOf returns the number in killTrials, or usual without one.
-func killsOf(t *testing.T, usual int) int {
-	text := os.Getenv(killTrials)
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s=%s: want a number", killTrials, text)
-	}
-	return n
-}
-
-// nodeScript prints what a fault or an agent may change on a node: files, nftables, mounts,
-// devices, and processes that are stopped or belong to holdfast. It omits what changes
-// automatically.
-const nodeScript = `find /usr/local/bin /etc/holdfast /run/holdfast /var/lib/holdfast /etc/systemd/system /etc/kubernetes /run/*.holdfast 2>/dev/null | sort
-nft list ruleset
-cat /proc/self/mounts
-ls /sys/class/net
-for p in /proc/[0-9]*; do
-	read -r name <$p/comm || continue
-	read -r stat <$p/stat && set -- ${stat##*) } && [ "$1" = T ] && echo "stopped: $name"
-	case "$(tr '\0' ' ' <$p/cmdline)" in
-	*holdfast-node-*|*/etc/holdfast/*) echo "of holdfast: $name";;
-	*holdfast-etcd*|*kube-apiserver*|*kube-controller-manager*|*kube-scheduler*) echo "runs: $name";;
-	esac
-done 2>/dev/null | sort
-true
-`
-
-// interruptedFaults has one fault of each kind that agents carry out.
-var interruptedFaults = []struct{ fault, target, params string }{
-	{"kill", "apiserver/2", ""},
-	{"freeze", "etcd/2", ""},
-	{"isolate", "node/2", "keep: harness"},
-	{"crash-loop", "scheduler/2", "after: 500ms"},
-	{"latency", "node/2", "delay: 50ms"},
-	{"stop", "kcm/2", ""},
-	{"loss", "node/2", "share: 30%"},
-	{"disk-wipe", "etcd/2", ""},
-}
-
-// The processes that are killed in the middle of a fault, besides the harness.
-var killModes = []string{
-	"nothing else",
-	"ssh",
-	"the agent", // its keeper restarts it
-	"the agent and what keeps it",
-	"the agent, what keeps it and its guard", // nothing heals before the release
-}
-
-func (f *foreign) nodeState(node string) string {
-	f.t.Helper()
-	out, _ := f.do(exitPass, "shell", node, "--", "sh", f.write("node.sh", nodeScript))
-	return out
-}
 
 // endInside kills processes on a node by name, as the kernel has it.
 func (f *foreign) endInside(node string, names ...string) {
@@ -106,28 +42,54 @@ func (f *foreign) endSSH() (killed int) {
 	return killed
 }
 
+// endBeside kills the processes of a mode on node-2, and ssh.
+func (f *foreign) endBeside(mode string) {
+	f.t.Helper()
+	switch mode {
+	case killSSH:
+		if f.endSSH() == 0 {
+			f.t.Error("no ssh runs")
+		}
+	case killAgent:
+		f.endInside("node-2", "'holdfast-node-agent '*")
+	case killKeeper:
+		f.endInside("node-2", "*holdfast-node-keep*", "*holdfast-node-agent*")
+	case killGuard:
+		f.endInside("node-2", "*/etc/holdfast/guard.sh*", "*holdfast-node-keep*", "*holdfast-node-agent*")
+	}
+}
+
 // TestClusterKilled kills the harness at a random point during faults, and with it ssh, the
-// agent, or the agent's keeper. The nodes heal long before the fault's time is over, and nothing
-// is left on them.
+// agent, or the agent's keeper. The nodes undo the fault as soon as the leash of their agents
+// allows, whatever its own time to live, and nothing is left on them and in the cluster. Faults
+// that could not be undone are refused.
+//
+// A trial depends on the seed and on its number alone: with killSeed and killTrials set,
+// -run ClusterKilled/^7: repeats one.
 func TestClusterKilled(t *testing.T) {
 	t.Parallel()
-	f := newForeign(t)
-	trials := killsOf(t, 2)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	nodes := []string{"node-1", "node-2", "node-3"}
-	before := map[string]string{}
-	for _, n := range nodes {
-		before[n] = f.nodeState(n)
+	seed, kills := seedOf(t), killsOf(t, 2)
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(smallQuota), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	f := newForeign(t, "--file", file)
+	t.Logf("seed %d", seed)
+	f.likeOthers()
 	f.consent("process,network,data")
-	first := random.IntN(len(interruptedFaults))
-	for i := range trials {
-		one, mode := interruptedFaults[(first+i)%len(interruptedFaults)], killModes[i%len(killModes)]
-		name := fmt.Sprintf("%d: %s of %s, killed with the harness: %s", i, one.fault, one.target, mode)
-		if !t.Run(name, func(t *testing.T) { f.in(t).interrupt(i, one.fault, one.target, one.params, mode, random, before) }) {
-			return
+	before := f.states()
+	for _, x := range killTrialsOf(seed, kills) {
+		passed := t.Run(x.String(), func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("failed: trial %s (seed %d); to repeat it: %s=1 %s=%d %s=%d go test ./cmd/holdfast -run 'ClusterKilled/^%d:' -v",
+						x, seed, clusterTests, killSeed, seed, killTrials, x.n+1, x.n)
+				}
+			}()
+			f.in(t).interrupt(x, before)
+		})
+		if !passed && !f.recovers(before) {
+			t.Fatalf("trial %s (seed %d) left the cluster broken, so that no other follows", x, seed)
 		}
 	}
 }
@@ -139,111 +101,145 @@ func (f *foreign) in(t *testing.T) *foreign {
 	return &part
 }
 
+// recovers releases the nodes after a trial that failed, and reports whether all is as before soon.
+func (f *foreign) recovers(before map[string]string) bool {
+	f.t.Helper()
+	said, _ := f.try(f.inside("inventory", "release", f.inventory)...)
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(2 * time.Second) {
+		left := ""
+		for name, state := range before {
+			left += differing(state, f.stateOf(name))
+		}
+		if left == "" && f.status().Ready {
+			return true
+		}
+		if time.Now().After(deadline) {
+			f.t.Logf("%s\nthere was (-) and there is (+):\n%s", said, left)
+			return false
+		}
+	}
+}
+
 // interrupt starts a run with one fault, kills it while the fault is active, and waits until the
-// nodes are back in their earlier state.
-func (f *foreign) interrupt(i int, fault, target, params, mode string, random *rand.Rand, before map[string]string) {
+// nodes and the cluster are back in their earlier state.
+func (f *foreign) interrupt(x killTrial, before map[string]string) {
+	t := f.t.(*testing.T)
+	t.Helper()
+	if x.fault.prepare != nil {
+		t.Cleanup(x.fault.prepare(f))
+		before = f.states()
+	}
+	everything := append(f.nodes(), theCluster)
+	scenario := f.write("trial.yaml", x.fault.scenario())
+	out := filepath.Join(f.dir, fmt.Sprintf("trial-%d", x.n))
+	args := f.inside("run", "--inventory", f.inventory, "--out", out, "-f", scenario)
+	if x.fault.refused != "" {
+		f.refuses(x.fault, out, args)
+		f.awaitBefore(before, time.Now(), 2*time.Minute, everything...)
+		return
+	}
+	over := f.startRun(args, out)
+	f.keptSnapshot(out)
+	if x.fault.second { // it gets as far as the agents
+		f.secondRun(scenario, out)
+	}
+	undone := f.awaitUndone(x.after + x.limit() + time.Minute)
+	time.Sleep(x.after)
+	f.endBeside(x.mode)
+	f.killAll(out)
+	killed, at := time.Now(), uptime(t)
+	<-over
+
+	if x.mode == killGuard {
+		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
+	}
+	switch took, limit := undone()-at, x.limit(); {
+	case took <= 0:
+		t.Error("no fault was active any more when the harness was killed")
+	case took > limit:
+		t.Errorf("the fault was active for %s after the harness was killed, want %s at most", took.Round(100*time.Millisecond), limit)
+	default:
+		t.Logf("the fault was active for %s after the harness was killed, of %s allowed", took.Round(100*time.Millisecond), limit)
+	}
+	healed := func() bool { return f.status().Ready && !strings.Contains(f.stateOf("node-2"), "stopped: ") }
+	for !healed() && time.Since(killed) < 3*time.Minute {
+		time.Sleep(500 * time.Millisecond)
+	}
+	if !healed() {
+		t.Fatalf("not healed %s after the harness was killed: %q\n%s", time.Since(killed).Round(time.Second), f.status().Problems, differing(before["node-2"], f.stateOf("node-2")))
+	}
+	t.Logf("ready and nothing stopped %s after the harness was killed", time.Since(killed).Round(100*time.Millisecond))
+	if x.mode == killKeeper { // only the guard is left on the node
+		f.awaitBefore(before, killed, 3*time.Minute, "node-2")
+	}
+	if !x.guards {
+		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
+	}
+	f.awaitBefore(before, killed, 5*time.Minute, everything...)
+}
+
+// startRun starts a run, and returns once its fault is active. The channel that it returns is
+// closed when the run is over.
+func (f *foreign) startRun(args []string, out string) (over chan struct{}) {
 	t := f.t
 	t.Helper()
-	scenario := f.write("trial.yaml", `apiVersion: holdfast.dev/v1alpha1
-kind: Scenario
-metadata: {name: trial}
-spec:
-  summary: A fault during which the harness is killed.
-  traffic: {off: true}
-  timeline:
-  - inject: {fault: `+fault+`, target: `+target+`, as: hit, params: {`+params+`}}
-  - wait: 10m
-  requirements:
-  - {id: TRIAL-1, judge: linearizable}
-`)
-	out := filepath.Join(f.dir, fmt.Sprintf("trial-%d", i))
-	cmd := f.command(f.inside("run", "--inventory", f.inventory, "--out", out, "-f", scenario)...)
+	cmd := f.command(args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan struct{})
+	over = make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
 		close(over)
 	}()
-	var hit *record.Fault
-	for deadline := time.Now().Add(3 * time.Minute); hit == nil && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		if seen, err := record.Read(record.Dir(out, "trial")); err == nil && len(seen.Faults) > 0 {
-			hit = &seen.Faults[0].V
+	t.Cleanup(func() {
+		select {
+		case <-over:
+		default: // the trial failed before it killed the run
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		seen, err := record.Read(record.Dir(out, "trial"))
+		switch {
+		case err != nil || len(seen.Faults) == 0:
+		case seen.Faults[0].V.Missing != "": // such as packets through user space, by the kernel
+			<-over
+			t.Skipf("it cannot be injected here: %s", seen.Faults[0].V.Error)
+		case !seen.Faults[0].V.Proven:
+			t.Fatalf("the fault has no proof: %s %s", seen.Faults[0].V.Proof, seen.Faults[0].V.Error)
+		default:
+			return over
 		}
 		select {
 		case <-over:
-			t.Fatalf("the run ended:\n%s", said.String())
+			t.Fatalf("the run is over:\n%s", said.String())
 		default:
 		}
 	}
-	switch {
-	case hit == nil:
-		t.Errorf("nothing was broken")
-	case hit.Missing != "":
-		t.Logf("it cannot be injected here: %s", hit.Error)
-	case !hit.Proven:
-		t.Errorf("the fault has no proof: %s %s", hit.Proof, hit.Error)
-	}
-	f.keptSnapshot(out)
-	// With these faults the second run gets as far as the agents.
-	if slices.Contains([]string{"crash-loop", "latency", "stop", "loss"}, fault) {
-		f.secondRun(scenario, out)
-	}
-	time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
-	switch mode {
-	case "ssh":
-		if f.endSSH() == 0 {
-			t.Error("no ssh runs")
-		}
-	case "the agent":
-		f.endInside("node-2", "'holdfast-node-agent '*")
-	case "the agent and what keeps it":
-		f.endInside("node-2", "*holdfast-node-keep*", "*holdfast-node-agent*")
-	case "the agent, what keeps it and its guard":
-		f.endInside("node-2", "*/etc/holdfast/guard.sh*", "*holdfast-node-keep*", "*holdfast-node-agent*")
-	}
-	f.killAll(out)
-	<-over
-	killed := time.Now()
+	t.Fatal("nothing was broken within 3 minutes")
+	return nil
+}
 
-	if mode == "the agent, what keeps it and its guard" {
-		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
+// refuses runs a scenario whose fault the cluster cannot have, and checks that it is not injected.
+func (f *foreign) refuses(one interruptedFault, out string, args []string) {
+	f.t.Helper()
+	text, code := f.try(args...)
+	if code != exitPass && code != exitInconclusive {
+		f.t.Errorf("exit code %d", code)
 	}
-	healed := func() bool { return f.status().Ready && !strings.Contains(f.nodeState("node-2"), "stopped: ") }
-	for !healed() && time.Since(killed) < 3*time.Minute {
-		time.Sleep(500 * time.Millisecond)
+	seen, err := record.Read(record.Dir(out, "trial"))
+	if err != nil {
+		f.t.Fatalf("%v\n%s", err, text)
 	}
-	if !healed() {
-		t.Fatalf("not healed %s after the harness was killed: %q\n%s", time.Since(killed).Round(time.Second), f.status().Problems, f.nodeState("node-2"))
+	if len(seen.Faults) != 1 || seen.Faults[0].V.Missing != one.refused || seen.Faults[0].V.Phase != record.FaultFailed {
+		f.t.Errorf("%s is recorded as %+v, want it refused for want of the ability %s\n%s", one, seen.Faults, one.refused, text)
+	} else {
+		f.t.Log(seen.Faults[0].V.Error)
 	}
-	t.Logf("ready and nothing stopped %s after the harness was killed", time.Since(killed).Round(100*time.Millisecond))
-
-	// With the agent and its keeper killed, only the guard is left on the node.
-	asBefore := func(nodes ...string) bool {
-		return !slices.ContainsFunc(nodes, func(n string) bool { return f.nodeState(n) != before[n] })
-	}
-	wait := func(limit time.Duration, nodes ...string) {
-		for !asBefore(nodes...) && time.Since(killed) < limit {
-			time.Sleep(time.Second)
-		}
-		for _, n := range nodes {
-			if now := f.nodeState(n); now != before[n] {
-				t.Errorf("%s is not as it was %s after the harness was killed; there was\n%s\nand there is\n%s", n, time.Since(killed).Round(time.Second), before[n], now)
-			}
-		}
-		t.Logf("%s as before %s after the harness was killed", strings.Join(nodes, ", "), time.Since(killed).Round(100*time.Millisecond))
-	}
-	if mode == "the agent and what keeps it" {
-		wait(90*time.Second, "node-2")
-	}
-	if i%len(killModes) != 0 { // guards remove agents without requests, which takes minutes
-		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
-	}
-	wait(5*time.Minute, "node-1", "node-2", "node-3")
 }
 
 // secondRun tries to run beside a run with an active fault, and checks that it leaves the fault

@@ -17,7 +17,7 @@ import (
 var RemoveMember = onEtcd(&Fault{
 	Name:    "remove-member",
 	Summary: "removes an etcd member from the list of members, which makes it exit; healing adds it again with the same peer URL and without its old data",
-	Needs:   []string{"EtcdOperator"},
+	Needs:   []string{"EtcdOperator (remote provider: etcd as a static pod)"},
 	Example: "etcd/follower",
 	Effects: does(record.EffectRemoved),
 	Undo:    undoes(undoRemoveMember),
@@ -25,7 +25,13 @@ var RemoveMember = onEtcd(&Fault{
 	if all := framework.NodesWith(r.Cluster, framework.Etcd); len(all) < 3 {
 		return nil, fmt.Errorf("cluster %s has %d etcd members: at least 3 are required, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
 	}
-	_, err := onTarget[framework.EtcdOperator](r)
+	operator, err := onTarget[framework.EtcdOperator](r)
+	// A member that cannot be started again would stay removed.
+	if checker, ok := operator.(framework.RejoinChecker); ok {
+		if why := checker.CheckRejoin(); why != nil {
+			return nil, r.missing("EtcdOperator", "node "+r.Target.Node, why.Error())
+		}
+	}
 	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return removeMember(ctx, r, all) }), err
 })
 

@@ -1,10 +1,37 @@
 package fault
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
+
+// supervisedEtcd has members whose supervisor always starts them with the same arguments.
+type supervisedEtcd struct{ *operatedEtcd }
+
+func (c supervisedEtcd) Nodes() (all []framework.Node) {
+	for _, n := range c.operatedEtcd.Nodes() {
+		all = append(all, supervisedNode{n.(*operatedNode)})
+	}
+	return all
+}
+
+type supervisedNode struct{ *operatedNode }
+
+func (supervisedNode) CheckRejoin() error { return errors.New("its supervisor has the arguments") }
+
+// A member that could not be started again is not removed.
+func TestRemoveMemberRefused(t *testing.T) {
+	c := supervisedEtcd{&operatedEtcd{etcdCluster: &etcdCluster{fakeCluster: newFake("etcd")}}}
+	var missing *MissingAbility
+	err := RemoveMember.Check(c, component("node-1", "etcd"), Params{TTL: ttl})
+	if !errors.As(err, &missing) || missing.Ability != "EtcdOperator" || !strings.Contains(err.Error(), "node node-1 does not have: its supervisor has the arguments") {
+		t.Errorf("a member that cannot be started again: %v", err)
+	}
+}
 
 func TestRemoveMember(t *testing.T) {
 	t.Parallel()
