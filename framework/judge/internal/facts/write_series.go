@@ -27,9 +27,9 @@ func TurnedAway(op record.Op) bool {
 
 var turnedAwayWith = []string{"status 404 (NotFound)", "status 409 (", "status 410 (", "status 422 ("}
 
-// FalselyAbsent returns the writes that an API server refused because their key did not exist, but
-// that was there: each with a write that had been acknowledged before, and that nothing can have
-// deleted. A cluster that was restored may lack what was written.
+// FalselyAbsent returns the writes that an API server refused because their key did not exist,
+// although it did: each with a write of that key that had been acknowledged before and that
+// nothing can have deleted. A cluster that was restored may lack what was written.
 func FalselyAbsent(run *record.Run) map[record.Op]*record.Op {
 	for _, f := range run.Faults {
 		if f.V.Has(record.EffectRestored) {
@@ -39,7 +39,7 @@ func FalselyAbsent(run *record.Run) map[record.Op]*record.Op {
 	var known WriteLog
 	all := map[record.Op]*record.Op{}
 	for _, op := range OwnOps(run) {
-		if !IsRegister(op) || op.Outcome != record.Refused || op.Refusal != record.RefusedAbsent {
+		if !IsRegister(op) || !IsWrite(op.Type) || op.Outcome != record.Refused || op.Refusal != record.RefusedAbsent {
 			continue
 		}
 		if known == nil {
