@@ -162,7 +162,7 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a client's read was answered with something else", want: Fail, took: "1 of 1201", says: "but no ConfigMap k", story: func() *story {
 			return drained().read("balancer", "k", record.OtherObject+"status 200, but no ConfigMap k: <html>sorry</html>", 0, 15, 15.1)
 		}},
-		{name: "a client was told that a key does not exist that is there", want: Fail, took: "1 of 1201", says: `although "v" had been acknowledged at 5.000s and nothing had deleted it`, story: func() *story {
+		{name: "a client was answered that a key does not exist that is there", want: Fail, took: "1 of 1201", says: `although "v" had been acknowledged at 5.000s and nothing had deleted it`, story: func() *story {
 			return notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5))
 		}},
 		{name: "that a key does not exist that was deleted", want: Pass, story: func() *story {

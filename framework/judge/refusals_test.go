@@ -111,7 +111,7 @@ func TestTurnedAway(t *testing.T) {
 // A write that was refused since its key did not exist is not answered if it did, and counts as one
 // that failed.
 func TestFalselyAbsent(t *testing.T) {
-	story := func(deleted bool) *story {
+	turned := func(deleted bool) *story {
 		s := newStory().write(create, "node-1", "k", "v", 101, 4, 5)
 		if deleted {
 			s.write(remove, "node-1", "k", "", 0, 6, 7)
@@ -119,7 +119,7 @@ func TestFalselyAbsent(t *testing.T) {
 		return notFound(s)
 	}
 	for deleted, want := range map[bool]bool{true: true, false: false} {
-		for name, all := range facts.WriteSeries(story(deleted).run) {
+		for name, all := range facts.WriteSeries(turned(deleted).run) {
 			if last := all[len(all)-1]; name == "client c-balancer" && last.Answered != want {
 				t.Errorf("deleted %t: answered %t", deleted, last.Answered)
 			}
