@@ -12,7 +12,8 @@ import (
 // silenced turns a missed bound into inconclusive if a member that API servers of other nodes use
 // may have been silent meanwhile. Bounds are those of API servers that use the members of their own
 // nodes, so that a fault on one node spares the others; here each API server waits for the silent
-// member.
+// member. A bound that counts on remote members holds with one on a node that it shares with an API
+// server.
 func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 	if f.Verdict != Fail || m.Fault == nil && !f.Timed || f.MissedBy(m.Bound) == 0 {
 		return f
@@ -24,6 +25,9 @@ func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 	var nodes []string
 	for _, inj := range m.Touching(from, to, record.Nanos(facts.SilentLimit)) {
 		nodes = append(nodes, m.Silenced(inj)...)
+	}
+	if f.Bound != nil && f.Bound.Inputs[facts.RemoteEtcd] > 0 {
+		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !m.EtcdAlone(n) })
 	}
 	if len(nodes) == 0 {
 		return f

@@ -21,6 +21,9 @@ func (m *Matter) EtcdAlone(node string) bool {
 	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == node && EtcdAlone(n) })
 }
 
+// RemoteEtcd is the part of a bound that counts on members of other nodes.
+const RemoteEtcd = "remote etcd"
+
 // silencing are the effects that leave the connections of a process open, and unanswered.
 var silencing = []record.Effect{record.EffectFrozen, record.EffectPower, record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned, record.EffectDisk}
 
