@@ -111,6 +111,11 @@ func TestNoLostWrite(t *testing.T) {
 	})
 }
 
+// missed adds two updates over version 1 of k at the same time, both refused.
+func missed(s *story, first, second record.Refusal) *story {
+	return s.write(update, "a", "k", "v2", 0, 3, 4).over(1).refused(first).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(second)
+}
+
 func TestOneWinner(t *testing.T) {
 	rival := func() *story { return two().write(update, "b", "k", "v3", 3, 3.5, 5).over(1) }
 	ruled(t, named("one-winner"), []ruling{
@@ -141,6 +146,20 @@ func TestOneWinner(t *testing.T) {
 
 		{name: "none won", want: Fail, says: `over version 1 of k, none of 2 succeeded, all of them were answered, and nothing else changed the key`, took: "no winner", story: func() *story {
 			return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).refused(record.RefusedVersion).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won, all of them refused as if the key did not exist", want: Fail, says: "none of 2 succeeded", took: "no winner", story: func() *story { return missed(one(), record.RefusedAbsent, record.RefusedAbsent) }},
+		{name: "none won, one refused as if the key did not exist", want: Fail, says: "none of 2 succeeded", story: func() *story { return missed(one(), record.RefusedAbsent, record.RefusedVersion) }},
+		{name: "none won, and the key had been deleted", want: Pass, story: func() *story {
+			return missed(one().write(remove, "c", "k", "", 0, 2.1, 2.9), record.RefusedAbsent, record.RefusedAbsent)
+		}},
+		{name: "none won, and the key may have been deleted", want: Pass, story: func() *story {
+			return missed(one().write(remove, "c", "k", "", 0, 2.1, 2.9).outcome(record.Unknown), record.RefusedAbsent, record.RefusedAbsent)
+		}},
+		{name: "none won, and a delete had been refused", want: Fail, story: func() *story {
+			return missed(one().write(remove, "c", "k", "", 0, 2.1, 2.9).outcome(record.Refused), record.RefusedAbsent, record.RefusedAbsent)
+		}},
+		{name: "none won, and the key was made at the same time", want: Pass, story: func() *story {
+			return missed(newStory().write(create, "a", "k", "v1", 1, 1, 3.5), record.RefusedAbsent, record.RefusedAbsent)
 		}},
 		{name: "none won, one of unknown outcome", want: Pass, story: func() *story {
 			return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).outcome(record.Unknown).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)

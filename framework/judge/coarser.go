@@ -39,7 +39,8 @@ func (c *evaluator) separates(d judges.Definition, ids []string) string {
 }
 
 // attribute adds to a finding which of its faults were coarser. A failure that they may have
-// caused is inconclusive, unless nothing done to the cluster can explain it.
+// caused is inconclusive, unless nothing done to the cluster can explain it: a measured time
+// depends on what was done.
 func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter, f judges.Finding) judges.Finding {
 	var says []string
 	for _, id := range ids {
@@ -47,7 +48,7 @@ func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter
 			says = append(says, s)
 		}
 	}
-	if f.Verdict == Fail && !d.Lasting {
+	if f.Verdict == Fail && (!d.Lasting || f.Timed) {
 		from, to := f.From, f.To
 		if !f.Timed && m.Fault != nil {
 			from, to = m.Fault.Injected.Called, m.Fault.HealEffect()

@@ -35,6 +35,26 @@ func TestCoarser(t *testing.T) {
 	})
 }
 
+// TestCoarserLasting: what nothing can explain fails despite a coarser fault at the same time; a
+// measured time does not.
+func TestCoarserLasting(t *testing.T) {
+	meanwhile := func(s *story) *story {
+		n := len(s.run.Faults)
+		return s.fault("coarse", "kill", "node-3", "kube-scheduler", 12, 20).change(func(r *record.Run) {
+			r.Faults[n].V.Group = []string{"etcd", "kube-scheduler"}
+		})
+	}
+	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
+		{name: "an acknowledged write", want: Fail, says: "must acknowledge no write", story: func() *story {
+			return meanwhile(isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1))
+		}},
+		{name: "no acknowledged write for too long", want: Inconclusive, says: "a fault hit more than the check is about", story: func() *story {
+			s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).failing("node-1", 10.1, 20)
+			return meanwhile(s.traffic("node-1", 19.99, 40).traffic("node-3", 10, 40))
+		}},
+	})
+}
+
 // TestCoarserElsewhere: a failure of a check that is about another fault, or about none, counts
 // unless a coarser one was active at the same time.
 func TestCoarserElsewhere(t *testing.T) {

@@ -37,7 +37,8 @@ const busyLimit = 0.9
 // caller's own.
 //
 // Some rules hold for every check, whatever its judge says: it is inconclusive if the record is
-// damaged, the baseline was unhealthy, or a fault that it names has no proof of effect or of
+// damaged or the run was interrupted (except for a violation that nothing later can explain; see
+// Doc.Lasting), the baseline was unhealthy, or a fault that it names has no proof of effect or of
 // healing, and if a failure was measured while the harness was starved; it is not applicable if
 // the cluster cannot have the fault, or has it only together with faults on other components that
 // the judge must do without; and at level INFO it never fails.
@@ -85,14 +86,7 @@ func (c *evaluator) always(d judges.Definition, check record.Check) judges.Findi
 	if reason := c.unseen(d); reason != "" {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
-	f := d.Judge(&facts.Matter{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared})
-	if reason := c.distrust(); reason != "" && !c.proven(d, f) {
-		doubted := judges.Inconclusive("%s", reason)
-		if f.Verdict == Fail {
-			doubted = doubted.Shows("as far as the record goes: " + f.Sentence)
-		}
-		f = doubted
-	}
+	f := c.doubt(d, d.Judge(&facts.Matter{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared}))
 	return c.downgrade(f, f.Bound)
 }
 
@@ -108,19 +102,6 @@ func (c *evaluator) unseen(d judges.Definition) string {
 		return ""
 	}
 	return fmt.Sprintf("It cannot be tested here: this requires access to the %s of the cluster, which the provider does not give.", text.And(all))
-}
-
-// distrust says why nothing can be judged from the record, or is empty.
-func (c *evaluator) distrust() string {
-	switch {
-	case c.run.Problem != "":
-		return "the record is damaged or was cut short: " + c.run.Problem
-	case !c.run.Complete:
-		return "the record is not complete: it has no end entry"
-	case c.run.End.Error != "":
-		return "the run stopped early: " + c.run.End.Error
-	}
-	return ""
 }
 
 // judge applies to one check the rules for all checks, and then its judge.
@@ -144,15 +125,25 @@ func (c *evaluator) judge(check record.Check) (*Bound, judges.Finding) {
 	return bound, f
 }
 
-// evaluate checks the preconditions of a judge and runs it.
+// evaluate judges a check. Nothing but a violation can be concluded from a run that was
+// interrupted.
 func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
-	if reason := c.distrust(); reason != "" {
+	reason := c.distrust()
+	if reason != "" && !c.intact() {
 		return judges.Inconclusive("%s", reason)
 	}
 	d, err := find(check.Judge, c.own)
-	if err != nil {
+	switch {
+	case reason != "" && !d.Lasting:
+		return judges.Inconclusive("%s", reason)
+	case err != nil:
 		return judges.Inconclusive("the check cannot be judged: %v", err)
 	}
+	return c.doubt(d, c.conclude(d, check, bound))
+}
+
+// conclude checks the preconditions of a judge and runs it.
+func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bound) judges.Finding {
 	if reason := c.unseen(d); reason != "" {
 		c.parts[check.Requirement] = true
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}

@@ -28,6 +28,11 @@ func external(s *story, host string) *story {
 	})
 }
 
+// remote lets each API server of a story use every etcd member.
+func remote(s *story) *story {
+	return s.change(func(r *record.Run) { r.Meta.RemoteEtcd = true })
+}
+
 // stalled has a fault on node-2 from 10 to 30 s, during which no write is acknowledged until 20 s.
 func stalled(fault, component string) *story {
 	s := leaders(newStory()).fault("fault", fault, "node-2", component, 10, 30).failing("node-1", 10.1, 20).failing("node-3", 10.1, 20)
@@ -46,6 +51,13 @@ func TestExternalEtcd(t *testing.T) {
 		{name: "with unknown effects", want: Inconclusive, says: waits, story: at("something", "etcd")},
 		{name: "killed", want: Fail, took: "10s", says: "must resume within 4s", story: at("kill", "etcd")},
 		{name: "a member beside an API server", want: Fail, took: "10s", says: "must resume within 4s", story: func() *story { return stalled("isolate", "") }},
+		{name: "a member beside an API server, and each API server uses all members", want: Inconclusive, took: "10s", says: waits, story: func() *story { return remote(stalled("isolate", "")) }},
+		{name: "such a member's process is frozen", want: Inconclusive, says: waits, story: func() *story { return remote(stalled("freeze", "etcd")) }},
+		{name: "such a member was killed", want: Fail, took: "10s", says: "must resume within 4s", story: func() *story { return remote(stalled("kill", "etcd")) }},
+		{name: "the API server beside such a member was frozen", want: Fail, took: "10s", says: "must resume within 4s", story: func() *story {
+			return remote(stalled("freeze", "kube-apiserver"))
+		}},
+		{name: "such a member was silent, and nothing waits", want: Pass, story: func() *story { return remote(isolated()).renamed("fault") }},
 		{name: "an API server's node", want: Fail, says: "must resume within 4s", story: func() *story { return external(stalled("isolate", ""), "node-1") }},
 		{name: "silent, and nothing waits", want: Pass, story: func() *story { return external(isolated(), "node-2").renamed("fault") }},
 	})
@@ -107,7 +119,20 @@ func TestRestartsWithExternalEtcd(t *testing.T) {
 			})
 		}
 	}
+	stacked := func(fault string, shared bool) func() *story {
+		return func() *story {
+			return newStory().fault("fault", fault, "node-1", "etcd", 10, 20).ran(1, 7, 0).ran(12, 9, 1).change(func(r *record.Run) {
+				r.Meta.RemoteEtcd = shared
+				for i := range r.Processes {
+					r.Processes[i].V.Component = "kube-apiserver"
+				}
+			})
+		}
+	}
 	wide(t, "restarts", []ruling{
+		{name: "while a member of another node that it uses was silent", want: Pass, story: stacked("freeze", true)},
+		{name: "while a member of another node that it does not use was silent", want: Fail, says: "no active fault reached it", story: stacked("freeze", false)},
+		{name: "while a member of another node that it uses was killed", want: Fail, says: "no active fault reached it", story: stacked("kill", true)},
 		{name: "while a member was silent", want: Pass, story: exits("isolate")},
 		{name: "while a member was killed", want: Fail, says: "no active fault reached it", story: exits("kill")},
 	})

@@ -13,6 +13,12 @@ func drained() *story {
 	return newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 30).probes("balancer", true, 1, 58)
 }
 
+// notFound adds a patch of k through the balancer that was refused with 404.
+func notFound(s *story) *story {
+	s.write(record.OpPatch, "balancer", "k", "p", 0, 15, 15.1).refused(record.RefusedAbsent).last().Error = `status 404 (NotFound): configmaps "k" not found`
+	return s
+}
+
 func TestNoFailedRequest(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-004", Judge: "no-failed-request", Fault: "stop"}
 	servers := check
@@ -155,6 +161,29 @@ func TestNoFailedRequest(t *testing.T) {
 		}},
 		{name: "a client's read was answered with something else", want: Fail, took: "1 of 1201", says: "but no ConfigMap k", story: func() *story {
 			return drained().read("balancer", "k", record.OtherObject+"status 200, but no ConfigMap k: <html>sorry</html>", 0, 15, 15.1)
+		}},
+		{name: "a client was answered that a key does not exist that is there", want: Fail, took: "1 of 1201", says: `although "v" had been acknowledged at 5.000s and nothing had deleted it`, story: func() *story {
+			return notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5))
+		}},
+		{name: "that a key does not exist that was deleted", want: Pass, story: func() *story {
+			return notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5).write(remove, "node-3", "k", "", 0, 6, 7))
+		}},
+		{name: "that a key does not exist that may have been deleted", want: Pass, story: func() *story {
+			return notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5).write(remove, "node-3", "k", "", 0, 6, 7).outcome(record.Unknown))
+		}},
+		{name: "that a key does not exist that was deleted meanwhile", want: Pass, story: func() *story {
+			return notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5).write(remove, "node-3", "k", "", 0, 15.05, 16))
+		}},
+		{name: "that a key does not exist that was made meanwhile", want: Pass, story: func() *story {
+			return notFound(drained().write(create, "node-1", "k", "v", 101, 14.9, 15.05))
+		}},
+		{name: "that a key does not exist that others change too", want: Pass, story: func() *story {
+			s := notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5))
+			s.write(create, "node-1", "own", "v", 102, 6, 7).last().Collection = "c"
+			return s
+		}},
+		{name: "that a key does not exist, and etcd was restored", want: Pass, story: func() *story {
+			return notFound(drained().write(create, "node-1", "k", "v", 101, 4, 5).fault("restore", "restore-snapshot", "node-1", "etcd", 8, 9))
 		}},
 		{name: "a list was answered with something else", want: Fail, took: "1 of 1201", story: func() *story {
 			s := listed(record.Unknown, 200, "status 200, but no list: {}")

@@ -166,12 +166,59 @@ func lonely(answered bool) *story {
 	return s
 }
 
+// joined adds a second client to lonely, whose requests are a little later. Those that it calls
+// before a time fail once all API servers that it knew are gone.
+func joined(s *story, fail float64) *story {
+	for _, o := range slices.Clone(s.run.Ops) {
+		op := o.V
+		op.Client, op.Call, op.Return = "client-go", op.Call+sec(0.25), op.Return+sec(0.25)
+		if op.Call >= sec(32) && op.Call < sec(fail) {
+			op.Outcome, op.Error = record.Unknown, "connection refused"
+		}
+		s.op(op)
+	}
+	return s
+}
+
 func TestLearnsAddresses(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-002", Judge: "learns-addresses", Bound: "M", Fault: "k1", Params: map[string]string{"faults": "k1,k2,k3"}}
 	rule(t, check, []ruling{
 		{name: "learnt", want: Pass, took: "500ms", says: "succeeded through node-4 (10.77.0.14:6443)", story: func() *story { return lonely(true) }},
-		{name: "not learnt", want: Fail, says: "none of its 18 requests was answered", story: func() *story { return lonely(false) }},
-		{name: "got on late", want: Fail, took: "10.5s", says: "it did after", story: func() *story {
+		{name: "not learnt", want: Fail, says: "none of the 18 requests of failover was answered", story: func() *story { return lonely(false) }},
+		{name: "two clients learnt", want: Pass, took: "750ms", says: "Each of 2 clients with a list of addresses succeeded", story: func() *story { return joined(lonely(true), 0) }},
+		{name: "one of two clients did not learn", want: Fail, says: "none of the 18 requests of client-go was answered", story: func() *story { return joined(lonely(true), 50) }},
+		{name: "one of two clients succeeded late", want: Fail, took: "4.75s", says: "client-go did after 4.75s, through node-4", story: func() *story { return joined(lonely(true), 36) }},
+		{name: "one of two clients waited for one answer", want: Inconclusive, says: "client-go after 2.75s, through node-4, and 0 of its requests failed before", story: func() *story {
+			return joined(lonely(true), 0).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Client != "client-go" || o.Call < sec(31) || o.Call > sec(34) })
+				for i := range r.Ops {
+					if op := &r.Ops[i].V; op.Client == "client-go" && op.Call == sec(34.25) {
+						op.Call = sec(32.25)
+					}
+				}
+			})
+		}},
+		{name: "one of two clients was refused by an API server that refused others", want: Inconclusive, says: "3 of its requests failed before", story: func() *story {
+			return joined(lonely(true), 35).change(func(r *record.Run) {
+				for i := range r.Probes {
+					r.Probes[i].V.OK = r.Probes[i].V.Start >= sec(35)
+				}
+			})
+		}},
+		{name: "one of two clients asked once", want: Inconclusive, says: "client-go made 1 request", story: func() *story {
+			return joined(lonely(true), 50).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Client != "client-go" || o.Call < sec(33) })
+			})
+		}},
+		{name: "a request that was under way when the last one was killed", want: Pass, took: "1s", story: func() *story {
+			return lonely(true).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Call < sec(31) || o.Call >= sec(36) })
+				op := r.Ops[0].V
+				op.Call, op.Return, op.Address = sec(31), sec(33), "10.77.0.14:6443"
+				r.Ops = append(r.Ops, record.Timed[record.Op]{At: op.Return, V: op})
+			})
+		}},
+		{name: "got on late", want: Fail, took: "10.5s", says: "failover did after", story: func() *story {
 			return lonely(true).change(func(r *record.Run) {
 				for i := range r.Ops {
 					if op := &r.Ops[i].V; op.Call > sec(30) && op.Call < sec(42) {

@@ -93,8 +93,8 @@ func TestRefusalsAreReads(t *testing.T) {
 	}
 }
 
-// A refusal for the content of a request is not a failure of the cluster; one for a namespace
-// that exists is.
+// A refusal for the content of a request is not by itself a failure of the cluster (see
+// TestFalselyAbsent); one for a namespace that exists is.
 func TestTurnedAway(t *testing.T) {
 	for problem, want := range map[string]bool{
 		`status 404 (NotFound): configmaps "k" not found`:       true,
@@ -106,4 +106,38 @@ func TestTurnedAway(t *testing.T) {
 			t.Errorf("%s: %t, want %t", problem, got, want)
 		}
 	}
+}
+
+// A write that was refused since its key did not exist is not answered if it did, and counts as one
+// that failed.
+func TestFalselyAbsent(t *testing.T) {
+	turned := func(deleted bool) *story {
+		s := newStory().write(create, "node-1", "k", "v", 101, 4, 5)
+		if deleted {
+			s.write(remove, "node-1", "k", "", 0, 6, 7)
+		}
+		return notFound(s)
+	}
+	for deleted, want := range map[bool]bool{true: true, false: false} {
+		for name, all := range facts.WriteSeries(turned(deleted).run) {
+			if last := all[len(all)-1]; name == "client c-balancer" && last.Answered != want {
+				t.Errorf("deleted %t: answered %t", deleted, last.Answered)
+			}
+		}
+	}
+	check := record.Check{Requirement: "HA-QR-012", Judge: "writes-succeed", Fault: "slow"}
+	slow := func(deleted bool) *story {
+		s := newStory().fault("slow", "latency", "node-2", "", 10, 30).write(create, "node-1", "k", "v", 101, 4, 5)
+		if deleted {
+			s.write(remove, "node-1", "k", "", 0, 6, 7)
+		}
+		for range 30 {
+			notFound(s)
+		}
+		return s.traffic("node-3", 11, 15)
+	}
+	rule(t, check, []ruling{
+		{name: "of keys that are there", want: Fail, says: "of 50 that were tried, 20 did", story: func() *story { return slow(false) }},
+		{name: "of keys that were deleted", want: Pass, says: "20 of 20 writes succeeded", story: func() *story { return slow(true) }},
+	})
 }

@@ -184,6 +184,24 @@ func TestEtcdHashes(t *testing.T) {
 		{name: "different", want: Fail, says: "at revision 900 the member on node-1 has the hash 00000007, the one on node-2 00000008", story: func() *story {
 			return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 5)
 		}},
+		{name: "equal, and a third one gave none", want: Inconclusive, says: "2 etcd members had the same hash at revision 900, but the data on node-3 was not compared with theirs", story: func() *story {
+			return hash(hash(newStory().at(57).etcd("node-3", "m1", 2), "node-1", 7, 900, 5), "node-2", 7, 900, 5)
+		}},
+		{name: "equal, and a third one was compacted differently", want: Inconclusive, says: "the data on node-3 was not compared", story: func() *story {
+			return hash(hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 7, 900, 5), "node-3", 8, 900, 6)
+		}},
+		{name: "equal, and a third one does not answer any more", want: Pass, says: "2 etcd members", story: func() *story {
+			return hash(hash(newStory().at(40).etcd("node-3", "m1", 2), "node-1", 7, 900, 5), "node-2", 7, 900, 5).at(57).etcd("node-3", "m1", 2).change(func(r *record.Run) {
+				r.Etcd[3].V.OK = false
+			})
+		}},
+		{name: "equal, and the node of a third one has left", want: Pass, says: "2 etcd members", story: func() *story {
+			s := newStory().at(51).etcd("node-3", "m1", 2).changed("", record.NodeRemoved, "node-3", "10.77.0.13", 52, 53)
+			return hash(hash(s, "node-1", 7, 900, 5), "node-2", 7, 900, 5)
+		}},
+		{name: "different, and a third one gave none", want: Fail, story: func() *story {
+			return hash(hash(newStory().at(57).etcd("node-3", "m1", 2), "node-1", 7, 900, 5), "node-2", 8, 900, 5)
+		}},
 		{name: "at different revisions", want: Inconclusive, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 901, 5) }},
 		{name: "compacted differently", want: Inconclusive, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 6) }},
 		{name: "not read", want: Inconclusive, says: "of 3 etcd members", story: func() *story { return leaders(newStory()) }},

@@ -9,9 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// silenced turns a missed bound into inconclusive if a member of an external etcd may have been
-// silent meanwhile. Bounds are those of API servers that use the members of their own nodes, so that
-// a fault on one node spares the others; here each API server waits for the silent member.
+// silenced turns a missed bound into inconclusive if a member that API servers of other nodes use
+// may have been silent meanwhile. Bounds are those of API servers that use the members of their own
+// nodes, so that a fault on one node spares the others; here each API server waits for the silent
+// member. A bound that counts on remote members holds with one on a node that it shares with an API
+// server.
 func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 	if f.Verdict != Fail || m.Fault == nil && !f.Timed || f.MissedBy(m.Bound) == 0 {
 		return f
@@ -20,17 +22,20 @@ func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 	if !f.Timed {
 		from, to = m.Fault.Injected.Called, m.Fault.HealEffect()
 	}
-	var hosts []string
+	var nodes []string
 	for _, inj := range m.Touching(from, to, record.Nanos(facts.SilentLimit)) {
-		hosts = append(hosts, m.Silenced(inj)...)
+		nodes = append(nodes, m.Silenced(inj)...)
 	}
-	if len(hosts) == 0 {
+	if f.Bound != nil && f.Bound.Inputs[facts.RemoteEtcd] > 0 {
+		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !m.EtcdAlone(n) })
+	}
+	if len(nodes) == 0 {
 		return f
 	}
-	slices.Sort(hosts)
+	slices.Sort(nodes)
 	held := f
 	f = judges.Inconclusive("every API server uses the etcd member on %s as well, which may have been silent: an API server sends it requests until it gives up the connection, even if the other members answer.",
-		text.And(slices.Compact(hosts)))
+		text.And(slices.Compact(nodes)))
 	f.Bound, f.Measured, f.Value = held.Bound, held.Measured, held.Value
 	return f.Shows("the finding nonetheless: " + held.Sentence).Shows(held.Evidence...)
 }

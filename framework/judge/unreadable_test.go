@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -53,6 +54,27 @@ func TestAnotherObject(t *testing.T) {
 		}
 		if reads := facts.ReadsThrough(s.run, "b", 0, sec(60)); len(reads) != 2 || reads[0].Outcome != record.OK || reads[1].Outcome != record.Unknown {
 			t.Errorf("%s: %+v", other, reads)
+		}
+	}
+}
+
+// A write that was answered with success and another object is not simply one of unknown outcome.
+func TestResponseOfAnotherObject(t *testing.T) {
+	for _, tt := range []struct {
+		problem string
+		want    Verdict
+	}{
+		{"status 200, but no ConfigMap k: <html>sorry</html>", Fail},
+		{"status 201, but no ConfigMap k: ", Fail},
+		{"PUT https://b/k: status 200, but the answer broke off: unexpected EOF", Pass},
+		{"status 504 (Timeout): request did not complete", Pass},
+		{"timed out", Pass},
+	} {
+		s := one().read("b", "k", "v1", 1, 3, 4).write(update, "b", "k", "v2", 0, 5, 6).outcome(record.Unknown)
+		s.last().Error = tt.problem
+		f := named("linearizable").Judge(&facts.Matter{Run: s.read("b", "k", "v1", 1, 7, 8).run})
+		if f.Verdict != tt.want || f.Verdict == Fail && !strings.Contains(f.Sentence, `c-b's response to a write through b returning "another object: `+tt.problem) {
+			t.Errorf("%s: %s (want %s): %s", tt.problem, f.Verdict, tt.want, f.Sentence)
 		}
 	}
 }

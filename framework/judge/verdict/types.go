@@ -73,7 +73,7 @@ type Doc struct {
 	// anything.
 	BeforeFaults bool
 	// Lasting reports that later observations cannot cancel a violation, so that it counts even
-	// if the run was interrupted.
+	// if the run was interrupted. A violation that rests on a measured time never does.
 	Lasting bool
 	// Coarser reports that the guarantee also holds if a fault hits other components of the same
 	// node in addition to the named one, as it does if they are one process.

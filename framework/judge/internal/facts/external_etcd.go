@@ -8,7 +8,8 @@ import (
 )
 
 // A member of an external etcd has a host of its own: no API server depends on it alone, and each
-// API server uses it beside the others.
+// API server uses it beside the others. So does an API server with several members configured,
+// also if each has a node that it shares with an API server.
 
 // EtcdAlone reports whether a node runs an etcd member and no API server.
 func EtcdAlone(n record.Node) bool {
@@ -20,6 +21,9 @@ func (m *Matter) EtcdAlone(node string) bool {
 	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == node && EtcdAlone(n) })
 }
 
+// RemoteEtcd is the part of a bound that counts on members of other nodes.
+const RemoteEtcd = "remote etcd"
+
 // silencing are the effects that leave the connections of a process open, and unanswered.
 var silencing = []record.Effect{record.EffectFrozen, record.EffectPower, record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned, record.EffectDisk}
 
@@ -28,13 +32,21 @@ var silencing = []record.Effect{record.EffectFrozen, record.EffectPower, record.
 // A connection whose member is back waits for TCP's next retransmission.
 const SilentLimit = 40 * time.Second
 
-// Silenced returns the hosts of an external etcd whose member a fault may have silenced: API servers
-// send it some of their requests until gRPC gives up its connections, which takes up to SilentLimit,
-// or longer if it answers only its clients. The connections of a process that exits are closed.
-func (m *Matter) Silenced(inj *Injection) (hosts []string) {
+// Silenced returns the nodes whose etcd member a fault may have silenced, if API servers of other
+// nodes use it: they send it some of their requests until gRPC gives up its connections, which takes
+// up to SilentLimit, or longer if it answers only its clients. The connections of a process that
+// exits are closed.
+func (m *Matter) Silenced(inj *Injection) (nodes []string) {
 	f := inj.Injected
 	if f == nil || !f.Hits("etcd") || len(f.Effects) > 0 && !f.Has(silencing...) {
 		return nil
 	}
-	return slices.DeleteFunc(inj.Nodes(), func(n string) bool { return !m.EtcdAlone(n) })
+	return slices.DeleteFunc(inj.Nodes(), func(n string) bool { return !m.EtcdAlone(n) && !m.sharesEtcd(n) })
+}
+
+// sharesEtcd reports whether a node ever ran an etcd member that API servers of other nodes use.
+func (m *Matter) sharesEtcd(node string) bool {
+	return m.Run.Meta.RemoteEtcd && slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool {
+		return n.Name == node && slices.Contains(n.Components, "etcd")
+	})
 }

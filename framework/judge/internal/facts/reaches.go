@@ -64,7 +64,7 @@ type Exit struct {
 // instance of an elected component its lease on any node, so that it exits; a standby instance
 // has nothing to lose. A fault of etcd or of a node can do that too. It makes components of other
 // nodes fail, and their supervisors restart them, only if it may cost etcd its quorum; an API
-// server also if the member that leads is slow, or any member of an external etcd may be silent.
+// server also if the member that leads is slow, or a member that it uses beside its own may be silent.
 func (m *Matter) Reached(by []*Injection, x Exit) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected

@@ -33,7 +33,7 @@ func judgeCommitLatency(m *facts.Matter) Finding {
 	}
 	bound := *m.Bound
 	if m.Run.Meta.RemoteEtcd {
-		bound = bound.Plus("remote etcd", bound.Limit)
+		bound = bound.Plus(facts.RemoteEtcd, bound.Limit)
 	}
 	f := latencyWithin(m, bound, quietFrom, quietTo, from, to)
 	f.Bound = &bound

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -33,6 +34,7 @@ type hashed struct {
 func judgeEtcdHashes(m *facts.Matter) Finding {
 	seen := map[hashed]map[string]record.EtcdStatus{} // by node
 	asked := map[string]bool{}                        // by node
+	began := map[hashed]record.Nanos{}                // when the first of these hashes was read
 	for _, e := range m.Run.Etcd {
 		s := e.V
 		asked[s.Node] = true
@@ -41,7 +43,7 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 		}
 		h := hashed{s.Cluster, s.HashRevision, s.HashCompacted}
 		if seen[h] == nil {
-			seen[h] = map[string]record.EtcdStatus{}
+			seen[h], began[h] = map[string]record.EtcdStatus{}, e.At
 		}
 		for _, other := range seen[h] {
 			if other.Hash != s.Hash {
@@ -57,7 +59,9 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 		return Failed("All etcd members must be of one cluster: the member on %s answered from cluster %s %s, and the one on %s from cluster %s before and after that.",
 			a.V.Node, a.V.Cluster, text.At(a.At), b.V.Node, b.V.Cluster)
 	}
-	order := slices.SortedFunc(maps.Keys(seen), func(a, b hashed) int { return cmp.Compare(a.revision, b.revision) })
+	order := slices.SortedFunc(maps.Keys(seen), func(a, b hashed) int {
+		return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.compacted, b.compacted), cmp.Compare(a.cluster, b.cluster))
+	})
 	order = slices.DeleteFunc(order, func(h hashed) bool { return len(seen[h]) < 2 })
 	switch {
 	case len(asked) < 2:
@@ -66,7 +70,26 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 		return Inconclusive("of %d etcd members, no two gave a hash at one revision after one compaction, so their data was not compared", len(asked)).Shows(hashes(m)...)
 	}
 	last := order[len(order)-1]
+	if others := leftOut(m, seen[last], began[last]); len(others) > 0 {
+		return Inconclusive("%d etcd members had the same hash at revision %d, but the data on %s was not compared with theirs", len(seen[last]), last.revision, text.And(others)).Shows(hashes(m)...)
+	}
 	return Passed("%d etcd members had the same hash at revision %d.", len(seen[last]), last.revision).counted("%d members", len(seen[last]))
+}
+
+// lately is how long before the comparison of hashes a member must have answered to count as one of
+// those to compare: it is asked for its status every second or so.
+const lately = record.Nanos(10 * time.Second)
+
+// leftOut returns the nodes whose members had lately answered when hashes were compared, and that
+// stay, but whose member has none of these hashes.
+func leftOut(m *facts.Matter, compared map[string]record.EtcdStatus, at record.Nanos) []string {
+	others := map[string]bool{}
+	for _, e := range m.Run.Etcd {
+		if _, ok := compared[e.V.Node]; !ok && e.V.OK && e.At >= at-lately && m.Stays(e.V.Node) {
+			others[e.V.Node] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(others))
 }
 
 // hashes describes the last hash of each node.

@@ -11,6 +11,7 @@ func isolatedMember() Definition {
 		Name:       "isolated-member",
 		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound.",
 		Source:     "API server HA proposal, section 1, case 1",
+		Lasting:    true,
 		NeedsFault: true, NeedsBound: true,
 	}, judgeIsolatedMember}
 }

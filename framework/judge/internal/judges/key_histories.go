@@ -38,6 +38,9 @@ func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
 			return nil, Inconclusive("the history cannot be judged: an operation returns before its call (%s)", text.Describe(op)).problem()
 		}
 		h.ops[op.Key] = append(h.ops[op.Key], op)
+		if read := facts.Response(op); read != nil {
+			h.ops[op.Key] = append(h.ops[op.Key], *read)
+		}
 		if op.Outcome == record.OK && facts.IsWrite(op.Type) {
 			h.writes++
 		} else if op.Outcome == record.OK {

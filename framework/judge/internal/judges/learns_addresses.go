@@ -1,6 +1,8 @@
 package judges
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +18,7 @@ const enoughRequests = 3
 func learnsAddresses() Definition {
 	return Definition{verdict.Doc{
 		Name:       "learns-addresses",
-		Guarantee:  "A client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it started with are gone, its requests succeed within the bound through one that joined later.",
+		Guarantee:  "Each client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it started with are gone, its requests succeed within the bound through one that joined later.",
 		Source:     "API server HA proposal, section 4.1",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
@@ -55,54 +57,136 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 	if len(others) == 0 {
 		return Inconclusive("no API server that joined later was up while the others were gone")
 	}
-	var first, lastFailed *record.Op
-	asked, through := 0, ""
-	for i := range m.Run.Ops {
-		op := &m.Run.Ops[i].V
-		if op.Purpose != facts.PurposeFailover || op.Call < from || op.Call >= to {
-			continue
-		}
-		asked++
-		if op.Outcome != record.OK {
-			lastFailed = op
-			continue
-		}
-		i := slices.IndexFunc(others, func(n facts.NodeLife) bool {
-			return op.Address[:max(0, strings.LastIndexByte(op.Address, ':'))] == n.Address
-		})
-		if i >= 0 && (first == nil || op.Return < first.Return) {
-			first, through = op, others[i].Name
+	w := loneTime{from, to, from + record.Nanos(m.Bound.Limit), others}
+	clients := learnersIn(m, w)
+	early := slices.ContainsFunc(clients, func(l *learner) bool { return l.succeeded != nil && l.succeeded.Return <= w.limit })
+	var failed, open *Finding
+	var last *learner // to succeed
+	for _, l := range clients {
+		switch f := l.problem(m, w, early); {
+		case f == nil:
+			if last == nil || l.succeeded.Return > last.succeeded.Return {
+				last = l
+			}
+		case f.Verdict == verdict.Fail:
+			if failed == nil || *f.Value > *failed.Value {
+				failed = f
+			}
+		case open == nil:
+			open = f
 		}
 	}
-	limit := from + record.Nanos(m.Bound.Limit)
-	if first != nil {
-		took := text.Span(from, first.Return)
-		if first.Return > limit {
-			return Failed("A client with a list of addresses must succeed within %s through an API server that joined later: it did after %s, through %s.",
-				m.Bound, text.Short(took), through).Took(took).Rests(from, first.Return)
-		}
-		return Passed("%s after all API servers that it started with were gone, the client succeeded through %s (%s), which it had learned from the kubernetes service.",
-			text.Short(took), through, first.Address).Took(took)
+	switch {
+	case failed != nil:
+		return *failed
+	case open != nil:
+		return *open
+	case last == nil:
+		return Inconclusive("no client with a list of addresses made a request while all API servers that it started with were gone")
 	}
-	switch served := servedAfter(m, others, limit, to); {
-	case lastFailed == nil || asked < enoughRequests || lastFailed.Call < limit:
-		return Inconclusive("the client made %d requests while all API servers that it started with were gone, the last of them less than %s after that", asked, m.Bound)
-	case served == "":
-		return Inconclusive("none of the API servers that joined later was seen to answer a client %s after the others were gone", m.Bound)
-	default:
-		return Failed("A client with a list of addresses must learn new ones from the kubernetes service: once all API servers that it started with were gone, none of its %d requests was answered for %s, though the one on %s answered others.",
-			asked, text.Short(text.Span(from, lastFailed.Return)), served).Took(text.Span(from, lastFailed.Return)).Rests(from, lastFailed.Return).
-			Shows(text.Describe(*lastFailed))
-	}
+	took := text.Span(from, last.succeeded.Return)
+	return Passed("Each of %s with a list of addresses succeeded through an API server that joined later, which it had learned from the kubernetes service: the last one, %s, succeeded through %s (%s) %s after all API servers that it started with were gone.",
+		text.Plural(len(clients), "client"), last.name, last.through, last.succeeded.Address, text.Short(took)).Took(took)
 }
 
-// servedAfter returns the first of the nodes whose API server answered a quorum read
+// loneTime is the time in which all API servers that a client started with are gone, when it must
+// have succeeded, and the API servers that joined later.
+type loneTime struct {
+	from, to, limit record.Nanos
+	others          []facts.NodeLife
+}
+
+// learner is what became of the requests of one client in that time.
+type learner struct {
+	name      string
+	asked     int
+	failed    []*record.Op // before it succeeded
+	succeeded *record.Op   // the first one through an API server that joined later
+	through   string       // the node of that
+}
+
+// learnersIn returns the clients that made a request in that time, by name. A success counts if
+// its request was called before, too: with none but the others left, one of them answered it.
+func learnersIn(m *facts.Matter, w loneTime) []*learner {
+	var requests []*record.Op
+	for i := range m.Run.Ops {
+		if op := &m.Run.Ops[i].V; op.Purpose == facts.PurposeFailover && op.Return >= w.from && op.Call < w.to {
+			requests = append(requests, op)
+		}
+	}
+	slices.SortStableFunc(requests, func(a, b *record.Op) int { return cmp.Compare(a.Return, b.Return) })
+	known := map[string]*learner{}
+	for _, op := range requests {
+		node := ""
+		if op.Outcome == record.OK {
+			node = w.answering(op)
+		}
+		if op.Call < w.from && node == "" {
+			continue
+		}
+		l := known[op.Client]
+		if l == nil {
+			l = &learner{name: op.Client}
+			known[op.Client] = l
+		}
+		l.asked++
+		switch {
+		case l.succeeded != nil:
+		case node != "":
+			l.succeeded, l.through = op, node
+		case op.Outcome != record.OK:
+			l.failed = append(l.failed, op)
+		}
+	}
+	return slices.SortedFunc(maps.Values(known), func(a, b *learner) int { return cmp.Compare(a.name, b.name) })
+}
+
+// answering returns the node that joined later and that a client used last, empty for none.
+func (w loneTime) answering(op *record.Op) string {
+	host := op.Address[:max(0, strings.LastIndexByte(op.Address, ':'))]
+	if i := slices.IndexFunc(w.others, func(n facts.NodeLife) bool { return n.Address == host }); i >= 0 {
+		return w.others[i].Name
+	}
+	return ""
+}
+
+// problem returns why a client does not pass, nil if it succeeded in time. If another one did
+// (early), a late one may have been slow alone: it fails if it had requests in vain meanwhile,
+// while an API server that joined later answered others.
+func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
+	if l.succeeded != nil && l.succeeded.Return <= w.limit {
+		return nil
+	}
+	if l.succeeded != nil {
+		took := text.Span(w.from, l.succeeded.Return)
+		if early && (len(l.failed) < enoughRequests || w.served(m, l.failed[0].Call, l.failed[len(l.failed)-1].Return) == "") {
+			return Inconclusive("another client succeeded within %s, but %s after %s, through %s, and %d of its requests failed before: nothing shows that it did not know the address",
+				m.Bound, l.name, text.Short(took), l.through, len(l.failed)).problem()
+		}
+		return Failed("A client with a list of addresses must succeed within %s through an API server that joined later: %s did after %s, through %s.",
+			m.Bound, l.name, text.Short(took), l.through).Took(took).Rests(w.from, l.succeeded.Return).Shows(text.Describe(*l.succeeded)).problem()
+	}
+	if len(l.failed) < enoughRequests || l.failed[len(l.failed)-1].Call < w.limit {
+		return Inconclusive("%s made %s while all API servers that it started with were gone, of which %d failed, the last of them less than %s after that",
+			l.name, text.Plural(l.asked, "request"), len(l.failed), m.Bound).problem()
+	}
+	server := w.served(m, w.limit, w.to)
+	if server == "" {
+		return Inconclusive("none of the API servers that joined later was seen to answer a client %s after the others were gone", m.Bound).problem()
+	}
+	final := l.failed[len(l.failed)-1]
+	took := text.Span(w.from, final.Return)
+	return Failed("A client with a list of addresses must learn new ones from the kubernetes service: once all API servers that it started with were gone, none of the %d requests of %s was answered for %s, though the one on %s answered others.",
+		l.asked, l.name, text.Short(took), server).Took(took).Rests(w.from, final.Return).Shows(text.Describe(*final)).problem()
+}
+
+// served returns the first of the nodes that joined later whose API server answered a quorum read
 // of a prober between two moments, empty for none.
-func servedAfter(m *facts.Matter, nodes []facts.NodeLife, from, to record.Nanos) string {
+func (w loneTime) served(m *facts.Matter, from, to record.Nanos) string {
 	for _, p := range m.Run.Probes {
 		pr := p.V
 		if pr.OK && pr.Kind == record.ProbeQuorumRead && pr.Start >= from && pr.End <= to &&
-			slices.ContainsFunc(nodes, func(n facts.NodeLife) bool { return n.Name == pr.Entrance }) {
+			slices.ContainsFunc(w.others, func(n facts.NodeLife) bool { return n.Name == pr.Entrance }) {
 			return pr.Entrance
 		}
 	}

@@ -45,7 +45,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		return *problem
 	}
 	silent := "" // the kind that was not tried for too long
-	t := &requests{m: m, from: called, to: healed}
+	t := &requests{m: m, from: called, to: healed, denied: facts.FalselyAbsent(m.Run)}
 	for _, e := range entrances {
 		var during []record.Probe
 		for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
@@ -121,8 +121,9 @@ type requests struct {
 	asked                int
 	repeated, unrepeated int // of those asked to retry: successful, and unknown
 	failures             []string
-	first, last          record.Nanos // of the failures
-	crossed              int          // failures of writes that met the end of their connection
+	first, last          record.Nanos             // of the failures
+	crossed              int                      // failures of writes that met the end of their connection
+	denied               map[record.Op]*record.Op // see facts.FalselyAbsent
 }
 
 func (t *requests) fails(from, to record.Nanos, what string, crosses bool) {
@@ -137,7 +138,8 @@ func (t *requests) fails(from, to record.Nanos, what string, crosses bool) {
 }
 
 // operations adds the operations of the traffic's clients through an entrance. A response to the
-// request, such as a conflict, is not a failure; a connection that no server accepted is one.
+// request, such as a conflict, is not a failure; a connection that no server accepted is one, and
+// so is the response that a key does not exist which does.
 func (t *requests) operations(entrance string) {
 	for _, o := range t.m.Run.Ops {
 		op := o.V
@@ -145,13 +147,15 @@ func (t *requests) operations(entrance string) {
 			continue
 		}
 		t.asked++
-		switch {
+		switch w := t.denied[op]; {
+		case w != nil:
+			t.fails(op.Call, op.Return, fmt.Sprintf("%s, although %s had been acknowledged %s and nothing had deleted it", text.Describe(op), facts.WrittenAs(w), text.At(w.Return)), false)
 		case op.Outcome == record.OK && !op.IsOther() || facts.TurnedAway(op):
 		case toldToRepeat(op.Error, op.RetryAfter):
 			switch again := repetition(t.m, op); {
 			case again == nil || op.RetryAfter == 0:
 				t.unrepeated++
-			case again.Outcome == record.OK && !again.IsOther() || facts.TurnedAway(*again):
+			case t.denied[*again] == nil && (again.Outcome == record.OK && !again.IsOther() || facts.TurnedAway(*again)):
 				t.repeated++
 			default:
 				t.fails(op.Call, again.Return, text.Describe(op)+", and once more "+text.Describe(*again), false)

@@ -16,6 +16,7 @@ func noStaleRead() Definition {
 		Name:       "no-stale-read",
 		Guarantee:  "No quorum read through the API server on the node that was hit, or from its etcd member, is stale: neither while the fault lasts nor for the time of the bound after its healing.",
 		Source:     "etcd API guarantees (linearizability); raft dissertation, section 6.4 (processing read-only queries)",
+		Lasting:    true,
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
 			"least": "how many answered reads are required of keys that were written through other nodes while the fault lasted (default 20)",

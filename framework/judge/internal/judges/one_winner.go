@@ -117,12 +117,12 @@ func (r *contenders) met(m *facts.Matter) (met, apart bool) {
 func compared(op record.Op) bool { return op.Outcome == record.OK || Evidence(op) }
 
 // noneMayLose reports whether one of the attempts must have won: the version existed before them
-// (made shows it), each was refused because the key had another version, and nothing else can
-// have replaced it.
+// (made shows it), each was refused because the key had another version or did not exist, and
+// nothing else can have replaced or deleted it.
 func (r *contenders) noneMayLose(made *record.Op, books facts.WriteLog) bool {
 	first, last := r.tried[0].Call, record.Nanos(0)
 	for _, op := range r.tried {
-		if op.Refusal != record.RefusedVersion {
+		if op.Refusal != record.RefusedVersion && op.Refusal != record.RefusedAbsent {
 			return false
 		}
 		first, last = min(first, op.Call), max(last, op.Return)

@@ -15,6 +15,7 @@ func quorumLoss() Definition {
 		Name:       "quorum-loss",
 		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and nothing is lost.",
 		Source:     "Automated HA master deployment; control plane resilience overview",
+		Lasting:    true,
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
 			"faults": "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",

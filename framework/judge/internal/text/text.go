@@ -94,16 +94,18 @@ func SplitList(s string) []string {
 
 // Verb names what an operation does.
 func Verb(op record.Op) string {
-	if op.Purpose == PurposeListed || op.Purpose == PurposeStreamed {
+	switch op.Purpose {
+	case PurposeListed, PurposeStreamed, PurposeResponse:
 		return op.Purpose
 	}
 	return string(op.Type)
 }
 
-// The purposes of a read that is one key of a list.
+// The purposes of a read that is one key of a list, or what the response to a write showed.
 const (
 	PurposeListed   = "list"
 	PurposeStreamed = "streaming list"
+	PurposeResponse = "response to a write"
 )
 
 // OrUnknown returns a version, or a note that it is not known.
