@@ -20,7 +20,8 @@ import (
 )
 
 // mkrecord writes a record: mkrecord DIR whole|cut|changed|old|running [PLAN]. An old one has the
-// format before this one, and is of the release v0.9.0. The fault is at 600 ms or later. With a plan the record belongs to that run, and has the checks of its first scenario.
+// format before this one, and is of the release v0.9.0. The fault is at 600 ms or later. With a
+// plan the record belongs to that run, and has the checks of its first scenario.
 func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|old|running [PLAN]")
