@@ -128,6 +128,19 @@ func TestStrandedClientsAreSeen(t *testing.T) {
 	}
 }
 
+// What a row says of an elected component, the profile full settles for each of them.
+func TestEachElected(t *testing.T) {
+	for _, id := range []string{"HA-LE-005", "HA-LE-010", "HA-LE-013", "HA-LE-014"} {
+		for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
+			if !slices.ContainsFunc(All(), func(s *Scenario) bool {
+				return s.In("full") && slices.ContainsFunc(s.Spec.Requirements, func(r Settles) bool { return r.ID == id && r.Params["component"] == component })
+			}) {
+				t.Errorf("%s is not settled for %s", id, component)
+			}
+		}
+	}
+}
+
 // A client that never recovers from half-open connections is a violation only if the connections are
 // half-open for longer than the bound, and than the request takes that shows it.
 func TestHalfOpenForLongEnough(t *testing.T) {
