@@ -135,7 +135,7 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-016", Says: "must be on one node only"},
 				{Judge: "one-address", Says: "must be on one node only"},
 			}},
-		{Name: "nobody-takes-the-address", Violation: "the processes that promote an address are down on all nodes but its holder when that one is cut off, for longer than the address may take to move",
+		{Name: "standbys-stay-down", Violation: "the processes that promote an address are down on all nodes but its holder when that one is cut off, for longer than the address may take to move",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 5, Do: standbysDown, May: []string{"restarts"},
 			Catches: []Catch{
 				{Requirement: "HA-CL-016", Says: "it was on none that clients could reach"},
