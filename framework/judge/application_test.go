@@ -294,10 +294,11 @@ func slowlyBound(each float64) *application {
 	a.object(20.1, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{
 		Wanted: 4, Generation: 11, Observed: 11, Replicas: 4, Updated: 4, Ready: 2, Served: true}})
 	for n := range 2 {
-		a.pod(20.2, "store", 2+n, func(o *record.Object) { o.Pod.Node, o.Pod.Phase, o.Pod.Ready = "", "Pending", false })
-		a.pod(20+each*float64(1+n), "store", 2+n, nil)
+		a.pod(20.2, "store", 8+n, func(o *record.Object) { o.Pod.Node, o.Pod.Phase, o.Pod.Ready = "", "Pending", false })
+		a.pod(20+each*float64(1+n), "store", 8+n, nil)
 	}
-	a.slice(20.1+2*each, "store", 4)
+	a.object(20.1+2*each, record.Object{Kind: record.ObjectSlice, Name: "store", Part: "store",
+		Slice: &record.SliceState{Ready: []string{"Pod/store-0", "Pod/store-1", "Pod/store-8", "Pod/store-9"}}})
 	a.deployment(20.2+2*each, "store", 4, 4, 0)
 	return a
 }
