@@ -144,6 +144,13 @@ type Attacher interface {
 	Detach(ctx context.Context, c *Cluster, deleted bool) error
 }
 
+// Expander is the ability of a provider to add control-plane nodes to a cluster that it is attached
+// to, for some time: closing the cluster, and Detach, remove those that are left.
+type Expander interface {
+	// Expands reports whether it can do that with the cluster that Describe described.
+	Expands(c *Cluster) bool
+}
+
 // Permitter is the ability of a provider to predict whether Attach would refuse a cluster.
 type Permitter interface {
 	// Permit returns nil if the owner of the cluster allows attaching to it, and faults with these

@@ -1,8 +1,10 @@
 package clusters
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -39,25 +41,55 @@ func TestWhereEtcdIs(t *testing.T) {
 	}
 }
 
-// TestVariants reads the healthy clusters of make e2e-variants, which are set up otherwise
-// than the default one.
+// TestVariants reads the healthy clusters of make e2e-variants: each differs from the default one in
+// the setting of its name, and in nothing else.
 func TestVariants(t *testing.T) {
+	api := func(flag, value string) ExtraArgs { return ExtraArgs{framework.APIServer: {flag: value}} }
+	longer := map[string]string{"leader-elect-lease-duration": "40s"}
+	variants := map[string]struct{ everywhere, second ExtraArgs }{ // arguments of the cluster, and of its second node
+		"all-etcd-endpoints":  {everywhere: api("etcd-servers", "https://10.77.0.11:2379,https://10.77.0.12:2379,https://10.77.0.13:2379")},
+		"frequent-compaction": {everywhere: api("etcd-compaction-interval", "5s")},
+		"frequent-snapshots":  {everywhere: ExtraArgs{framework.Etcd: {"snapshot-count": "100"}}},
+		"goaway":              {everywhere: api("goaway-chance", "0.02")},
+		"long-lease-node":     {second: ExtraArgs{framework.ControllerManager: longer, framework.Scheduler: longer}},
+		"no-streaming-lists":  {everywhere: api("feature-gates", "WatchList=false")},
+		"uncached-node":       {second: api("watch-cache", "false")},
+	}
 	files, err := filepath.Glob("../suites/testdata/variants/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+	if err != nil || len(files) != len(variants) {
+		t.Errorf("%d variants, want %d: %q, %v", len(files), len(variants), files, err)
 	}
 	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
+		variant, known := variants[name]
+		if !known {
+			t.Errorf("%s is no variant that is known", name)
+		}
 		c, err := Load(f)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
+		want := Default()
+		want.Spec.ExtraArgs, want.Spec.Nodes[1].ExtraArgs = variant.everywhere, variant.second
+		if got, expected := specText(t, c), specText(t, want); got != expected {
+			t.Errorf("%s is\n%s\nwant\n%s", name, got, expected)
+		}
 		s, err := Settings(c)
 		if err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
-		if all := filepath.Base(f) == "all-etcd-endpoints.yaml"; s.RemoteEtcd != all {
+		if all := name == "all-etcd-endpoints"; s.RemoteEtcd != all {
 			t.Errorf("%s: API servers know several etcd members: %v", f, s.RemoteEtcd)
 		}
 	}
+}
+
+func specText(t *testing.T, c *Cluster) string {
+	t.Helper()
+	b, err := json.Marshal(c.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -69,10 +69,9 @@ func TestSettled(t *testing.T) {
 			core[r.ID] = core[r.ID] || s.In("core")
 		}
 	}
-	open := []string{"HA-MB-006", "HA-UP-007"}
 	for _, r := range Requirements() {
 		longer := slices.Contains([]string{"MB", "UP", "RC", "SEC"}, r.Area)
-		if r.Area == "SOAK" || slices.Contains(open, r.ID) {
+		if r.Area == "SOAK" {
 			continue
 		}
 		if !r.Invariant() && (!settled[r.ID] || r.Level == "MUST" && !core[r.ID] && !longer) {
@@ -126,6 +125,58 @@ func TestStrandedClientsAreSeen(t *testing.T) {
 	}
 	if deaths == 0 {
 		t.Error("no scenario has a member die under session-affinity")
+	}
+}
+
+// What a row says of an elected component, the profile full settles for each of them.
+func TestEachElected(t *testing.T) {
+	for _, id := range []string{"HA-LE-005", "HA-LE-010", "HA-LE-013", "HA-LE-014"} {
+		for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
+			if !slices.ContainsFunc(All(), func(s *Scenario) bool {
+				return s.In("full") && slices.ContainsFunc(s.Spec.Requirements, func(r Settles) bool { return r.ID == id && r.Params["component"] == component })
+			}) {
+				t.Errorf("%s is not settled for %s", id, component)
+			}
+		}
+	}
+}
+
+// A client that never recovers from half-open connections is a violation only if the connections are
+// half-open for longer than the bound, and than the request takes that shows it.
+func TestHalfOpenForLongEnough(t *testing.T) {
+	const request = 3 * time.Second // ReadTimeout in observe.Config
+	symbols := map[string]time.Duration{"H": 3 * time.Second, "M": 2 * time.Second, "G": 12 * time.Second, "L": 8 * time.Second, "P": time.Second}
+	formula := func(s *Scenario, text string) time.Duration {
+		b, err := judge.ParseBound(text, symbols)
+		if err != nil {
+			t.Fatalf("%s: %v", s.Metadata.Name, err)
+		}
+		return b.Limit
+	}
+	enough := map[string]bool{} // by requirement
+	for _, s := range All() {
+		for _, r := range s.Spec.Requirements {
+			if r.Judge != "clients-recover" || !s.In("full") {
+				continue
+			}
+			var lasts time.Duration // at least
+			active := false
+			for _, step := range s.Spec.Timeline {
+				active = active || step.Inject != nil && step.Inject.ID == r.Fault
+				if active && step.Heal != "" && slices.Contains(strings.Split(step.Heal, ", "), r.Fault) {
+					active = false
+				}
+				if active && step.Wait != "" {
+					lasts += formula(s, step.Wait)
+				}
+			}
+			enough[r.ID] = enough[r.ID] || lasts > formula(s, r.Bound)+request
+		}
+	}
+	for _, id := range []string{"HA-CL-006", "HA-CL-015"} {
+		if !enough[id] {
+			t.Errorf("in no scenario of the profile full does the fault of %s last long enough for clients-recover to fail", id)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // Attaching to a cluster that another tool created with kind pins its addresses and installs
-// agents. Detaching removes the agents, and the cluster stays.
+// agents. Detaching removes the agents, and nodes that were added, and the cluster stays.
 
 var _ clusters.Attacher = Provider{}
 
@@ -44,6 +44,7 @@ func describe(ctx context.Context, cli docker.CLI, name string) (*clusters.Clust
 		names := slices.Compact(slices.Sorted(slices.Values(strings.Fields(there))))
 		return nil, fmt.Errorf("%w: the engine has no kind cluster %s; it has %s", clusters.ErrMissing, name, cmp.Or(strings.Join(names, ", "), "none"))
 	}
+	all = slices.DeleteFunc(all, isAdded) // they are about to be removed
 	spec := clusters.Default()
 	spec.Metadata.Name, spec.Spec.Nodes, spec.Spec.Workers = name, nil, 0
 	for _, c := range all {
@@ -177,13 +178,18 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 	if err := c.startAgents(ctx); err != nil || c.o.NoWait {
 		return err
 	}
+	// A killed process may have left some.
+	if err := c.removeAdded(ctx); err != nil {
+		return err
+	}
 	return c.Ready(ctx)
 }
 
-// Close removes the agents and leaves the cluster.
+// Close removes the agents, and nodes that were added, and leaves the cluster.
 func (c *attached) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
+		left := c.removeAdded(ctx)
 		for _, n := range c.containers() {
 			n.guard.end()
 			n.Client.Close()
@@ -191,7 +197,7 @@ func (c *attached) Close(ctx context.Context) error {
 		if err = detach(ctx, c.cli, c.Name(), c.used); err == nil {
 			err = errors.Join(removeData(c.data), os.Remove(c.lock.Path()))
 		}
-		err = errors.Join(err, c.lock.Close())
+		err = errors.Join(left, err, c.lock.Close())
 	})
 	return err
 }
@@ -211,7 +217,10 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 	if deleted {
 		err = Delete(ctx, name, e.Host)
 	} else {
-		err = detach(ctx, docker.CLI{Host: e.Host}, name, true)
+		cli := docker.CLI{Host: e.Host}
+		if err = detach(ctx, cli, name, true); err == nil {
+			err = removeLeft(ctx, cli, name)
+		}
 	}
 	if err != nil {
 		return err

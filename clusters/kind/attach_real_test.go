@@ -111,8 +111,18 @@ func TestAttachForReal(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	added, err := c.AddNode(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := addresses(); len(all) != len(before)+1 || all[added.Name()] != added.Address().String() {
+		t.Errorf("with %s there are %v", added.Name(), all)
+	}
 	if err := made.Close(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if all := addresses(); len(all) != len(before) || all[added.Name()] != "" {
+		t.Errorf("after that there are %v", all)
 	}
 	for n := range before {
 		left, err := cli.Run(ctx, "exec", n, "sh", "-c", "ls -d "+strings.Join([]string{agent.BinaryPath, agent.ConnectPath, agent.UnitPath, agent.ConfigPath}, " ")+" 2>/dev/null; cat /proc/[0-9]*/comm | grep holdfast-node; true")

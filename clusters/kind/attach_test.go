@@ -20,12 +20,13 @@ container() { # name role address
 	echo "{\"Name\":\"/$1\",\"Config\":{\"Labels\":{\"io.x-k8s.kind.role\":\"$2\"}},\"State\":{\"Running\":$(if [ -f $DIR/off ]; then echo false; else echo true; fi)},"
 	echo "\"NetworkSettings\":{\"Networks\":{\"kind\":{\"IPAddress\":\"$3\"$(if [ -f $DIR/pinned ]; then echo ",\"IPAMConfig\":{\"IPv4Address\":\"$3\"}"; fi)}}}}"
 }
+added='{"Name":"/y-control-plane2","Config":{"Labels":{"io.x-k8s.kind.role":"control-plane","dev.holdfast.added":"true"}},"State":{"Running":true},"NetworkSettings":{"Networks":{"kind":{"IPAddress":"172.18.0.153"}}}}'
 case "$*" in
 *"ps --all"*network=*) echo y-control-plane; echo y-worker; cat $DIR/others 2>/dev/null;;
 *"ps --all"*cluster=y*) echo y-worker; echo y-control-plane;;
 *"ps --all"*cluster=*) ;;
 *"ps --all"*) echo y; echo x; echo y;;
-"container inspect"*) echo "[$(container y-control-plane control-plane 172.18.0.3),$(container y-worker worker 172.18.0.2)]";;
+"container inspect"*) echo "[$(container y-control-plane control-plane 172.18.0.3),$(container y-worker worker 172.18.0.2)$(if [ -f $DIR/added ]; then echo ",$added"; fi)]";;
 "network inspect kind") cat <<END
 [{"Name":"kind","Driver":"bridge","EnableIPv6":true,"Options":{"com.docker.network.driver.mtu":"1500"},"Labels":{},
   "IPAM":{"Config":[{"Subnet":"fc00:f853:ccd:e793::/64","Gateway":"fc00:f853:ccd:e793::1"},{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"}]},

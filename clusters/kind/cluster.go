@@ -141,7 +141,7 @@ func (c *Cluster) find(ctx context.Context) error {
 		switch n.role {
 		case controlPlaneRole:
 			number := nodeNumber(n.name)
-			n.spec, c.made = c.nodeSpec(number), max(c.made, number)
+			n.spec, n.added, c.made = c.nodeSpec(number), isAdded(container), max(c.made, number)
 			c.nodes = append(c.nodes, n)
 		case workerRole:
 			c.workers = append(c.workers, n)

@@ -24,6 +24,8 @@ type node struct {
 	// nodes only. An upgrade changes both versions, with the mu of the cluster held.
 	spec clusters.Node
 	etcd string
+	// added reports that holdfast added it to the running cluster.
+	added bool
 	// upgraded reports that the node's image has another version than the node.
 	// Guarded by the scaling of the cluster.
 	upgraded bool

@@ -108,7 +108,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	}
 	c.made++
 	n := c.newNode(c.Name()+"-"+controlPlaneRole+strconv.Itoa(c.made), address, controlPlaneRole)
-	n.spec = c.nodeSpec(c.made)
+	n.spec, n.added = c.nodeSpec(c.made), true
 	if c.balancer != nil {
 		n.Client.Balancer = c.balancer.name
 	}

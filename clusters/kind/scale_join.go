@@ -57,7 +57,7 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 		}
 	}
 	c.o.Progress("starting " + n.name)
-	if _, err := c.cli.Run(ctx, likeContainer(models[0], n.name, image, c.network.name, n.address)...); err != nil {
+	if _, err := c.cli.Run(ctx, likeContainer(c.marked(models[0]), n.name, image, c.network.name, n.address)...); err != nil {
 		return fmt.Errorf("starting the container of %s: %w", n.name, err)
 	}
 	if err := n.awaitSystem(ctx); err != nil {

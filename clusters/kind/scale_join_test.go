@@ -227,6 +227,14 @@ esac`)
 		t.Errorf("the node that joins has another image:\n%s", b)
 	}
 	c.nodes[0].upgraded, c.o.EnsureImage = false, nil
+	// In a cluster of another tool it can be told from the others.
+	c.foreign = true
+	if err := c.join(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Count(string(b), " --label dev.holdfast.added=true ") != 1 {
+		t.Errorf("want one node with a label:\n%s", b)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "fails"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

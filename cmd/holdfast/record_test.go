@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,20 +12,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// mkrecord writes a record: mkrecord DIR whole|cut|changed|running [PLAN]. The fault is at 600 ms
-// or later. With a plan the record belongs to that run, and has the checks of its first scenario.
+// mkrecord writes a record: mkrecord DIR whole|cut|changed|old|running [PLAN]. An old one has the
+// format before this one, and is of the release v0.9.0. The fault is at 600 ms or later. With a
+// plan the record belongs to that run, and has the checks of its first scenario.
 func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
-		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|running [PLAN]")
+		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|old|running [PLAN]")
 	}
 	dir := ts.MkAbs(args[0])
 	meta := record.Meta{Run: "r1", Scenario: filepath.Base(dir), Seed: 7}
+	if args[1] == "old" {
+		meta.Harness = "v0.9.0"
+	}
 	if len(args) == 3 {
 		p, err := run.Load(filepath.Dir(ts.MkAbs(args[2])))
 		ts.Check(err)
@@ -57,8 +63,27 @@ func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 		data = data[:len(data)-30]
 	case "changed":
 		data[len(data)-1] ^= 1
+	case "old":
+		data = inOldFormat(ts, data)
 	}
 	ts.Check(os.WriteFile(path, data, 0o644))
+}
+
+// inOldFormat returns the file of a record as if its format were the one before.
+func inOldFormat(ts *testscript.TestScript, data []byte) []byte {
+	in, err := zstd.NewReader(bytes.NewReader(data))
+	ts.Check(err)
+	defer in.Close()
+	lines, err := io.ReadAll(in)
+	ts.Check(err)
+	before := fmt.Appendf(nil, `"version":%d,`, record.Version)
+	if !bytes.Contains(lines, before) {
+		ts.Fatalf("the record does not begin with its version: %s", lines[:min(len(lines), 200)])
+	}
+	out, err := zstd.NewWriter(nil)
+	ts.Check(err)
+	defer out.Close()
+	return out.EncodeAll(bytes.Replace(lines, before, fmt.Appendf(nil, `"version":%d,`, record.Version-1), 1), nil)
 }
 
 // Following prints a record that grows, until it ends.

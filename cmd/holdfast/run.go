@@ -57,12 +57,13 @@ scenario is repeated alone at the end.
 
 A cluster that you describe with --cluster, --lb or --disk is tested as described.
 Otherwise scenarios may set other arguments, balancers or disks; the evidence lists what
-they set.
+they set. With --kubernetes or --etcd, scenarios that need another version of that do not
+apply.
 
 With --attach the run takes over an existing cluster and releases it at the end: it
 removes its agents and deletes what its traffic created. Scenarios that need a different
-cluster, or that add or remove nodes, do not apply. The faults interrupt the cluster's
-service.
+cluster, or that change its nodes, do not apply; some add nodes and remove them again. The
+faults interrupt the cluster's service.
 
 With --inventory the run takes over a cluster that holdfast did not create, with the consent
 of its owner (see holdfast inventory and holdfast consent). The profile observe breaks nothing.
@@ -189,9 +190,11 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	chosen := run.Here(provider, spec, w.scenarios)
 	switch {
 	case w.attach != "":
-		chosen = run.AsItIs(spec, chosen)
+		chosen = run.AsItIs(provider, spec, chosen)
 	case f.described():
 		chosen = run.AsDescribed(spec, chosen)
+	default:
+		chosen = run.OfVersions(spec, f.kubernetes != "", f.etcd != "", chosen)
 	}
 	if w.turn != nil {
 		chosen = w.turn(spec, chosen)

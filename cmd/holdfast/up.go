@@ -41,7 +41,8 @@ func (f *clusterFlags) addTakeOver(cmd *cobra.Command, attach *string) {
 	cmd.Flags().StringVar(&f.inventory, "inventory", "", "inventory `file` of an existing cluster to take over for the run (provider remote)")
 }
 
-// described reports whether the flags set more of the cluster than its size and versions.
+// described reports whether the flags set more of the cluster than its size and versions; for
+// these, see run.OfVersions.
 func (f *clusterFlags) described() bool { return f.file != "" || f.balancer != "" || f.disk != "" }
 
 // cluster returns the cluster that the flags describe, validated.

@@ -31,6 +31,33 @@ func (e Experiment) Misplaced(nodes []fault.Place) []Problem {
 	return p.problems
 }
 
+// KeepsNodes reports whether the timeline leaves the nodes of its cluster as they were: it changes
+// none of them in place, and removes, or loses, exactly the nodes that it has added.
+func (e Experiment) KeepsNodes() bool {
+	var added []string
+	for _, s := range e.Timeline {
+		switch a := s.Action; {
+		case a == nil || !ChangesNodes(a.Name):
+		case a.Name == actionAddNode && a.Interrupt > 0: // it is undone
+		case a.Name == actionAddNode:
+			added = append(added, a.ID)
+		case a.Name != actionRemoveNode && a.Name != actionLoseNode:
+			return false
+		case a.Node == "" && len(added) > 0:
+			added = added[:len(added)-1]
+		default:
+			for node := range strings.SplitSeq(a.Node, ",") {
+				i := slices.Index(added, strings.TrimPrefix(strings.TrimSpace(node), "node/"))
+				if i < 0 {
+					return false
+				}
+				added = slices.Delete(added, i, i+1)
+			}
+		}
+	}
+	return len(added) == 0
+}
+
 type placement struct {
 	nodes    []fault.Place // of the cluster at the start; nil for any
 	most     int           // how many nodes there can be at this step

@@ -286,6 +286,23 @@ func quietly() *application {
 	return a
 }
 
+// slowlyBound is quietly, with two more pods from 20 s on, which one scheduler binds one after the
+// other, each after some time.
+func slowlyBound(each float64) *application {
+	a := quietly()
+	a.change(20, record.OpPatch, "store", 4)
+	a.object(20.1, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{
+		Wanted: 4, Generation: 11, Observed: 11, Replicas: 4, Updated: 4, Ready: 2, Served: true}})
+	for n := range 2 {
+		a.pod(20.2, "store", 8+n, func(o *record.Object) { o.Pod.Node, o.Pod.Phase, o.Pod.Ready = "", "Pending", false })
+		a.pod(20+each*float64(1+n), "store", 8+n, nil)
+	}
+	a.object(20.1+2*each, record.Object{Kind: record.ObjectSlice, Name: "store", Part: "store",
+		Slice: &record.SliceState{Ready: []string{"Pod/store-0", "Pod/store-1", "Pod/store-8", "Pod/store-9"}}})
+	a.deployment(20.2+2*each, "store", 4, 4, 0)
+	return a
+}
+
 func TestApplicationFollows(t *testing.T) {
 	broken := func(s *story) *story {
 		return s.change(func(r *record.Run) {
@@ -318,6 +335,8 @@ func TestApplicationFollows(t *testing.T) {
 			a.change(30, record.OpPatch, "store", 4)
 			return a.sorted()
 		}},
+		{name: "a scheduler that binds a pod in ten seconds", want: Fail, says: "store was not in its desired state for 20", story: func() *story { return slowlyBound(10).sorted() }},
+		{name: "a scheduler that binds a pod in four seconds", want: Pass, says: "each within 12s", story: func() *story { return slowlyBound(4).sorted() }},
 		{name: "nor when the first fault comes", want: Pass, took: "10s", says: "followed 5 changes", story: func() *story {
 			a := quietly()
 			a.change(30, record.OpPatch, "store", 4)

@@ -82,15 +82,47 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 }
 
 // AsItIs returns the scenarios for an existing cluster that stays: those that would not leave it
-// as they found it do not apply either.
-func AsItIs(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+// as they found it do not apply either, nor do those that add nodes which the provider cannot add,
+// or could not remove again if the run is interrupted.
+func AsItIs(p clusters.Provider, c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+	expander, ok := p.(clusters.Expander)
+	expands := ok && expander.Expands(c)
 	apply := AsDescribed(c, all)
 	for _, s := range apply {
-		if s.Missing == "" && (s.Spec.Cluster.Own || changesNodes(s)) {
+		switch {
+		case s.Missing != "":
+		case s.Spec.Cluster.Own || !s.Experiment().KeepsNodes():
 			s.Missing = "it does not leave the cluster as it found it, and the run takes over one that stays"
+		case changesNodes(s) && !expands:
+			s.Missing = "it adds nodes, and the provider " + p.Name() + " cannot add any to a cluster that the run takes over"
 		}
 	}
 	return apply
+}
+
+// OfVersions returns the scenarios for clusters whose versions the user chose: Kubernetes, etcd or
+// both. Those that name another version, such as one to upgrade from, do not apply.
+func OfVersions(c *clusters.Cluster, kubernetes, etcd bool, all []*scenarios.Scenario) []*scenarios.Scenario {
+	chosen := make([]*scenarios.Scenario, len(all))
+	for i, s := range all {
+		chosen[i] = s
+		for _, v := range []struct {
+			product       string
+			fixed         bool
+			wants, chosen string
+		}{
+			{"Kubernetes", kubernetes, s.Spec.Cluster.Kubernetes, c.Spec.KubernetesVersion},
+			{"etcd", etcd, s.Spec.Cluster.Etcd, c.Spec.EtcdVersion},
+		} {
+			if v.fixed && v.wants != "" && v.wants != v.chosen && s.Missing == "" {
+				copied := *s
+				copied.Missing = fmt.Sprintf("it needs %s %s, and the cluster under test is to have %s", v.product, v.wants, v.chosen)
+				chosen[i] = &copied
+				break
+			}
+		}
+	}
+	return chosen
 }
 
 func changesNodes(s *scenarios.Scenario) bool {

@@ -92,7 +92,17 @@ func TestAsDescribed(t *testing.T) {
 	}
 }
 
-// TestAsItIs checks that a cluster that stays is neither reconfigured nor left without a node.
+// lends is a provider that attaches to clusters, with or without the ability to add nodes to them.
+type lends struct {
+	clusters.Provider
+	expands bool
+}
+
+func (lends) Name() string                     { return "lends" }
+func (l lends) Expands(*clusters.Cluster) bool { return l.expands }
+
+// TestAsItIs checks that a cluster that stays is neither reconfigured nor left without a node, or
+// with one more.
 func TestAsItIs(t *testing.T) {
 	wants := func(c scenarios.Topology, steps ...engine.Step) *scenarios.Scenario {
 		return &scenarios.Scenario{Spec: scenarios.Spec{Cluster: c, Timeline: steps}}
@@ -103,10 +113,21 @@ func TestAsItIs(t *testing.T) {
 		wants(scenarios.Topology{ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}}}),
 		wants(scenarios.Topology{LoadBalancer: "haproxy"}),
 		wants(scenarios.Topology{Own: true}), wants(scenarios.Topology{}, engine.Step{Action: &engine.Action{Name: "add-node", ID: "x"}}), missing,
+		wants(scenarios.Topology{}, engine.Step{Action: &engine.Action{Name: "add-node", ID: "x"}}, engine.Step{Action: &engine.Action{Name: "remove-node"}}),
+		wants(scenarios.Topology{Own: true}, engine.Step{Action: &engine.Action{Name: "add-node", ID: "x"}}, engine.Step{Action: &engine.Action{Name: "remove-node"}}),
 	}
-	for i, want := range []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way"} {
-		if why := AsItIs(clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
-			t.Errorf("scenario %d: %q, want %q", i, why, want)
+	for _, test := range []struct {
+		provider clusters.Provider
+		want     []string
+	}{
+		{local.Provider{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider local cannot add any", "as it found it"}},
+		{lends{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider lends cannot add any", "as it found it"}},
+		{lends{expands: true}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "", "as it found it"}},
+	} {
+		for i, want := range test.want {
+			if why := AsItIs(test.provider, clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
+				t.Errorf("%+v: scenario %d: %q, want %q", test.provider, i, why, want)
+			}
 		}
 	}
 	if all[2].Missing != "" {

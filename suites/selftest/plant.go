@@ -105,8 +105,10 @@ const (
 	rogue = "rogue"
 	// podless has controller managers that create no pods for Deployments.
 	podless = "podless"
-	scaled  = "scaled-time"
-	pinned  = "pinned-workers"
+	// throttled has schedulers that may make few requests.
+	throttled = "throttled"
+	scaled    = "scaled-time"
+	pinned    = "pinned-workers"
 	// unlisted has API servers that do not list themselves.
 	unlisted = "unlisted"
 	// counting has API servers that expect a fixed number of them.
@@ -154,6 +156,7 @@ func kinds() map[string]kind {
 		dropping:   {buggy, false},
 		rogue:      {rogueCluster(elections), false},
 		podless:    {with(clusters.ExtraArgs{framework.ControllerManager: {"controllers": "*,-replicaset-controller"}}), false},
+		throttled:  {throttledCluster(), false},
 		scaled:     {scaledTime(nil), false},
 		pinned:     {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
 		onDisks:    diskCluster(),

@@ -33,6 +33,13 @@ func scaledTime(kwok map[string]string) *clusters.Cluster {
 	return c
 }
 
+// throttledCluster has schedulers that may make a request in five seconds, after those that it takes
+// to start. So that their lease does not suffer, it is renewed every ten.
+func throttledCluster() *clusters.Cluster {
+	return with(clusters.ExtraArgs{framework.Scheduler: {"kube-api-qps": "0.2", "kube-api-burst": "20",
+		"leader-elect-lease-duration": "60s", "leader-elect-renew-deadline": "40s", "leader-elect-retry-period": "10s"}})
+}
+
 // applicationPlants are those about what controllers, schedulers and nodes do with an
 // application. The numbers are steps of the scenario: the first fault is injected at 1, those of
 // the controller manager and the scheduler at 12 and 13, and these are healed at 17 and 18.
@@ -44,6 +51,9 @@ func applicationPlants() []Plant {
 				{Requirement: "HA-WL-003", Says: "an application must come up and follow each change within 12s"},
 				{Judge: "application-follows", Says: "was not in its desired state for"},
 			}},
+		{Name: "throttled-scheduler", Violation: "kube-scheduler --kube-api-qps=0.2 --kube-api-burst=20",
+			Cluster: throttled, Twin: proxied, Scenario: catalogue + "steady",
+			Catches: []Catch{{Requirement: "HA-WL-003", Says: "an application must come up and follow each change within 12s"}}},
 		{Name: "changes-not-followed", Violation: "a store that accepts no more pods of the application, while nothing else is broken",
 			Cluster: proxied, Scenario: catalogue + "steady",
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: pods})},

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // The kinds of clusters for requirements about clients and balancing.
@@ -134,6 +135,12 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-016", Says: "must be on one node only"},
 				{Judge: "one-address", Says: "must be on one node only"},
 			}},
+		{Name: "standbys-stay-down", Violation: "the processes that promote an address are down on all nodes but its holder when that one is cut off, for longer than the address may take to move",
+			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 5, Do: standbysDown, May: []string{"restarts"},
+			Catches: []Catch{
+				{Requirement: "HA-CL-016", Says: "it was on none that clients could reach"},
+				{Judge: "one-address", Says: "it was on none that clients could reach"},
+			}},
 	}
 }
 
@@ -144,6 +151,24 @@ func loopBalancer(ctx context.Context, c framework.Cluster) error {
 		return errors.New("the balancer cannot be put in a crash loop")
 	}
 	return crashLoop(ctx, l, framework.LoadBalancer, 11*time.Second)
+}
+
+// standbysDown keeps the processes down that would take an address over from its holder, until its
+// node has been cut off and is back.
+func standbysDown(ctx context.Context, c framework.Cluster) error {
+	holder, err := fault.Resolve(ctx, c, "node/serving")
+	if err != nil {
+		return err
+	}
+	for i, n := range c.Nodes() {
+		if n.Name() == holder.Node {
+			continue
+		}
+		if err := killed(i+1, framework.VirtualIP, 14*time.Second)(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deafen drops the nodes' announcements of an address that moves, for as long as the cut lasts.

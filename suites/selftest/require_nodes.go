@@ -2,9 +2,11 @@ package selftest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
@@ -24,8 +26,8 @@ const (
 	unlearnt = "unlearnt"
 	// registered has control-plane nodes that are registered as Nodes, and small times.
 	registered = "registered"
-	// hooked is the same, for a webhook that stays.
-	hooked = "hooked"
+	// hooked, unheard and unbinding are the same, each for a webhook that stays.
+	hooked, unheard, unbinding = "hooked", "unheard-nodes", "unbinding"
 )
 
 func nodeKinds() map[string]kind {
@@ -35,6 +37,8 @@ func nodeKinds() map[string]kind {
 	return map[string]kind{
 		registered: {scaledTime(nil), true},
 		hooked:     {scaledTime(nil), false},
+		unheard:    {scaledTime(nil), false},
+		unbinding:  {scaledTime(nil), false},
 		growing:    {with(nil), false},
 		numbered:   reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
 		unlearnt:   reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
@@ -83,6 +87,12 @@ func nodePlants() []Plant {
 				{Requirement: "HA-LE-014", Says: "and did not act on"},
 				{Judge: "holder-works", Says: "and did not act on"},
 			}},
+		{Name: "idle-scheduler", Violation: "the scheduler that takes over renews its lease, and can bind no pod: a webhook that every binding needs hangs",
+			Cluster: unbinding, Twin: registered, Scenario: "catalogue/node-lost", From: 1, Do: hookBindings,
+			Catches: []Catch{
+				{Requirement: "HA-LE-014", Says: "The holder of the lease of kube-scheduler must do the work"},
+				{Judge: "holder-works", Says: "The holder of the lease of kube-scheduler must do the work"},
+			}},
 		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
 			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which no client changed, was being deleted"}}},
@@ -90,6 +100,10 @@ func nodePlants() []Plant {
 			Cluster: hooked, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookLeases,
 			Catches: []Catch{{Requirement: "HA-LE-015", Says: "none renewed the lease"}},
 			May:     []string{"restarts", "steady-state"}},
+		{Name: "webhook-on-heartbeats", Violation: "a hanging webhook that also matches the heartbeats of nodes",
+			Cluster: unheard, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookHeartbeats,
+			Catches: []Catch{{Requirement: "HA-LE-015", Says: "Heartbeats of worker nodes must arrive"}},
+			May:     []string{"steady-state"}},
 	}
 }
 
@@ -116,12 +130,68 @@ func emptyWorkers(ctx context.Context, c framework.Cluster) (err error) {
 	return err
 }
 
-// hookLeases registers a webhook with no reachable endpoint, which blocks the renewal of every
-// lease.
-func hookLeases(ctx context.Context, c framework.Cluster) error {
-	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Body: []byte(`{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "selftest-leases"},
-		"webhooks": [{"name": "leases.selftest.holdfast.dev", "clientConfig": {"url": "https://10.77.0.250/"}, "timeoutSeconds": 2,
+const (
+	// everywhere and heartbeats are namespaces that a webhook can be for.
+	everywhere = `{}`
+	heartbeats = `{"matchLabels": {"kubernetes.io/metadata.name": "kube-node-lease"}}`
+	// renewals and bindings are requests that it can block.
+	renewals = `{"operations": ["UPDATE"], "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "resources": ["leases"]}`
+	bindings = `{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/binding"]}`
+)
+
+// hook registers a webhook with no reachable endpoint, which blocks requests in namespaces.
+func hook(ctx context.Context, c framework.Cluster, namespaces, requests string) error {
+	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Body: fmt.Appendf(nil, `{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "selftest"},
+		"webhooks": [{"name": "hangs.selftest.holdfast.dev", "clientConfig": {"url": "https://10.77.0.250/"}, "timeoutSeconds": 2,
 			"failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
-			"rules": [{"operations": ["UPDATE"], "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "resources": ["leases"]}]}]}`)})
+			"namespaceSelector": %s, "rules": [%s]}]}`, namespaces, requests)})
+}
+
+// hookLeases blocks the renewal of every lease.
+func hookLeases(ctx context.Context, c framework.Cluster) error {
+	return hook(ctx, c, everywhere, renewals)
+}
+
+// hookHeartbeats blocks the renewal of the nodes' leases alone.
+func hookHeartbeats(ctx context.Context, c framework.Cluster) error {
+	return hook(ctx, c, heartbeats, renewals)
+}
+
+// hookBindings blocks the binding of pods, once another scheduler has taken the lease over. Earlier,
+// the application would stop requesting pods when enough of them wait.
+func hookBindings(ctx context.Context, c framework.Cluster) error {
+	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	first := schedulerOf(ctx, api)
+	if first == "" {
+		api.Close()
+		return errors.New("the lease of kube-scheduler has no holder")
+	}
+	go func() {
+		defer api.Close()
+		for client.Pause(ctx, 200*time.Millisecond) {
+			// If it fails, an API server is being lost: try again.
+			if now := schedulerOf(ctx, api); now != "" && now != first && hook(ctx, c, everywhere, bindings) == nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// schedulerOf returns the holder of the lease of kube-scheduler; empty if it is not known.
+func schedulerOf(ctx context.Context, api *client.API) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var lease struct {
+		Spec struct{ HolderIdentity string }
+	}
+	answer := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"})
+	if answer.Outcome() != record.OK || json.Unmarshal(answer.Body, &lease) != nil {
+		return ""
+	}
+	return lease.Spec.HolderIdentity
 }

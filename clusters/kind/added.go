@@ -1,0 +1,99 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+)
+
+// A node that is added to another tool's cluster has a label: if the process that added it is
+// killed, the next one that attaches or detaches finds it, and removes it.
+
+// addedLabel marks the container of such a node.
+const addedLabel = "dev.holdfast.added"
+
+// leftLimit is how long Detach may take to remove the nodes that another process added.
+const leftLimit = 3 * time.Minute
+
+var _ clusters.Expander = Provider{}
+
+// Expands implements clusters.Expander. A cluster with one control-plane node has no balancer: all
+// others would depend on that node.
+func (Provider) Expands(c *clusters.Cluster) bool { return len(c.Spec.Nodes) > 1 }
+
+func isAdded(c docker.Container) bool { return c.Config.Labels[addedLabel] != "" }
+
+// marked returns the container that a node to add is modelled on, with the label if another tool
+// created the cluster.
+func (c *Cluster) marked(model docker.Container) docker.Container {
+	if c.foreign {
+		labels := map[string]string{}
+		maps.Copy(labels, model.Config.Labels)
+		labels[addedLabel] = "true"
+		model.Config.Labels = labels
+	}
+	return model
+}
+
+// removeAdded removes the nodes that were added to the cluster and are still there.
+func (c *Cluster) removeAdded(ctx context.Context) (err error) {
+	for _, n := range c.controlPlane() {
+		if n.added {
+			c.o.Progress("removing " + n.name + ", which was added")
+			err = errors.Join(err, c.RemoveNode(ctx, n.name))
+		}
+	}
+	return err
+}
+
+// removeLeft removes the nodes that another process added to a cluster, and left there.
+func removeLeft(ctx context.Context, cli docker.CLI, name string) error {
+	all, err := machines(ctx, cli, name)
+	if err != nil || !slices.ContainsFunc(all, isAdded) {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-kind-")
+	if err != nil {
+		return fmt.Errorf("making a directory for what is kept of cluster %s: %w", name, err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeoutCause(ctx, leftLimit, fmt.Errorf("not done after %s", leftLimit))
+	defer cancel()
+	spec := clusters.Default()
+	spec.Metadata.Name = name
+	c := newCluster(spec, Options{Engine: cli.Host, Dir: dir})
+	c.foreign = true
+	if err = c.findAgain(ctx, all); err == nil {
+		err = c.removeAdded(ctx)
+	}
+	for _, n := range c.containers() {
+		n.Client.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("removing the nodes that were added to cluster %s: %w; try again", name, err)
+	}
+	return nil
+}
+
+// findAgain finds the containers of a cluster, on the network that they are on.
+func (c *Cluster) findAgain(ctx context.Context, all []docker.Container) error {
+	name, _, err := networkOf(all)
+	if err != nil {
+		return err
+	}
+	network, err := inspectNetwork(ctx, c.cli, name)
+	if err != nil {
+		return err
+	}
+	if c.network, err = network.network(); err != nil {
+		return err
+	}
+	return c.find(ctx)
+}
