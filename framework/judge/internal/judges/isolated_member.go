@@ -12,6 +12,9 @@ func isolatedMember() Definition {
 		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound.",
 		Source:     "API server HA proposal, section 1, case 1",
 		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the least)",
+		},
 	}, judgeIsolatedMember}
 }
 
