@@ -27,11 +27,11 @@ func TurnedAway(op record.Op) bool {
 var turnedAwayWith = []string{"status 404 (NotFound)", "status 409 (", "status 410 (", "status 422 ("}
 
 // WriteSeries returns the writes that each client and each prober tried, in the order
-// of their calls.
+// of their calls, apart from bursts.
 func WriteSeries(run *record.Run) map[string][]Try {
 	series := map[string][]Try{}
 	for _, o := range run.Ops {
-		if op := o.V; IsRegister(op) && IsWrite(op.Type) {
+		if op := o.V; IsRegister(op) && IsWrite(op.Type) && op.Purpose != PurposeBurst {
 			a := Attempt{op.Call, op.Return, op.Outcome == record.OK, text.Describe(op)}
 			name := "client " + op.Client
 			series[name] = append(series[name], Try{a, a.OK || TurnedAway(op)})
