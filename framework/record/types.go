@@ -197,8 +197,8 @@ type Op struct {
 	// answered, after the first path that was not refused), "lock" (a read of
 	// the lock of a component that a supervisor elects), "failover" (a client that knows several
 	// addresses), "burst" (updates of one version through all API servers, around a fault); once
-	// the traffic has stopped, "final-write" (the last write of a key),
-	// "final-read" and "cleanup". Empty for traffic.
+	// the traffic has stopped, "final-write" (the last write of a key), "final-read" and
+	// "cleanup". Empty for traffic.
 	Purpose string `json:"purpose,omitempty"`
 }
 
