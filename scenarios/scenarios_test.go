@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,25 @@ func TestScenarios(t *testing.T) {
 	}
 	if first := All()[0].Metadata.Name; first != "steady" {
 		t.Errorf("the first scenario is %s", first)
+	}
+}
+
+// What a check must have seen at least is in the scenario, not in the judge alone.
+func TestMinimumsAreStated(t *testing.T) {
+	stated := map[string]int{}
+	for _, s := range All() {
+		for _, r := range s.Spec.Requirements {
+			if !slices.Contains([]string{"quorum-loss", "isolated-member", "linearizable"}, r.Judge) || r.Fault == "" {
+				continue
+			}
+			stated[r.Judge]++
+			if n, err := strconv.Atoi(r.Params["attempts"]); err != nil || n < 10 {
+				t.Errorf("%s: %s by %s states no minimum of attempts, 10 or more: %v", s.Metadata.Name, r.ID, r.Judge, r.Params)
+			}
+		}
+	}
+	if len(stated) != 3 {
+		t.Errorf("the scenarios have only these checks: %v", stated)
 	}
 }
 

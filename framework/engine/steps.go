@@ -142,7 +142,16 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	if !entry.Proven {
 		return errUnproven
 	}
+	r.burst()
 	return nil
+}
+
+// burst has the clients of all API servers contend for one register, in the background: histories
+// are most likely to go wrong at the start and at the end of a fault.
+func (r *run) burst() {
+	if r.traffic != nil {
+		r.traffic.Burst()
+	}
 }
 
 // enter copies a proof into an entry.
@@ -163,6 +172,7 @@ func aim(entry *record.Fault, t fault.Target) {
 
 // healStep heals injections and, if none is left, measures the recovery.
 func (r *run) healStep(ctx context.Context, ids []string) error {
+	r.burst()
 	err := framework.Each(ids, func(id string) error {
 		i := slices.IndexFunc(r.injections, func(i *activeFault) bool { return i.step.ID == id })
 		if i < 0 {

@@ -304,6 +304,33 @@ func TestRevisionOrder(t *testing.T) {
 	})
 }
 
+// Where clients could have read and written etcd itself and did not, a pass says so.
+func TestOnlyVersions(t *testing.T) {
+	const says = "Only versions were compared"
+	for _, tt := range []struct {
+		name  string
+		story *story
+		want  bool
+	}{
+		{"no operation of etcd", two(), true},
+		{"none, and no access to its members", two().change(func(r *record.Run) { r.Meta.NoAccess = []record.Access{record.EtcdMembers} }), false},
+		{"a serializable read alone", two().read("node-1", "/j", "w", 0, 7, 8).change(func(r *record.Run) {
+			op := &r.Ops[len(r.Ops)-1].V
+			op.API, op.Consistency = facts.APIEtcd, "serializable"
+		}), true},
+		{"a put", two().write(record.OpPut, "node-1", "/j", "w", 3, 7, 8).change(func(r *record.Run) { r.Ops[len(r.Ops)-1].V.API = facts.APIEtcd }), false},
+	} {
+		f := named("revision-order").Judge(&facts.Matter{Run: tt.story.run})
+		if f.Verdict != Pass || strings.Contains(f.Sentence, says) != tt.want {
+			t.Errorf("%s: %s: %s", tt.name, f.Verdict, f.Sentence)
+		}
+	}
+	broken := two().write(create, "b", "j", "w", 2, 5, 6)
+	if f := named("revision-order").Judge(&facts.Matter{Run: broken.run}); f.Verdict != Fail || strings.Contains(f.Sentence, says) {
+		t.Errorf("%s: %s", f.Verdict, f.Sentence)
+	}
+}
+
 // A quorum read of a key is not older than what a watch had shown of it, whatever the client
 // that wrote it learnt.
 func TestRevisionOrderOfOneKey(t *testing.T) {

@@ -84,12 +84,26 @@ func TestIsolatedMember(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || facts.IsWrite(o.Type) })
 			})
 		}},
-		{name: "too few through the isolated one", want: Inconclusive, says: "fewer than the 10 of each required for a verdict", story: func() *story {
-			return isolated().change(func(r *record.Run) {
-				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || o.Call < sec(14) || o.Call > sec(30) })
-			})
+		{name: "one too few through the isolated one", want: Inconclusive, says: "9 writes and 9 quorum reads through node-2 were tried from 10.000s to 30.000s, fewer than the 10 of each required for a verdict", story: isolatedUntil("", 14.5)},
+		{name: "just enough through the isolated one", want: Pass, says: "10 writes and 10 quorum reads through node-2", story: isolatedUntil("", 15)},
+		{name: "one fewer than the check requires", want: Inconclusive, says: "fewer than the 12 of each required for a verdict", story: isolatedUntil("12", 15.5)},
+		{name: "as many as the check requires", want: Pass, says: "12 writes and 12 quorum reads through node-2", story: isolatedUntil("12", 16)},
+		{name: "less than the least is required", want: Inconclusive, says: `parameter attempts = "9" is not a number, 10 or more`, story: isolatedUntil("9", 30)},
+		{name: "less than the least is required, and a write acknowledged", want: Fail, story: func() *story {
+			return isolatedUntil("9", 30)().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1)
 		}},
 	})
+}
+
+// isolatedUntil is isolated, but with attempts through node-2 only until a time, and with the
+// check's parameter attempts.
+func isolatedUntil(attempts string, last float64) func() *story {
+	return func() *story {
+		return isolated().change(func(r *record.Run) {
+			keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || o.Call < sec(last) || o.Call > sec(30) })
+			r.Meta.Checks = []record.Check{{Requirement: "HA-QR-002", Level: "MUST", Judge: "isolated-member", Fault: "cut", Bound: "2E + M", Params: map[string]string{"attempts": attempts}}}
+		})
+	}
 }
 
 func keep(r *record.Run, f func(record.Op) bool) {
@@ -243,6 +257,17 @@ func without() *story {
 	return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
 }
 
+// lostUntil is lost, but with attempts without a quorum only until a time, and with the check's
+// parameter attempts.
+func lostUntil(attempts string, last float64) func() *story {
+	return func() *story {
+		return lost().change(func(r *record.Run) {
+			keep(r, func(o record.Op) bool { return o.Outcome == record.OK || o.Call < sec(last) })
+			r.Meta.Checks = []record.Check{{Requirement: "HA-QR-009", Level: "MUST", Judge: "quorum-loss", Fault: "b", Bound: "2E + M", Params: map[string]string{"faults": "a, b", "attempts": attempts}}}
+		})
+	}
+}
+
 func TestQuorumLoss(t *testing.T) {
 	check := record.Check{Requirement: "HA-QR-009", Level: "MUST", Judge: "quorum-loss", Fault: "b", Bound: "2E + M", Params: map[string]string{"faults": "a, b"}}
 	rule(t, check, []ruling{
@@ -292,6 +317,11 @@ func TestQuorumLoss(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Outcome == record.OK || o.Type == record.OpGet })
 			})
 		}},
+		{name: "one attempt too few", want: Inconclusive, says: "9 writes and 9 quorum reads through node-3 were tried from 12.000s to 25.000s, fewer than the 10 of each required for a verdict", story: lostUntil("", 16.5)},
+		{name: "just enough attempts", want: Pass, says: "10 writes and 10 quorum reads through node-3", story: lostUntil("", 17)},
+		{name: "one fewer than the check requires", want: Inconclusive, says: "fewer than the 12 of each required for a verdict", story: lostUntil("12", 17.5)},
+		{name: "as many as the check requires", want: Pass, story: lostUntil("12", 18)},
+		{name: "less than the least is required", want: Inconclusive, says: `parameter attempts = "9" is not a number, 10 or more`, story: lostUntil("9", 25)},
 		{name: "never both down", want: Inconclusive, says: "never active together", story: func() *story {
 			return leaders(newStory()).fault("a", "kill", "node-1", "etcd", 10, 15).fault("b", "kill", "node-2", "etcd", 18, 30).traffic("node-3", 1, 50)
 		}},

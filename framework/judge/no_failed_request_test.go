@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -158,6 +159,9 @@ func TestNoFailedRequest(t *testing.T) {
 		}},
 		{name: "a client's request failed", want: Fail, says: "update of k through balancer", story: func() *story {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
+		}},
+		{name: "a burst's request got no answer", want: Pass, took: "0 of 1200", story: func() *story {
+			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown).purpose(facts.PurposeBurst)
 		}},
 		{name: "a client's read was answered with something else", want: Fail, took: "1 of 1201", says: "but no ConfigMap k", story: func() *story {
 			return drained().read("balancer", "k", record.OtherObject+"status 200, but no ConfigMap k: <html>sorry</html>", 0, 15, 15.1)

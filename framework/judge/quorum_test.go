@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -41,6 +42,15 @@ func TestHandover(t *testing.T) {
 		{name: "one failed and was retried", want: Pass, says: "failed, and none of them twice", story: func() *story { return tries(moved(), timeout, "") }},
 		{name: "the retry lost a race", want: Pass, story: func() *story { return tries(moved(), timeout, conflict) }},
 		{name: "the retry failed", want: Fail, says: "No write may fail beyond a retry", story: func() *story { return tries(moved(), timeout, timeout) }},
+		{name: "the retry of a burst failed", want: Pass, says: "failed, and none of them twice", story: func() *story {
+			return tries(moved(), timeout, timeout).change(func(r *record.Run) {
+				for i := range r.Ops {
+					if r.Ops[i].V.Client == "own" {
+						r.Ops[i].V.Purpose = facts.PurposeBurst
+					}
+				}
+			})
+		}},
 		{name: "two conflicts", want: Pass, story: func() *story { return tries(moved(), conflict, conflict) }},
 		{name: "two failed probes side by side", want: Pass, story: func() *story {
 			return moved().probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(10.1), End: sec(10.4)}).
@@ -226,6 +236,13 @@ func TestWritesSucceed(t *testing.T) {
 			return lossy(20, 20).probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(12), End: sec(13)}).
 				probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(13), End: sec(14)})
 		}},
+		{name: "bursts do not count", want: Pass, took: "50 %", says: "20 of 40 writes succeeded", story: func() *story {
+			s := lossy(20, 40)
+			for i := range s.run.Ops[40:] {
+				s.run.Ops[40+i].V.Purpose = facts.PurposeBurst
+			}
+			return s
+		}},
 		{name: "too few", want: Inconclusive, says: "10 writes tried", story: func() *story { return lossy(5, 5) }},
 		{name: "starved", want: Inconclusive, says: "starved", story: func() *story {
 			return lossy(5, 30).change(func(r *record.Run) { r.Harness[15].V.Late = time.Second })
@@ -259,6 +276,17 @@ func TestTimeTravel(t *testing.T) {
 	})
 }
 
+// bursting gives all updates to bursts.
+func bursting(s *story) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Ops {
+			if op := &r.Ops[i].V; op.Type == record.OpUpdate {
+				op.Purpose = facts.PurposeBurst
+			}
+		}
+	})
+}
+
 // TestEnough is about the parameters that say how much checks of every run must have seen.
 func TestEnough(t *testing.T) {
 	contended := func(other string, why record.Refusal) *story {
@@ -272,6 +300,13 @@ func TestEnough(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-QR-015", Judge: "one-winner", Params: map[string]string{"contended": "3"}}, []ruling{
 		{name: "enough contention", want: Pass, says: "3 of them contended for", story: func() *story { return contended("node-2", record.RefusedVersion) }},
+		{name: "contention in bursts", want: Pass, says: "3 of them contended for", story: func() *story { return bursting(contended("node-2", record.RefusedVersion)) }},
+		{name: "a burst with two winners", want: Fail, says: "over version 100 of k, 2 writes succeeded", story: func() *story {
+			return bursting(contended("node-2", record.RefusedVersion)).change(func(r *record.Run) {
+				second := &r.Ops[2].V
+				second.Outcome, second.Revision, second.Refusal, second.Error = record.OK, "110", "", ""
+			})
+		}},
 		{name: "through an API server that refuses to look", want: Inconclusive, says: "for 0 versions", story: func() *story { return contended("node-2", "") }},
 		{name: "through the balancer, which may lead to the same API server", want: Inconclusive, says: "for 0 versions", story: func() *story { return contended("balancer", record.RefusedVersion) }},
 		{name: "through one API server", want: Inconclusive, says: "contended at the same time for 0 versions, fewer than the 3", story: func() *story { return contended("node-1", record.RefusedVersion) }},

@@ -3,6 +3,7 @@ package judge
 import (
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -209,6 +210,9 @@ func TestQuotaReached(t *testing.T) {
 		{name: "as it should be", want: Pass, says: "The alarm was raised", story: full(true, none)},
 		{name: "no alarm", want: Fail, says: "none did during", story: full(false, none)},
 		{name: "a read is not answered", want: Fail, says: "was not answered", story: full(true, func(s *story) { s.read("node-3", "quiet", "", 0, 12, 14).outcome(record.Unknown) })},
+		{name: "a read of a burst is not answered", want: Pass, story: full(true, func(s *story) {
+			s.read("node-3", "quiet", "", 0, 12, 14).outcome(record.Unknown).purpose(facts.PurposeBurst)
+		})},
 		{name: "every read through an API server is refused", want: Fail, says: "none of 18 quorum reads through node-3 was answered (dial tcp: connection refused)", story: refusedReads(full(true, none), 100)},
 		{name: "most reads through an API server are refused", want: Inconclusive, says: "5 of 18 quorum reads through node-3 were answered", story: refusedReads(full(true, none), 13)},
 		{name: "a read is refused", want: Pass, story: refusedReads(full(true, none), 1)},

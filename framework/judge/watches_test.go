@@ -251,9 +251,21 @@ func TestWatchesUnderFault(t *testing.T) {
 			return broken("node-1", "", 9)().change(func(r *record.Run) { r.Faults[1].V.Called = sec(8) })
 		}},
 	})
+	// Ten writes and reads meet the fault through node-2, and per second five through node-3.
+	lossy := func(attempts string, until float64) func() *story {
+		return func() *story {
+			return newStory(record.Check{Requirement: "HA-QR-012", Level: "MUST", Judge: "linearizable", Fault: "loss", Params: map[string]string{"attempts": attempts}}).
+				fault("loss", "loss", "node-1", "", 10, 20).traffic("node-2", 1, 12).traffic("node-3", 12, until)
+		}
+	}
 	rule(t, record.Check{Requirement: "HA-QR-012", Judge: "linearizable", Fault: "loss"}, []ruling{
-		{name: "traffic under the fault", want: Pass, story: func() *story {
-			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-2", 1, 12).traffic("node-3", 12, 14)
+		{name: "traffic under the fault", want: Pass, story: lossy("", 14),
+			says: "no acknowledged write is lost. While the loss of node-1 lasted, clients attempted 10 writes and 10 quorum reads through node-2 and 10 writes and 10 quorum reads through node-3."},
+		{name: "one too few of each", want: Inconclusive, says: "9 attempted quorum reads came through node-3 while the loss of node-1 lasted (10.000s to 20.000s), fewer than the 10 required", story: lossy("", 13.8)},
+		{name: "one fewer than the check requires", want: Inconclusive, says: "10 attempted quorum reads came through node-2 while the loss of node-1 lasted (10.000s to 20.000s), fewer than the 11 required", story: lossy("11", 16)},
+		{name: "less than the least is required", want: Inconclusive, says: `parameter attempts = "9" is not a number, 10 or more`, story: lossy("9", 14)},
+		{name: "a stale read under the fault", want: Fail, says: "must be linearizable", story: func() *story {
+			return lossy("", 14)().read("node-2", "k-node-3-12", "v1", 220, 15, 15.1)
 		}},
 		{name: "through the hit node alone", want: Inconclusive, says: "0 answered operations came through node-2 while", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 12)
@@ -274,7 +286,7 @@ func TestWatchesUnderFault(t *testing.T) {
 		{name: "traffic only after it", want: Inconclusive, says: "0 answered operations came while the loss", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 30, 40)
 		}},
-		{name: "traffic after a fault of a moment", want: Pass, story: func() *story {
+		{name: "traffic after a fault of a moment", want: Pass, says: "After the loss of node-1 took effect, clients attempted 50 writes and 50 quorum reads through node-1.", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 11).traffic("node-1", 30, 40)
 		}},
 		{name: "traffic after all nodes were hit", want: Pass, story: func() *story {

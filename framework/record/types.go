@@ -196,8 +196,9 @@ type Op struct {
 	// (key: the kind of client; value: the number of paths; error: how often each status was
 	// answered, after the first path that was not refused), "lock" (a read of
 	// the lock of a component that a supervisor elects), "failover" (a client that knows several
-	// addresses); once the traffic has stopped, "final-write" (the last write of a key),
-	// "final-read" and "cleanup". Empty for traffic.
+	// addresses), "burst" (updates of one version through all API servers, around a fault); once
+	// the traffic has stopped, "final-write" (the last write of a key), "final-read" and
+	// "cleanup". Empty for traffic.
 	Purpose string `json:"purpose,omitempty"`
 }
 

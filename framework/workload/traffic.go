@@ -31,6 +31,7 @@ type Traffic struct {
 	suffix    string      // of everything that this traffic creates
 	registers *collection // of the profiles registers, lists and watches
 	profiles  []profile
+	bursts    *bursts      // nil without the profiles that contend for registers
 	watches   atomic.Int64 // how many there were, for their IDs
 	randoms   uint64       // how many random sources there are
 
@@ -104,6 +105,7 @@ func (t *Traffic) start() error {
 		}
 		t.profiles = append(t.profiles, p)
 	}
+	t.bursts = newBursts(t)
 	return nil
 }
 
@@ -119,11 +121,15 @@ func (t *Traffic) Stop() {
 	t.once.Do(func() {
 		close(t.stop)
 		t.clients.Wait()
-		for _, p := range t.profiles {
+		within := func(finish func(context.Context)) {
 			ctx, cancel := context.WithTimeout(t.ctx, t.final)
-			p.finish(ctx)
-			cancel()
+			defer cancel()
+			finish(ctx)
 		}
+		for _, p := range t.profiles {
+			within(p.finish)
+		}
+		within(t.bursts.finish)
 		t.cancel()
 	})
 }
@@ -194,6 +200,16 @@ func (t *Traffic) loop(random *rand.Rand, mean time.Duration, act func(context.C
 		case <-timer.C:
 			act(t.ctx)
 		}
+	}
+}
+
+// stopping reports whether the clients are to stop.
+func (t *Traffic) stopping() bool {
+	select {
+	case <-t.stop:
+		return true
+	default:
+		return t.ctx.Err() != nil
 	}
 }
 

@@ -30,6 +30,11 @@ const (
 // PurposeFailover marks the requests of a client that knows several addresses.
 const PurposeFailover = "failover"
 
+// PurposeBurst marks the operations of clients that update one register through all API servers at
+// the same moment, around a fault. They give up sooner than other clients, and do not pause before
+// they write again: that they had no answer, even twice, is not a failure of the cluster.
+const PurposeBurst = "burst"
+
 // The purposes of the reads and of the write of every register after the traffic has stopped.
 const (
 	PurposeFinalRead  = "final-read"

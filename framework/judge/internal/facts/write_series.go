@@ -53,11 +53,11 @@ func FalselyAbsent(run *record.Run) map[record.Op]*record.Op {
 }
 
 // WriteSeries returns the writes that each client and each prober tried, in the order
-// of their calls.
+// of their calls, apart from bursts.
 func WriteSeries(run *record.Run) map[string][]Try {
 	series, denied := map[string][]Try{}, FalselyAbsent(run)
 	for _, o := range run.Ops {
-		if op := o.V; IsRegister(op) && IsWrite(op.Type) {
+		if op := o.V; IsRegister(op) && IsWrite(op.Type) && op.Purpose != PurposeBurst {
 			a := Attempt{op.Call, op.Return, op.Outcome == record.OK, text.Describe(op)}
 			name := "client " + op.Client
 			series[name] = append(series[name], Try{a, a.OK || TurnedAway(op) && denied[op] == nil})

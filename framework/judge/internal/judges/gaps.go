@@ -50,18 +50,23 @@ func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (wors
 }
 
 // enoughAttempts is how many writes, and how many quorum reads, must have been tried through each
-// entrance to conclude that none had an effect.
+// entrance to conclude that none had an effect. A check may require more.
 const enoughAttempts = 10
 
-// attempts counts the attempts through each entrance between from and to. Too few are a problem.
+// attempts counts the attempts through each entrance between from and to. Fewer than the check's
+// parameter are a problem.
 func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (counts string, problem *Finding) {
+	least, problem := countParam(m, "attempts", enoughAttempts, enoughAttempts)
+	if problem != nil {
+		return "", problem
+	}
 	var all []string
 	for _, e := range entrances {
 		_, writes := facts.AcknowledgedWithin(m.Run, []string{e}, from, to)
 		reads := len(facts.ReadsThrough(m.Run, e, from, to))
 		all = append(all, fmt.Sprintf("%s and %s through %s", text.Plural(writes, "write"), text.Plural(reads, "quorum read"), e))
-		if problem == nil && min(writes, reads) < enoughAttempts {
-			problem = Inconclusive("%s were tried from %s to %s, fewer than the %d of each required for a verdict", all[len(all)-1], text.When(from), text.When(to), enoughAttempts).problem()
+		if problem == nil && min(writes, reads) < least {
+			problem = Inconclusive("%s were tried from %s to %s, fewer than the %d of each required for a verdict", all[len(all)-1], text.When(from), text.When(to), least).problem()
 		}
 	}
 	return text.And(all), problem

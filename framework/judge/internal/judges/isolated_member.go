@@ -13,6 +13,9 @@ func isolatedMember() Definition {
 		Source:     "API server HA proposal, section 1, case 1",
 		Lasting:    true,
 		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the least)",
+		},
 	}, judgeIsolatedMember}
 }
 

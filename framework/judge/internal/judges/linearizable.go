@@ -14,6 +14,10 @@ func linearizable() Definition {
 		Lasting:   true,
 		Guarantee: "The history of reads and writes is linearizable: every quorum read and list returns the newest acknowledged write or deletion, an acknowledged write is never lost, and of several updates of one version exactly one wins.",
 		Source:    "Automated HA master deployment; Kubernetes API concepts (resource versions)",
+		Params: map[string]string{
+			"attempts": "where the check names a fault: how many operations must have been answered, and how many writes and quorum reads tried, while it lasted, in all and through each API server that it left alone; " +
+				"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the least)",
+		},
 	}, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
 }
 
@@ -22,6 +26,10 @@ func JudgeLinearizable(m *facts.Matter, limit time.Duration) Finding {
 }
 
 func JudgeWithin(m *facts.Matter, limit time.Duration, room int64) Finding {
+	least, problem := countParam(m, "attempts", enoughExposed, enoughExposed)
+	if problem != nil {
+		return *problem
+	}
 	h, problem := newKeyHistories(m, facts.APIKubernetes)
 	if problem != nil {
 		return *problem
@@ -36,5 +44,5 @@ func JudgeWithin(m *facts.Matter, limit time.Duration, room int64) Finding {
 	if f := h.judge(limit, room); f.Verdict != verdict.Pass {
 		return f
 	}
-	return met(m, Passed("The history of %s on %d keys is linearizable; no acknowledged write is lost.", h.traffic("quorum"), len(h.keys)), h.met).counted("%s", h.size())
+	return met(m, Passed("The history of %s on %d keys is linearizable; no acknowledged write is lost.", h.traffic("quorum"), len(h.keys)), h.met, least).counted("%s", h.size())
 }

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -66,8 +67,21 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 	case compared == 0:
 		return notApplicable("the record has no write or quorum list whose version could be compared with an earlier one")
 	}
-	return Passed("The versions of acknowledged writes, quorum lists and headers are in the order of time over all keys (%s).", text.Plural(compared, "version")).
+	return Passed("The versions of acknowledged writes, quorum lists and headers are in the order of time over all keys (%s).%s", text.Plural(compared, "version"), onlyVersions(m.Run)).
 		counted("%d versions", compared)
+}
+
+// onlyVersions says that nothing else was compared of etcd, if clients could have read and written
+// it and did not: etcd-linearizable then judges nothing, and this judge alone settles the
+// requirement.
+func onlyVersions(run *record.Run) string {
+	asked := func(op record.Op) bool {
+		return op.API == facts.APIEtcd && (facts.IsWrite(op.Type) || facts.IsQuorumRead(op))
+	}
+	if slices.Contains(run.Meta.NoAccess, record.EtcdMembers) || slices.ContainsFunc(facts.OwnOps(run), asked) {
+		return ""
+	}
+	return " Only versions were compared: no client read or wrote etcd itself."
 }
 
 func (v shower) String() string {

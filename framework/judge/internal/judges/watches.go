@@ -3,6 +3,8 @@ package judges
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -37,23 +39,23 @@ func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) boo
 		return notApplicable("the record has no %s", what)
 	}
 	of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-	return exposed(m, conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, "message")
+	return exposed(m, conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, enoughExposed, "message")
 }
 
 // enoughExposed is how many messages, or operations, must have met the fault that a check is
-// about.
+// about. A check may require more operations.
 const enoughExposed = 10
 
-// exposed takes the pass from a check about a fault that too little came after.
-func exposed(m *facts.Matter, f Finding, n int, what string) Finding {
-	if f.Verdict != verdict.Pass || m.Fault == nil || n >= enoughExposed {
+// exposed takes the pass from a check about a fault that fewer than least came after.
+func exposed(m *facts.Matter, f Finding, n, least int, what string) Finding {
+	if f.Verdict != verdict.Pass || m.Fault == nil || n >= least {
 		return f
 	}
 	until := ""
 	if m.Lasts() {
 		until = " and before it was healed"
 	}
-	return Inconclusive("%s came after the %s took effect%s, fewer than the %d required for a verdict", text.Plural(n, what), m.Fault.What(), until, enoughExposed)
+	return Inconclusive("%s came after the %s took effect%s, fewer than the %d required for a verdict", text.Plural(n, what), m.Fault.What(), until, least)
 }
 
 // encounters are operations that met a fault: how many were answered, and how many quorum reads
@@ -71,40 +73,57 @@ func (e *encounters) add(op record.Op) {
 	}
 }
 
-// few says of what there were too few to say anything; empty if there were enough.
-func (e encounters) few() string {
+// few says of what there were fewer than least; empty if there were enough.
+func (e encounters) few(least int) string {
 	for _, of := range []struct {
 		n    int
 		what string
 	}{{e.answered, "answered operation"}, {e.reads, "attempted quorum read"}, {e.writes, "attempted write"}} {
-		if of.n < enoughExposed {
+		if of.n < least {
 			return text.Plural(of.n, of.what)
 		}
 	}
 	return ""
 }
 
-// met takes the pass from a check about a fault that too few operations met: while it lasted,
-// and through each API server that it left alone.
-func met(m *facts.Matter, f Finding, by map[string]*encounters) Finding {
+// met takes the pass from a check about a fault that fewer than least operations met: while it
+// lasted, and through each API server that it left alone. A pass says how many were attempted
+// through each entrance.
+func met(m *facts.Matter, f Finding, by map[string]*encounters, least int) Finding {
+	if f.Verdict != verdict.Pass || m.Fault == nil {
+		return f
+	}
 	total := encounters{}
 	for _, e := range by {
 		total.answered, total.reads, total.writes = total.answered+e.answered, total.reads+e.reads, total.writes+e.writes
 	}
-	if f.Verdict != verdict.Pass || m.Fault == nil || !m.Lasts() {
-		return exposed(m, f, total.answered, "answered operation")
+	if !m.Lasts() {
+		if f = exposed(m, f, total.answered, least, "answered operation"); f.Verdict == verdict.Pass {
+			f.Sentence += fmt.Sprintf(" After the %s took effect, clients attempted %s.", m.Fault.What(), attempted(by))
+		}
+		return f
 	}
-	short, through := total.few(), ""
+	short, through := total.few(least), ""
 	for _, server := range m.APIServers(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called)...) {
 		if short == "" {
-			short, through = cmp.Or(by[server], &encounters{}).few(), " through "+server
+			short, through = cmp.Or(by[server], &encounters{}).few(least), " through "+server
 		}
 	}
 	if short == "" {
+		f.Sentence += fmt.Sprintf(" While the %s lasted, clients attempted %s.", m.Fault.What(), attempted(by))
 		return f
 	}
 	return Inconclusive("%s came%s while the %s lasted (%s to %s), fewer than the %d required for a verdict",
-		short, through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
+		short, through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), least)
+}
+
+// attempted counts operations by entrance.
+func attempted(by map[string]*encounters) string {
+	var all []string
+	for _, entrance := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, fmt.Sprintf("%s and %s through %s", text.Plural(by[entrance].writes, "write"), text.Plural(by[entrance].reads, "quorum read"), entrance))
+	}
+	return text.And(all)
 }
 
 // hasMessages reports whether the watch showed anything: without that, nothing can be said of
