@@ -299,6 +299,7 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 		if !ok {
 			return missing("Reconfigurer")
 		}
+		change.Restarts = sortedKeys(a.Args)
 		args := map[framework.Component]map[string]string{}
 		for component, flags := range a.Args {
 			args[framework.Component(component)] = flags

@@ -38,6 +38,8 @@ type NodeChange struct {
 	Action string `json:"action,omitempty"`
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
+	// Restarts are the components that a reconfiguration names, and therefore restarts.
+	Restarts []string `json:"restarts,omitempty"`
 }
 
 // Step is one step of a node change that took effect, such as the promotion of an etcd member. It
