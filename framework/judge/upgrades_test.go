@@ -2,6 +2,8 @@ package judge
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -261,6 +263,21 @@ func TestAvailableThroughChanges(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
 		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},
 	})
+}
+
+// The evidence has the numbers of every entrance that was probed.
+func TestAvailableThroughChangesOfEachEntrance(t *testing.T) {
+	s := upgradedAll().probes("balancer", true, 5, 12).probes("balancer", false, 12, 13).probes("balancer", true, 13, 20).
+		probes("balancer", false, 20, 20.5).probes("balancer", true, 20.5, 45).probes("node-2", true, 5, 45)
+	s.run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Level: "MUST", Judge: "available-through-changes", Bound: "H + M"}}
+	r := Evaluate(s.run)[0]
+	want := []string{
+		"through balancer from 10.000s to 40.000s, 90 of 1800 probes failed; those of one kind did not succeed for 1.3s in all, at most 900ms at a time",
+		"through node-2 from 10.000s to 40.000s, 0 of 1800 probes failed; those of one kind did not succeed for 0s in all, at most 0s at a time",
+	}
+	if r.Verdict != Pass || len(r.Evidence) < 2 || !slices.Equal(r.Evidence[:2], want) {
+		t.Errorf("%s: %s\n%s", r.Verdict, r.Sentence, strings.Join(r.Evidence, "\n"))
+	}
 }
 
 func TestOwnAPIServer(t *testing.T) {
