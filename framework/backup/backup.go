@@ -109,31 +109,52 @@ type Member struct {
 	framework.Starter
 }
 
-// RestoreMembers stops every member, gives each the data of a snapshot, and starts all. It
-// restores none before all have stopped, since members with and without the snapshot must not
-// meet; whatever fails, it starts all. hold is after what time a member is started if this
-// process does not get that far.
-func RestoreMembers(ctx context.Context, all []Member, file string, peers []framework.EtcdPeer, bump uint64, hold time.Duration) error {
+// Restoration is the replacement of the data of all members by those of a snapshot.
+type Restoration struct {
+	Members []Member
+	// Snapshot, Peers and Bump are what RestoreEtcd gets.
+	Snapshot string
+	Peers    []framework.EtcdPeer
+	Bump     uint64
+	// Down is how long all members stay down before their data are replaced.
+	Down time.Duration
+	// Hold is after what time, beyond Down, a member is started if this process does not get
+	// that far.
+	Hold time.Duration
+}
+
+// Run stops every member, gives each the data of the snapshot, and starts all. It restores
+// none before all have stopped, since members with and without the snapshot must not meet;
+// whatever fails, it starts all.
+func (r Restoration) Run(ctx context.Context) error {
 	each := func(step string, do func(context.Context, Member) (proof string, err error)) error {
-		return framework.Each(all, func(m Member) error {
+		return framework.Each(r.Members, func(m Member) error {
 			ctx, cancel := context.WithTimeout(ctx, memberLimit)
 			defer cancel()
 			return framework.DoStep(ctx, m.Name, step, func(ctx context.Context) (string, error) { return do(ctx, m) })
 		})
 	}
 	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
-		err := m.Kill(ctx, framework.Etcd, hold)
+		err := m.Kill(ctx, framework.Etcd, r.Down+r.Hold)
 		if errors.Is(err, framework.ErrNothingDone) {
 			// Something else already holds it down, and may release it too early.
 			if err = m.Start(ctx, framework.Etcd); err == nil {
-				err = m.Kill(ctx, framework.Etcd, hold)
+				err = m.Kill(ctx, framework.Etcd, r.Down+r.Hold)
 			}
 		}
 		return "its process exited", err
 	})
+	if err == nil && r.Down > 0 {
+		err = framework.DoStep(ctx, "", "leave etcd down", func(ctx context.Context) (string, error) {
+			if !client.Pause(ctx, r.Down) {
+				return "", ctx.Err()
+			}
+			return fmt.Sprintf("no member ran for %s", r.Down), nil
+		})
+	}
 	if err == nil {
 		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {
-			return "its data are those of the snapshot", m.RestoreEtcd(ctx, file, peers, bump)
+			return "its data are those of the snapshot", m.RestoreEtcd(ctx, r.Snapshot, r.Peers, r.Bump)
 		})
 	}
 	return errors.Join(err, each("start etcd", func(ctx context.Context, m Member) (string, error) {
@@ -164,7 +185,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 		return framework.Untouched{Err: fmt.Errorf("failed to restore %s: %w", file, err)}
 	}
 	ctx = framework.Uninterrupted(ctx)
-	if err := RestoreMembers(ctx, all, file, peers, uint64(bump), 3*memberLimit); err != nil {
+	if err := (Restoration{Members: all, Snapshot: file, Peers: peers, Bump: uint64(bump), Hold: 3 * memberLimit}).Run(ctx); err != nil {
 		return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
 	}
 	for _, m := range all {

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -121,12 +123,15 @@ func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange,
 	return nil
 }
 
-// stepOf records each step of a node change, and interrupts it after step number interrupt,
-// counted from 1; 0 for never.
+// stepOf records each step of a node change or of a fault, and interrupts it after step number
+// interrupt, counted from 1; 0 for never. Steps may be made on several nodes at the same time.
 func (r *run) stepOf(change string, interrupt int) func(framework.Step) error {
+	var mu sync.Mutex
 	n := 0
 	return func(s framework.Step) error {
-		r.say("%s on %s: %s", s.Name, s.Node, s.Proof)
+		mu.Lock()
+		defer mu.Unlock()
+		r.say("%s on %s: %s", s.Name, cmp.Or(s.Node, "the cluster"), s.Proof)
 		err := r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name,
 			Component: string(s.Component), Version: s.Version, Proof: s.Proof,
 			Began: r.w.Since(s.Began), Done: r.w.Since(s.Done)})

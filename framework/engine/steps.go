@@ -110,7 +110,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		if injection = r.alike(in, target); injection != nil {
 			// The process is hit.
 		} else if err = f.Check(r.cluster, target, p); err == nil {
-			injection, err = f.Inject(limited, r.cluster, target, p)
+			injection, err = f.Inject(framework.WithSteps(limited, r.stepOf(in.ID, 0)), r.cluster, target, p)
 		}
 	}
 	if err != nil {

@@ -42,10 +42,10 @@ type NodeChange struct {
 	Restarts []string `json:"restarts,omitempty"`
 }
 
-// Step is one step of a node change that took effect, such as the promotion of an etcd member. It
-// is recorded as soon as its proof was seen.
+// Step is one step of a node change or of a fault that took effect, such as the promotion of an
+// etcd member. It is recorded as soon as its proof was seen.
 type Step struct {
-	// Change is the Name of the NodeChange; empty if that has none.
+	// Change is the Name of the NodeChange, or the ID of the fault; empty if a change has none.
 	Change string `json:"change,omitempty"`
 	// Node is the node that the step changed; empty for none.
 	Node string `json:"node,omitempty"`
