@@ -174,6 +174,12 @@ type EtcdOperator interface {
 	RestoreEtcd(ctx context.Context, snapshot string, members []EtcdPeer, bump uint64) error
 }
 
+// EtcdPeerReporter is the ability of a node to report its own etcd member.
+type EtcdPeerReporter interface {
+	// EtcdPeer returns the member as it is configured, also while it is down.
+	EtcdPeer(ctx context.Context) (EtcdPeer, error)
+}
+
 // EtcdPeer is an etcd member as others reach it.
 type EtcdPeer struct {
 	Name string `json:"name"`

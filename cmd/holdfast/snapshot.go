@@ -70,7 +70,8 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 one of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum, as long as one member can list the members.
+etcd has permanently lost its quorum. If no member answers, the members are those that
+the nodes are configured with.
 
 The revision is raised by %d and all before it compacted, so that clients do not see
 the revision go back: their watches end with 410 Gone, and they list again.

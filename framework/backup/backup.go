@@ -178,7 +178,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	bump := int64(Bump)
 	if err == nil {
 		var highest int64
-		peers, highest, err = peersOf(ctx, access, all)
+		peers, highest, err = peersOf(ctx, c, access, all)
 		bump += max(0, highest-status.Revision)
 	}
 	if err != nil {
@@ -229,8 +229,9 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 }
 
 // peersOf returns how the members reach each other, and the highest revision that any of them
-// has, as reported by the members that answer; it works without a quorum, too.
-func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
+// has, as reported by the members that answer; it works without a quorum, too. If none answers, the
+// members are those that the nodes report, and the highest revision is unknown (0).
+func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
 		list, revision, err := ask(ctx, access, m.Name)
@@ -246,7 +247,30 @@ func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (pe
 	if peers != nil {
 		return peers, highest, nil
 	}
-	return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(errs...))
+	peers, err = configured(ctx, c)
+	if err != nil {
+		return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(append(errs, err)...))
+	}
+	return peers, 0, nil
+}
+
+// configured returns the etcd members of all nodes as these are configured.
+func configured(ctx context.Context, c framework.Cluster) (peers []framework.EtcdPeer, err error) {
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
+		r, ok := n.(framework.EtcdPeerReporter)
+		if !ok {
+			return nil, fmt.Errorf("%s does not report its etcd member", n.Name())
+		}
+		peer, err := r.EtcdPeer(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("etcd member of %s: %w", n.Name(), err)
+		}
+		if slices.ContainsFunc(peers, func(other framework.EtcdPeer) bool { return other.Name == peer.Name }) {
+			return nil, fmt.Errorf("two etcd members are called %s", peer.Name)
+		}
+		peers = append(peers, peer)
+	}
+	return peers, nil
 }
 
 // restart restarts a component that knows of a state that no longer exists, and returns when it

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
@@ -90,4 +93,89 @@ func TestRestorationDown(t *testing.T) {
 			t.Errorf("steps: %q", steps)
 		}
 	})
+}
+
+// silent is a cluster whose etcd members do not answer.
+type silent struct {
+	framework.Cluster
+	nodes []framework.Node
+}
+
+func (silent) Name() string { return "silent" }
+
+func (c silent) Nodes() []framework.Node { return c.nodes }
+
+func (silent) EtcdConfig(node string) (clientv3.Config, error) {
+	return clientv3.Config{}, errors.New("the member on " + node + " is broken")
+}
+
+// mute is a node that can be restored.
+type mute struct {
+	framework.Node
+	name  string
+	peers *[][]framework.EtcdPeer // of each restore
+	bumps *[]uint64
+}
+
+func (m mute) Name() string { return m.name }
+
+func (mute) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+
+func (mute) Kill(context.Context, framework.Component, time.Duration) error { return nil }
+
+func (mute) Start(context.Context, framework.Component) error { return nil }
+
+func (mute) RejoinEtcd(context.Context, []framework.EtcdPeer) error { return errors.ErrUnsupported }
+
+func (m mute) RestoreEtcd(_ context.Context, _ string, peers []framework.EtcdPeer, bump uint64) error {
+	if m.peers != nil {
+		*m.peers, *m.bumps = append(*m.peers, peers), append(*m.bumps, bump)
+	}
+	return errors.New("far enough")
+}
+
+// configuredMute reports its member.
+type configuredMute struct{ mute }
+
+func (m configuredMute) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
+	if m.name == "unreachable" {
+		return framework.EtcdPeer{}, errors.New("no route")
+	}
+	return framework.EtcdPeer{Name: m.name, URLs: []string{"https://" + m.name + ":2380"}}, nil
+}
+
+// If no member answers, the members are those of the nodes' configuration.
+func TestRestoreWithoutMembers(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, 1)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := Save(t.Context(), c, "node-1", file); err != nil {
+		t.Fatal(err)
+	}
+	var peers [][]framework.EtcdPeer
+	var bumps []uint64
+	first := configuredMute{mute{name: "node-1", peers: &peers, bumps: &bumps}}
+	for name, test := range map[string]struct {
+		second framework.Node
+		says   string
+		done   bool // something was done
+	}{
+		"all report":       {configuredMute{mute{name: "node-2"}}, "far enough", true},
+		"one cannot":       {mute{name: "node-2"}, "node-2 does not report its etcd member", false},
+		"one does not":     {configuredMute{mute{name: "unreachable"}}, "no route", false},
+		"two of one name":  {configuredMute{mute{name: "node-1"}}, "two etcd members are called node-1", false},
+		"why none answers": {mute{name: "node-2"}, "the member on node-2 is broken", false},
+	} {
+		peers, bumps = nil, nil
+		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}}, file)
+		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) == test.done {
+			t.Errorf("%s: %v", name, err)
+		}
+		if test.done && (len(peers) != 1 || len(peers[0]) != 2 || peers[0][1].URLs[0] != "https://node-2:2380" || bumps[0] != Bump) {
+			t.Errorf("%s: restored as %+v, %d", name, peers, bumps)
+		}
+		if !test.done && len(peers) > 0 {
+			t.Errorf("%s: restored as %+v", name, peers)
+		}
+	}
 }
