@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -196,6 +197,46 @@ func TestNodesThatCannotBeChanged(t *testing.T) {
 		}
 		if len(run.Nodes) != 1 || run.Nodes[0].V.Phase != record.NodeFailed || run.Nodes[0].V.Missing != test.missing || !strings.Contains(run.Nodes[0].V.Error, test.says) {
 			t.Errorf("%s: %+v", name, run.Nodes)
+		}
+	}
+}
+
+// If the cluster lacks the ability for a later change of nodes, none is changed, and the checks
+// about changes are not applicable.
+func TestForeseeChanges(t *testing.T) {
+	t.Parallel()
+	fake := newFake(t)
+	for name, test := range map[string]struct {
+		later   Step
+		missing string
+		place   bool // it would change nodes in place
+	}{
+		"replacement": {Step{Action: &Action{Name: "replace-node", ID: "again", Node: "gone"}}, "NodeReplacer", false},
+		"upgrade":     {Step{Action: &Action{Name: "upgrade", ID: "again", Node: "1", To: "v1.37.1"}}, "Upgrader", true},
+		"etcd":        {Step{Action: &Action{Name: "upgrade-etcd", ID: "again", Node: "1", To: "v3.7.3"}}, "EtcdUpgrader", true},
+		"reconfigure": {Step{Action: &Action{Name: "reconfigure", ID: "again", Node: "1", Args: map[string]map[string]string{"etcd": {"a": "b"}}}}, "Reconfigurer", true},
+		"rotation":    {Step{Action: &Action{Name: "rotate-certificates", ID: "again", Node: "1"}}, "CertificateRotator", true},
+		"CAs":         {Step{Action: &Action{Name: "rotate-ca", ID: "again", Node: "1", To: "trust-both"}}, "CARotator", true},
+		"power":       {Step{Action: &Action{Name: "lose-node", ID: "again", Node: "1"}}, "PowerSwitch", false},
+	} {
+		c := &scaledCluster{fakeCluster: fake}
+		run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &Action{Name: "ready"}}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}}, test.later)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		all := slices.Concat(run.Nodes, run.Changes)
+		if len(all) != 1 || all[0].V.Phase != record.NodeFailed || all[0].V.Name != "again" || all[0].V.Missing != test.missing || (len(run.Changes) == 1) != test.place {
+			t.Errorf("%s: recorded %+v", name, all)
+		}
+		if len(c.removed) > 0 || !contains(phases(run), "action ready") {
+			t.Errorf("%s: removed %v; %q", name, c.removed, phases(run))
+		}
+		run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Judge: "changed-one-by-one"}}
+		if !test.place {
+			run.Meta.Checks[0].Judge, run.Meta.Checks[0].Params = "members-follow", map[string]string{"changes": "gone, again"}
+		}
+		if result := judge.Evaluate(run)[0]; result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, test.missing) {
+			t.Errorf("%s: %s: %s", name, result.Verdict, result.Sentence)
 		}
 	}
 }

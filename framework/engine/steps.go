@@ -76,6 +76,11 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 	case s.Action != nil:
 		r.recovery.stale = true
 		if ChangesNodes(s.Action.Name) {
+			if !r.foreseen {
+				if lacks, err := r.foresee(ctx, i); lacks || err != nil {
+					return cmp.Or(err, errUnproven)
+				}
+			}
 			return r.changeNodes(ctx, s.Action)
 		}
 		r.act(ctx, s.Action)
