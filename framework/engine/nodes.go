@@ -78,7 +78,9 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	}
 	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
 	err := r.change(framework.WithSteps(limited, r.stepOf(a.ID, a.Interrupt)), a, &change)
-	if errors.Is(err, errCutShort) {
+	if a.Interrupt > 0 && changesInPlace(a.Name) {
+		err = r.complete(limited, a, &change, err)
+	} else if errors.Is(err, errCutShort) {
 		change.Phase, change.Error, change.Effect = record.NodeUndone, err.Error(), r.w.Now()
 		r.say("%s after its step %d", errCutShort, a.Interrupt)
 		err = nil
@@ -89,6 +91,33 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	// The change has fewer steps here. The remaining steps are about the original nodes.
 	r.say("%s had no step %d; its node is removed again", a.Name, a.Interrupt)
 	return r.changeNodes(ctx, &Action{ID: a.ID, Name: actionRemoveNode})
+}
+
+// complete finishes a change in place that was interrupted on purpose, or takes it back. err is
+// that of the first attempt, which may have had too few steps to be interrupted.
+func (r *run) complete(ctx context.Context, a *Action, change *record.NodeChange, err error) error {
+	cut := errors.Is(err, errCutShort)
+	switch {
+	case err != nil && !cut:
+		return err
+	case cut:
+		change.Interrupted = a.Interrupt
+		r.say("%s after its step %d", errCutShort, a.Interrupt)
+	default:
+		r.say("%s had no step %d", a.Name, a.Interrupt)
+		if !a.Undo {
+			return nil
+		}
+	}
+	rest := *a
+	rest.Node = change.Node.Name // a role may have moved
+	if a.Undo {
+		rest.To = change.From
+	}
+	from := change.From
+	err = r.change(framework.WithSteps(ctx, r.stepOf(a.ID, 0)), &rest, change)
+	change.From = from
+	return err
 }
 
 // changed records a change of nodes.

@@ -145,6 +145,29 @@ func TestChangedOneByOne(t *testing.T) {
 			return s.inPlace("back", "upgrade", "node-1", release37, release36, 20, 26, inOrder...)
 		}},
 	})
+	takenBack := func() *story {
+		return fleetOf(release36).inPlace("one", "upgrade", "node-1", release36, release36, 10, 16, "kube-apiserver", "kube-apiserver").change(func(r *record.Run) {
+			r.Steps[0].V.Version, r.Changes[0].V.Interrupted = release37, 1
+		}).says("node-1", "kube-controller-manager", release36, 17).says("node-1", "kube-scheduler", release36, 17)
+	}
+	rule(t, record.Check{Requirement: "HA-UP-002", Judge: "changed-one-by-one", Params: map[string]string{"interrupted": "one"}}, []ruling{
+		{name: "interrupted and finished", want: Pass, took: "1 changes", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).change(func(r *record.Run) { r.Changes[0].V.Interrupted = 2 })
+		}},
+		{name: "another one is not interrupted", want: Pass, took: "2 changes", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20).
+				change(func(r *record.Run) { r.Changes[0].V.Interrupted = 2 })
+		}},
+		{name: "not interrupted", want: Inconclusive, says: "upgrade of node-1 from v1.36.3 to v1.37.1 was not interrupted", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
+		}},
+		{name: "interrupted and taken back", want: Pass, took: "1 changes", story: func() *story {
+			return takenBack().says("node-1", "kube-apiserver", release36, 17)
+		}},
+		{name: "not taken back", want: Fail, says: "After upgrade of node-1, interrupted after step 1 and taken back to v1.36.3 every component of the node must have the new version: kube-apiserver reported v1.37.1", story: func() *story {
+			return takenBack().says("node-1", "kube-apiserver", release37, 17)
+		}},
+	})
 	etcd := func(version string) func() *story {
 		return func() *story {
 			s := fleetOf(release36).inPlace("one", "upgrade-etcd", "node-1", "v3.6.16", "v3.7.3", 10, 16, "etcd")

@@ -38,6 +38,9 @@ type NodeChange struct {
 	Action string `json:"action,omitempty"`
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
+	// Interrupted is the number of the step after which a change in place was interrupted on
+	// purpose, before it was finished or, if To is From, taken back; 0 if it was not.
+	Interrupted int `json:"interrupted,omitempty"`
 	// Restarts are the components that a reconfiguration names, and therefore restarts.
 	Restarts []string `json:"restarts,omitempty"`
 }

@@ -20,8 +20,9 @@ func changedOneByOne() Definition {
 		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, every component that a reconfiguration names is restarted, and the version skew policy holds after each step.",
 		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 		Params: map[string]string{
-			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"complete": "true: in the end every node has the version of the last change",
+			"changes":     "names of the changes to judge, separated by commas (default: all)",
+			"complete":    "true: in the end every node has the version of the last change",
+			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or taken back, separated by commas (default: none)",
 		},
 	}, judgeChangedOneByOne}
 }
@@ -64,6 +65,11 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 	steps, f := skewSteps(m, changes)
 	if f != nil {
 		return f.Shows(evidence...)
+	}
+	for _, c := range changes {
+		if c.Interrupted == 0 && slices.Contains(text.SplitList(m.Check.Params["interrupted"]), c.Name) {
+			return Inconclusive("the %s was not interrupted, and the check is about that", facts.InPlaceWords(c)).Shows(evidence...)
+		}
 	}
 	for _, c := range changes {
 		f := answersIn(m, c)
