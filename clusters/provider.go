@@ -29,6 +29,14 @@ type Provider interface {
 	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
 }
 
+// ChangeLimiter is the ability of a provider to report in advance which changes of nodes its
+// clusters cannot make.
+type ChangeLimiter interface {
+	// LacksChange returns why no cluster of the provider can make a change; empty if it can.
+	// The change has the name of a scenario's action, or is "downgrade".
+	LacksChange(change string) string
+}
+
 // Launcher is the ability of a provider whose clusters are created in a special process, such
 // as one in namespaces.
 type Launcher interface {

@@ -28,8 +28,9 @@ type Step struct {
 
 type stepsKey struct{}
 
-// WithSteps returns a context in which every change of a Scaler or an Upgrader reports its steps
-// to report, each as soon as it took effect. If report returns an error, the change stops after
+// WithSteps returns a context in which every change of a cluster's nodes reports its steps to
+// report, each as soon as it took effect. Those that are made on several nodes at the same time
+// are also reported at the same time. If report returns an error, the change stops after
 // that step, as when the context is cancelled: the change undoes what it can and returns an error
 // that wraps it.
 func WithSteps(ctx context.Context, report func(Step) error) context.Context {
@@ -179,6 +180,12 @@ type RejoinChecker interface {
 	// CheckRejoin returns why RejoinEtcd cannot start the member; nil if it can. It changes
 	// nothing.
 	CheckRejoin() error
+}
+
+// EtcdPeerReporter is the ability of a node to report its own etcd member.
+type EtcdPeerReporter interface {
+	// EtcdPeer returns the member as it is configured, also while it is down.
+	EtcdPeer(ctx context.Context) (EtcdPeer, error)
 }
 
 // EtcdPeer is an etcd member as others reach it.

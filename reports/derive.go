@@ -197,6 +197,14 @@ func (s *probeSeries) longest() time.Duration {
 	return longest
 }
 
+// unavailable returns how long all outages lasted together.
+func (s *probeSeries) unavailable() (all time.Duration) {
+	for _, o := range s.outages() {
+		all += time.Duration(o.to - o.from)
+	}
+	return all
+}
+
 // typicalGap returns the median time between observations, 0 for fewer than two. An observer that
 // has been silent for much longer does not know the current state.
 func typicalGap(times []record.Nanos) record.Nanos {

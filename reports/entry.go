@@ -349,8 +349,12 @@ func nodeWords(n record.NodeChange) string {
 		return fmt.Sprintf("a change of nodes failed%s, called at %s: %s", optional(": ", name), moment(n.Called), n.Error)
 	}
 	if n.Phase == record.NodeChanged {
-		return fmt.Sprintf("%s of %s%s%s%s, called at %s, in effect at %s", n.Action, name, optional(" as ", n.Name),
-			optional(" from ", n.From), optional(" to ", n.To), moment(n.Called), moment(n.Effect))
+		interrupted := ""
+		if n.Interrupted > 0 {
+			interrupted = fmt.Sprintf(", interrupted after step %d", n.Interrupted)
+		}
+		return fmt.Sprintf("%s of %s%s%s%s%s, called at %s, in effect at %s", n.Action, name, optional(" as ", n.Name),
+			optional(" from ", n.From), optional(" to ", n.To), interrupted, moment(n.Called), moment(n.Effect))
 	}
 	return fmt.Sprintf("%s is %s%s, called at %s, in effect at %s", name, n.Phase, optional(" as ", n.Name), moment(n.Called), moment(n.Effect))
 }

@@ -47,6 +47,8 @@ func TestEntryLine(t *testing.T) {
 		{record.KindNode, record.NodeChange{Phase: record.NodeFailed, Called: 1000 * ms, Error: "no quorum"}, "a change of nodes failed, called at 1.000s: no quorum"},
 		{record.KindNode, record.NodeChange{Name: "second", Action: "upgrade", Phase: record.NodeChanged, Node: record.Node{Name: "node-2"}, From: "v1.36.3", To: "v1.37.1", Called: 1000 * ms, Effect: 4000 * ms},
 			"upgrade of node-2 as second from v1.36.3 to v1.37.1, called at 1.000s, in effect at 4.000s"},
+		{record.KindNode, record.NodeChange{Action: "reconfigure", Phase: record.NodeChanged, Node: record.Node{Name: "node-2"}, Interrupted: 2, Called: 1000 * ms, Effect: 4000 * ms},
+			"reconfigure of node-2, interrupted after step 2, called at 1.000s, in effect at 4.000s"},
 		{record.KindStep, record.Step{Change: "second", Node: "node-2", Name: "restart kube-apiserver", Proof: "it answers v1.37.1", Began: 1000 * ms, Done: 1500 * ms},
 			"restart kube-apiserver on node-2 of second: it answers v1.37.1 (500ms)"},
 		{record.KindObject, record.Object{Kind: record.ObjectDeployment, Name: "web", Via: "node-1", Revision: "9", Part: "web",

@@ -96,6 +96,13 @@ func (m *metrics) records(in input) {
 				"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", s.operation())
 		}
 	})
+	m.family("holdfast_unavailable_all_seconds", "gauge", "seconds", "Sum of all such times, not only the longest.")
+	each(func(scenario string, run *record.Run) {
+		for _, s := range probeSeriesOf(run) {
+			m.sample("holdfast_unavailable_all_seconds", seconds(int64(s.unavailable())),
+				"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", s.operation())
+		}
+	})
 	m.family("holdfast_operations", "gauge", "", "Operations of the traffic by type and outcome.")
 	each(func(scenario string, run *record.Run) {
 		counts := operationsOf(run)

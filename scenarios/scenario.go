@@ -35,6 +35,8 @@ type Scenario struct {
 	// Missing is what the machine of a run lacks for it, set when the run is
 	// planned; empty where nothing is missing.
 	Missing string `json:"missing,omitempty"`
+	// MissingFor is the reason for single requirements, by ID, where it is not Missing.
+	MissingFor map[string]string `json:"missingFor,omitempty"`
 	// ByDesign means that nothing is missing but that the cluster under test is made in
 	// another way, so that the scenario makes no sense on it.
 	ByDesign bool `json:"byDesign,omitempty"`

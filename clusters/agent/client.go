@@ -31,6 +31,7 @@ var (
 	_ framework.CrashLooper        = (*Client)(nil)
 	_ framework.CertificateFaulter = (*Client)(nil)
 	_ framework.EtcdOperator       = (*Client)(nil)
+	_ framework.EtcdPeerReporter   = (*Client)(nil)
 	_ framework.DiskWiper          = (*Client)(nil)
 	_ framework.AuditReader        = (*Client)(nil)
 )

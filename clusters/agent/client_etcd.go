@@ -25,6 +25,12 @@ func (c *Client) RestoreEtcd(ctx context.Context, snapshot string, members []fra
 	return c.do(ctx, changeLimit, http.MethodPost, "restore-etcd", "changing the data of etcd", &request{Cluster: members, Bump: bump}, nil)
 }
 
+// EtcdPeer implements framework.EtcdPeerReporter.
+func (c *Client) EtcdPeer(ctx context.Context) (peer framework.EtcdPeer, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "etcd-peer", "reading the configuration of etcd", nil, &peer)
+	return peer, err
+}
+
 func (c *Client) upload(ctx context.Context, file string) error {
 	f, err := os.Open(file)
 	if err != nil {

@@ -156,6 +156,18 @@ func (w *watcher) identity() (name, peerURLs, token string, err error) {
 	return args[nameArg], args[urlsArg], args[tokenArg], err
 }
 
+// peer returns the member as its arguments have it.
+func (e *etcd) peer() (framework.EtcdPeer, error) {
+	if e.watcher == nil {
+		return framework.EtcdPeer{}, errNoMember
+	}
+	name, urls, _, err := e.watcher.identity()
+	if err == nil && (name == "" || urls == "") {
+		err = errors.New("the arguments of etcd do not have its name and its peer URLs")
+	}
+	return framework.EtcdPeer{Name: name, URLs: strings.Split(urls, ",")}, err
+}
+
 // endPod removes the manifest of a pod that is held down, and returns when the kubelet has
 // ended the pod: the next process starts with the arguments that the manifest has when it is
 // put back. Changing the manifest in place is not enough: we cannot know when the kubelet has
@@ -400,5 +412,6 @@ func (e *etcd) handle(mux *http.ServeMux) {
 	})
 	answer(mux, "POST /wipe", func(ctx context.Context, r request) (any, error) { return e.wipe(ctx, r.For) })
 	answer(mux, "POST /unwipe", func(ctx context.Context, r request) (any, error) { return nil, e.unwipe(ctx, r.Handle) })
+	answer(mux, "GET /etcd-peer", func(context.Context, request) (any, error) { return e.peer() })
 	answer(mux, "GET /data", func(context.Context, request) (any, error) { return e.list() })
 }

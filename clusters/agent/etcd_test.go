@@ -49,6 +49,9 @@ func TestRejoinEtcd(t *testing.T) {
 	if args["initial-cluster"] != "node-2=https://10.0.0.2:2380,node-1=https://10.0.0.1:2380" || args["initial-cluster-state"] != "existing" || args["name"] != "node-1" {
 		t.Errorf("the member is started with %v", args)
 	}
+	if p, err := n.EtcdPeer(t.Context()); err != nil || p.Name != "node-1" || !slices.Equal(p.URLs, []string{"https://10.0.0.1:2380"}) {
+		t.Errorf("its member is %+v, %v", p, err)
+	}
 	if err := n.RejoinEtcd(t.Context(), nil); err == nil {
 		t.Error("it joins a cluster without members")
 	}

@@ -256,9 +256,10 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 }
 
 // Change changes nodes of the cluster and returns the steps that took effect, also with an
-// error. When ctx ends before the change does, an upgrade leaves the node whose turn it is
-// between two versions, and asking again continues, as for a rotation; a node that is
-// being added is removed again. What is wrong with the request is an error of type fault.Refused.
+// error, which names the last of them and says how to finish or undo the change. When ctx ends
+// before the change does, an upgrade leaves the node whose turn it is between two versions, and
+// asking again continues, as for a rotation; a node that is being added is removed again. What
+// is wrong with the request is an error of type fault.Refused.
 func (h *Handle) Change(ctx context.Context, r ChangeRequest, p clusters.Preparation) ([]framework.Step, error) {
 	preparer, ok := h.provider.(UpgradePreparer)
 	if r.Version != "" && !ok {
@@ -283,6 +284,9 @@ func (h *Handle) askChange(ctx context.Context, r ChangeRequest, progress func(s
 		return nil, err
 	}
 	resp, err := h.call(ctx, http.MethodPost, "change", bytes.NewReader(body))
+	if err != nil && ctx.Err() != nil {
+		return nil, unfinished(ctx, r, nil, err) // the server may have received it
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -297,11 +301,11 @@ func (h *Handle) askChange(ctx context.Context, r ChangeRequest, progress func(s
 		case errors.Is(err, io.EOF):
 			return steps, fmt.Errorf("changing the nodes of cluster %s: the cluster was deleted in the meantime", h.Name)
 		case err != nil:
-			return steps, fmt.Errorf("changing the nodes of cluster %s: %w", h.Name, err)
+			return steps, unfinished(ctx, r, steps, fmt.Errorf("changing the nodes of cluster %s: %w", h.Name, err))
 		case e.Refused:
 			return nil, &fault.Refused{Err: errors.New(e.Error)}
 		case e.Error != "":
-			return steps, errors.New(e.Error)
+			return steps, unfinished(ctx, r, steps, errors.New(e.Error))
 		case e.Done:
 			return steps, nil
 		case e.Step != nil:

@@ -338,8 +338,13 @@ func TestUpgrade(t *testing.T) {
 	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v1"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "one is newer") {
 		t.Error(err)
 	}
-	if _, err := h.Change(t.Context(), ChangeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, new(*fault.Refused)) || err.Error() != "two is broken now" {
+	if _, err := h.Change(t.Context(), ChangeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, new(*fault.Refused)) ||
+		!strings.HasPrefix(err.Error(), "two is broken now; no step was complete; run the same command again to finish, or ") {
 		t.Error(err)
+	}
+	steps, err := h.Change(t.Context(), ChangeRequest{Version: "stepwise"}, p)
+	if len(steps) != 2 || err == nil || !strings.HasPrefix(err.Error(), `step "restart kube-scheduler in stepwise" on two: it is not ready; the last complete step, number 2, was "restart kube-apiserver in stepwise" on two; run`) {
+		t.Errorf("%+v, %v", steps, err)
 	}
 	slow := mark("a-slow")
 	if err := os.WriteFile(slow, nil, 0o600); err != nil {
@@ -347,7 +352,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Progress = func(s string) {
-		if s == "one becomes slow" {
+		if strings.HasPrefix(s, "one: stop: it exited") {
 			soon, done := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer done()
 			var told []string
@@ -358,7 +363,8 @@ func TestUpgrade(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := h.Change(ctx, ChangeRequest{Version: "slow"}, p); !errors.Is(err, context.Canceled) {
+	if _, err := h.Change(ctx, ChangeRequest{Version: "slow"}, p); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), `the last complete step, number 1, was "stop" on one, and the one after it may complete; run the same command again to finish`) {
 		t.Error(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -201,7 +201,16 @@ func (c *standInCluster) UpgradeNode(ctx context.Context, name, version string) 
 	switch version {
 	case "broken":
 		return errors.New(name + " is broken now")
+	case "stepwise": // fails on the second node
+		err := framework.Restart(ctx, name, framework.APIServer, version, func(context.Context) (string, error) { return "it serves", nil })
+		if err != nil || name == "one" {
+			return err
+		}
+		return framework.Restart(ctx, name, framework.Scheduler, version, func(context.Context) (string, error) { return "", errors.New("it is not ready") })
 	case "slow":
+		if err := framework.DoStep(ctx, name, "stop", func(context.Context) (string, error) { return "it exited", nil }); err != nil {
+			return err
+		}
 		<-ctx.Done()
 		c.progress(name + " is left") // to nobody
 		return os.Remove(mark(c.name + "-slow"))

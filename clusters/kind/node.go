@@ -47,6 +47,7 @@ var (
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
+	_ framework.EtcdPeerReporter   = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
 )
 

@@ -30,6 +30,8 @@ var (
 	_ clusters.Settler  = Provider{}
 	_ clusters.Sweeper  = Provider{}
 	_ clusters.Remover  = Provider{}
+
+	_ clusters.ChangeLimiter = Provider{}
 )
 
 // Name implements clusters.Provider.
@@ -42,6 +44,23 @@ func (Provider) Main() { Main() }
 func (Provider) Lacks(c *clusters.Cluster) string {
 	if err := cannot(c); err != nil {
 		return err.Error()
+	}
+	return ""
+}
+
+// LacksChange implements clusters.ChangeLimiter.
+func (Provider) LacksChange(change string) string {
+	switch change {
+	case "upgrade-etcd":
+		return "kubeadm upgrades etcd together with the node"
+	case "downgrade":
+		return "kubeadm does not downgrade a node"
+	case "reconfigure":
+		return "arguments of running components are not changed"
+	case "rotate-ca":
+		return "kubeadm renews certificates, not the CAs that issue them"
+	case "replace-node":
+		return "a new node has a name and an address of its own"
 	}
 	return ""
 }

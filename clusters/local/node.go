@@ -61,6 +61,7 @@ var (
 	_ framework.ClockShifter       = (*node)(nil)
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
+	_ framework.EtcdPeerReporter   = (*node)(nil)
 )
 
 // pkiDir contains a node's certificates, below its machine's directory.
@@ -227,6 +228,11 @@ func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) err
 // RestoreEtcd implements framework.EtcdOperator.
 func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
 	return n.machine.agent.RestoreEtcd(ctx, file, members, bump)
+}
+
+// EtcdPeer implements framework.EtcdPeerReporter.
+func (n *node) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
+	return framework.EtcdPeer{Name: n.Name(), URLs: []string{n.peerURL()}}, nil
 }
 
 // ClockSupport implements framework.ClockShifter.

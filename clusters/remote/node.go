@@ -47,6 +47,7 @@ var (
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
 	_ framework.RejoinChecker      = (*node)(nil)
+	_ framework.EtcdPeerReporter   = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
 	_ framework.DiskFiller         = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)

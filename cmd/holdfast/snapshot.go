@@ -70,10 +70,12 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 one of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum, as long as one member can list the members.
+etcd has permanently lost its quorum. If no member answers, the members are those that
+the nodes are configured with.
 
-The revision is raised by %d and all before it compacted, so that clients do not see
-the revision go back: their watches end with 410 Gone, and they list again.
+The revision is raised by %d, by more if no member answers, and all before it
+compacted, so that clients do not see the revision go back: their watches end with
+410 Gone, and they list again.
 
 The snapshot is verified before anything is touched, and refused if it is of another
 cluster: if the UID of this one's namespace kube-system is not in it. --foreign restores

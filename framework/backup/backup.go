@@ -109,31 +109,52 @@ type Member struct {
 	framework.Starter
 }
 
-// RestoreMembers stops every member, gives each the data of a snapshot, and starts all. It
-// restores none before all have stopped, since members with and without the snapshot must not
-// meet; whatever fails, it starts all. hold is after what time a member is started if this
-// process does not get that far.
-func RestoreMembers(ctx context.Context, all []Member, file string, peers []framework.EtcdPeer, bump uint64, hold time.Duration) error {
+// Restoration is the replacement of the data of all members by those of a snapshot.
+type Restoration struct {
+	Members []Member
+	// Snapshot, Peers and Bump are what RestoreEtcd gets.
+	Snapshot string
+	Peers    []framework.EtcdPeer
+	Bump     uint64
+	// Down is how long all members stay down before their data are replaced.
+	Down time.Duration
+	// Hold is after what time, beyond Down, a member is started if this process does not get
+	// that far.
+	Hold time.Duration
+}
+
+// Run stops every member, gives each the data of the snapshot, and starts all. It restores
+// none before all have stopped, since members with and without the snapshot must not meet;
+// whatever fails, it starts all.
+func (r Restoration) Run(ctx context.Context) error {
 	each := func(step string, do func(context.Context, Member) (proof string, err error)) error {
-		return framework.Each(all, func(m Member) error {
+		return framework.Each(r.Members, func(m Member) error {
 			ctx, cancel := context.WithTimeout(ctx, memberLimit)
 			defer cancel()
 			return framework.DoStep(ctx, m.Name, step, func(ctx context.Context) (string, error) { return do(ctx, m) })
 		})
 	}
 	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
-		err := m.Kill(ctx, framework.Etcd, hold)
+		err := m.Kill(ctx, framework.Etcd, r.Down+r.Hold)
 		if errors.Is(err, framework.ErrNothingDone) {
 			// Something else already holds it down, and may release it too early.
 			if err = m.Start(ctx, framework.Etcd); err == nil {
-				err = m.Kill(ctx, framework.Etcd, hold)
+				err = m.Kill(ctx, framework.Etcd, r.Down+r.Hold)
 			}
 		}
 		return "its process exited", err
 	})
+	if err == nil && r.Down > 0 {
+		err = framework.DoStep(ctx, "", "leave etcd down", func(ctx context.Context) (string, error) {
+			if !client.Pause(ctx, r.Down) {
+				return "", ctx.Err()
+			}
+			return fmt.Sprintf("no member ran for %s", r.Down), nil
+		})
+	}
 	if err == nil {
 		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {
-			return "its data are those of the snapshot", m.RestoreEtcd(ctx, file, peers, bump)
+			return "its data are those of the snapshot", m.RestoreEtcd(ctx, r.Snapshot, r.Peers, r.Bump)
 		})
 	}
 	return errors.Join(err, each("start etcd", func(ctx context.Context, m Member) (string, error) {
@@ -157,14 +178,14 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	bump := int64(Bump)
 	if err == nil {
 		var highest int64
-		peers, highest, err = peersOf(ctx, access, all)
+		peers, highest, err = peersOf(ctx, c, access, all)
 		bump += max(0, highest-status.Revision)
 	}
 	if err != nil {
 		return framework.Untouched{Err: fmt.Errorf("failed to restore %s: %w", file, err)}
 	}
 	ctx = framework.Uninterrupted(ctx)
-	if err := RestoreMembers(ctx, all, file, peers, uint64(bump), 3*memberLimit); err != nil {
+	if err := (Restoration{Members: all, Snapshot: file, Peers: peers, Bump: uint64(bump), Hold: 3 * memberLimit}).Run(ctx); err != nil {
 		return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
 	}
 	for _, m := range all {
@@ -208,8 +229,10 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 }
 
 // peersOf returns how the members reach each other, and the highest revision that any of them
-// has, as reported by the members that answer; it works without a quorum, too.
-func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
+// has, as reported by the members that answer; it works without a quorum, too. If none answers,
+// the members are those that the nodes report. Their revision is unknown then, and may already be
+// one that a restore raised: the time in nanoseconds is higher, also than at the previous restore.
+func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
 		list, revision, err := ask(ctx, access, m.Name)
@@ -225,7 +248,30 @@ func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (pe
 	if peers != nil {
 		return peers, highest, nil
 	}
-	return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(errs...))
+	peers, err = configured(ctx, c)
+	if err != nil {
+		return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(append(errs, err)...))
+	}
+	return peers, time.Now().UnixNano(), nil
+}
+
+// configured returns the etcd members of all nodes as these are configured.
+func configured(ctx context.Context, c framework.Cluster) (peers []framework.EtcdPeer, err error) {
+	for _, n := range framework.NodesWith(c, framework.Etcd) {
+		r, ok := n.(framework.EtcdPeerReporter)
+		if !ok {
+			return nil, fmt.Errorf("%s does not report its etcd member", n.Name())
+		}
+		peer, err := r.EtcdPeer(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("etcd member of %s: %w", n.Name(), err)
+		}
+		if slices.ContainsFunc(peers, func(other framework.EtcdPeer) bool { return other.Name == peer.Name }) {
+			return nil, fmt.Errorf("two etcd members are called %s", peer.Name)
+		}
+		peers = append(peers, peer)
+	}
+	return peers, nil
 }
 
 // restart restarts a component that knows of a state that no longer exists, and returns when it

@@ -1,11 +1,20 @@
 package backup
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
@@ -33,6 +42,141 @@ func TestVerify(t *testing.T) {
 		}
 		if _, err := Verify(file); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// operated is a member that records what is done with it.
+type operated struct {
+	framework.EtcdOperator
+	hold                     time.Duration
+	killed, restored, starts time.Time
+}
+
+func (o *operated) Kill(_ context.Context, _ framework.Component, hold time.Duration) error {
+	o.killed, o.hold = time.Now(), hold
+	return nil
+}
+
+func (o *operated) RestoreEtcd(context.Context, string, []framework.EtcdPeer, uint64) error {
+	o.restored = time.Now()
+	return nil
+}
+
+func (o *operated) Start(context.Context, framework.Component) error {
+	o.starts = time.Now()
+	return nil
+}
+
+// All members stay down together before the first one is restored, and the steps say so.
+func TestRestorationDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &operated{}, &operated{}
+		members := []Member{{"node-1", first, first, first}, {"node-2", second, second, second}}
+		var mu sync.Mutex
+		var steps []string
+		ctx := framework.WithSteps(t.Context(), func(s framework.Step) error {
+			mu.Lock()
+			defer mu.Unlock()
+			steps = append(steps, s.Name)
+			return nil
+		})
+		if err := (Restoration{Members: members, Down: 4 * time.Second, Hold: time.Minute}).Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []*operated{first, second} {
+			if o.restored.Sub(o.killed) < 4*time.Second || o.starts.Before(o.restored) || o.hold != 64*time.Second {
+				t.Errorf("%+v", o)
+			}
+		}
+		if want := []string{"stop etcd", "stop etcd", "leave etcd down", "restore etcd", "restore etcd", "start etcd", "start etcd"}; !slices.Equal(steps, want) {
+			t.Errorf("steps: %q", steps)
+		}
+	})
+}
+
+// silent is a cluster whose etcd members do not answer.
+type silent struct {
+	framework.Cluster
+	nodes []framework.Node
+}
+
+func (silent) Name() string { return "silent" }
+
+func (c silent) Nodes() []framework.Node { return c.nodes }
+
+func (silent) EtcdConfig(node string) (clientv3.Config, error) {
+	return clientv3.Config{}, errors.New("the member on " + node + " is broken")
+}
+
+// mute is a node that can be restored.
+type mute struct {
+	framework.Node
+	name  string
+	peers *[][]framework.EtcdPeer // of each restore
+	bumps *[]uint64
+}
+
+func (m mute) Name() string { return m.name }
+
+func (mute) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+
+func (mute) Kill(context.Context, framework.Component, time.Duration) error { return nil }
+
+func (mute) Start(context.Context, framework.Component) error { return nil }
+
+func (mute) RejoinEtcd(context.Context, []framework.EtcdPeer) error { return errors.ErrUnsupported }
+
+func (m mute) RestoreEtcd(_ context.Context, _ string, peers []framework.EtcdPeer, bump uint64) error {
+	if m.peers != nil {
+		*m.peers, *m.bumps = append(*m.peers, peers), append(*m.bumps, bump)
+	}
+	return errors.New("far enough")
+}
+
+// configuredMute reports its member.
+type configuredMute struct{ mute }
+
+func (m configuredMute) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
+	if m.name == "unreachable" {
+		return framework.EtcdPeer{}, errors.New("no route")
+	}
+	return framework.EtcdPeer{Name: m.name, URLs: []string{"https://" + m.name + ":2380"}}, nil
+}
+
+// If no member answers, the members are those of the nodes' configuration.
+func TestRestoreWithoutMembers(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, 1)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := Save(t.Context(), c, "node-1", file); err != nil {
+		t.Fatal(err)
+	}
+	var peers [][]framework.EtcdPeer
+	var bumps []uint64
+	first := configuredMute{mute{name: "node-1", peers: &peers, bumps: &bumps}}
+	for name, test := range map[string]struct {
+		second framework.Node
+		says   string
+		done   bool // something was done
+	}{
+		"all report":       {configuredMute{mute{name: "node-2"}}, "far enough", true},
+		"one cannot":       {mute{name: "node-2"}, "node-2 does not report its etcd member", false},
+		"one does not":     {configuredMute{mute{name: "unreachable"}}, "no route", false},
+		"two of one name":  {configuredMute{mute{name: "node-1"}}, "two etcd members are called node-1", false},
+		"why none answers": {mute{name: "node-2"}, "the member on node-2 is broken", false},
+	} {
+		peers, bumps = nil, nil
+		began := time.Now()
+		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}}, file)
+		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) == test.done {
+			t.Errorf("%s: %v", name, err)
+		}
+		if test.done && (len(peers) != 1 || len(peers[0]) != 2 || peers[0][1].URLs[0] != "https://node-2:2380" || bumps[0] < uint64(began.UnixNano())) {
+			t.Errorf("%s: restored as %+v, %d", name, peers, bumps)
+		}
+		if !test.done && len(peers) > 0 {
+			t.Errorf("%s: restored as %+v", name, peers)
 		}
 	}
 }

@@ -112,9 +112,11 @@ type Action struct {
 	Node string `yaml:"node" json:"node,omitempty"`
 	// To is the version to upgrade the node, or its etcd member, to.
 	To string `yaml:"to" json:"to,omitempty"`
-	// Interrupt is the number of the step after which adding a node is interrupted, counted from
-	// 1; 0 for never.
-	Interrupt int `yaml:"interrupt" json:"interrupt,omitempty"`
+	// Interrupt is the number of the step after which the change is interrupted, counted from 1; 0
+	// for never. The addition of a node is then undone, a change in place finished or, with Undo,
+	// taken back.
+	Interrupt int  `yaml:"interrupt" json:"interrupt,omitempty"`
+	Undo      bool `yaml:"undo" json:"undo,omitempty"`
 	// Args are the arguments to restart components with, by component and by flag.
 	Args map[string]map[string]string `yaml:"args" json:"args,omitempty"`
 }
@@ -142,6 +144,12 @@ func (s Step) String() string {
 		}
 		if s.Action.ID != "" {
 			words = append(words, "as", s.Action.ID)
+		}
+		if s.Action.Interrupt > 0 {
+			words = append(words, fmt.Sprintf("interrupted after step %d", s.Action.Interrupt))
+			if s.Action.Undo {
+				words = append(words, "and taken back")
+			}
 		}
 		return strings.Join(words, " ")
 	}

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -15,13 +17,22 @@ func missingAbility(err error) *fault.MissingAbility {
 	return missing
 }
 
-// foresee checks, before anything is injected, whether the cluster lacks an ability for one of
-// the injections from step first on: a cluster is not broken for an experiment that cannot
-// finish. It records each impossible injection, and reports whether there is one. Targets that do
-// not exist yet, and anything else that may work later, are checked when their time comes.
+// foresee checks, before anything is injected and before nodes are changed, whether the cluster
+// lacks an ability for one of the injections or changes from step first on: a cluster is not
+// broken for an experiment that cannot finish. It records each that is impossible, and reports
+// whether there is one. Targets that do not exist yet, and anything else that may work later, are
+// checked when their time comes.
 func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 	r.foreseen = true
+	ctx, cancel := context.WithTimeout(ctx, injectLimit)
+	defer cancel()
 	for i, s := range r.experiment.Timeline[first:] {
+		if a := s.Action; a != nil && ChangesNodes(a.Name) {
+			impossible, err := r.foreseeChange(a)
+			if lacks = lacks || impossible; err != nil {
+				return lacks, err
+			}
+		}
 		in := s.Inject
 		if in == nil {
 			continue
@@ -52,4 +63,61 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		}
 	}
 	return lacks, nil
+}
+
+// foreseeChange records a change of nodes if the cluster lacks an ability for it, and reports
+// whether it does.
+func (r *run) foreseeChange(a *Action) (lacks bool, err error) {
+	ability, of := r.lacks(a)
+	if ability == "" {
+		return false, nil
+	}
+	missing := &fault.MissingAbility{Ability: ability, Of: of, For: "action " + a.Name}
+	entry := record.NodeChange{Name: a.ID, Phase: record.NodeFailed, Called: r.w.Now(), Error: missing.Error(), Missing: ability}
+	if changesInPlace(a.Name) {
+		entry.Action = a.Name
+	}
+	r.say("no node is changed, since %s cannot be made: %v", a.Name, missing)
+	return true, r.w.Append(record.KindNode, entry)
+}
+
+// lacks returns which ability the cluster lacks for a change of nodes, and what has to have it;
+// empty if it has all.
+func (r *run) lacks(a *Action) (ability, of string) {
+	has := true
+	switch a.Name {
+	case actionAddNode, actionRemoveNode, actionLoseNode:
+		ability = "Scaler"
+		_, has = r.cluster.(framework.Scaler)
+	case actionReplaceNode:
+		ability = "NodeReplacer"
+		_, has = r.cluster.(framework.NodeReplacer)
+	case actionUpgrade:
+		ability = "Upgrader"
+		_, has = r.cluster.(framework.Upgrader)
+	case actionUpgradeEtcd:
+		ability = "EtcdUpgrader"
+		_, has = r.cluster.(framework.EtcdUpgrader)
+	case actionReconfigure:
+		ability = "Reconfigurer"
+		_, has = r.cluster.(framework.Reconfigurer)
+	case actionRotate:
+		ability = "CertificateRotator"
+		_, has = r.cluster.(framework.CertificateRotator)
+	case actionRotateCA:
+		ability = "CARotator"
+		_, has = r.cluster.(framework.CARotator)
+	}
+	switch {
+	case !has:
+		return ability, "cluster " + r.cluster.Name()
+	case a.Name == actionLoseNode && !slices.ContainsFunc(r.cluster.Nodes(), hasPowerSwitch):
+		return "PowerSwitch", "every node of cluster " + r.cluster.Name()
+	}
+	return "", ""
+}
+
+func hasPowerSwitch(n framework.Node) bool {
+	_, has := n.(framework.PowerSwitch)
+	return has
 }

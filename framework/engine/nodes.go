@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -76,7 +78,9 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	}
 	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
 	err := r.change(framework.WithSteps(limited, r.stepOf(a.ID, a.Interrupt)), a, &change)
-	if errors.Is(err, errCutShort) {
+	if a.Interrupt > 0 && changesInPlace(a.Name) {
+		err = r.complete(limited, a, &change, err)
+	} else if errors.Is(err, errCutShort) {
 		change.Phase, change.Error, change.Effect = record.NodeUndone, err.Error(), r.w.Now()
 		r.say("%s after its step %d", errCutShort, a.Interrupt)
 		err = nil
@@ -87,6 +91,33 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	// The change has fewer steps here. The remaining steps are about the original nodes.
 	r.say("%s had no step %d; its node is removed again", a.Name, a.Interrupt)
 	return r.changeNodes(ctx, &Action{ID: a.ID, Name: actionRemoveNode})
+}
+
+// complete finishes a change in place that was interrupted on purpose, or takes it back. err is
+// that of the first attempt, which may have had too few steps to be interrupted.
+func (r *run) complete(ctx context.Context, a *Action, change *record.NodeChange, err error) error {
+	cut := errors.Is(err, errCutShort)
+	switch {
+	case err != nil && !cut:
+		return err
+	case cut:
+		change.Interrupted = a.Interrupt
+		r.say("%s after its step %d", errCutShort, a.Interrupt)
+	default:
+		r.say("%s had no step %d", a.Name, a.Interrupt)
+		if !a.Undo {
+			return nil
+		}
+	}
+	rest := *a
+	rest.Node = change.Node.Name // a role may have moved
+	if a.Undo {
+		rest.To = change.From
+	}
+	from := change.From
+	err = r.change(framework.WithSteps(ctx, r.stepOf(a.ID, 0)), &rest, change)
+	change.From = from
+	return err
 }
 
 // changed records a change of nodes.
@@ -121,12 +152,15 @@ func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange,
 	return nil
 }
 
-// stepOf records each step of a node change, and interrupts it after step number interrupt,
-// counted from 1; 0 for never.
+// stepOf records each step of a node change or of a fault, and interrupts it after step number
+// interrupt, counted from 1; 0 for never. Steps may be made on several nodes at the same time.
 func (r *run) stepOf(change string, interrupt int) func(framework.Step) error {
+	var mu sync.Mutex
 	n := 0
 	return func(s framework.Step) error {
-		r.say("%s on %s: %s", s.Name, s.Node, s.Proof)
+		mu.Lock()
+		defer mu.Unlock()
+		r.say("%s on %s: %s", s.Name, cmp.Or(s.Node, "the cluster"), s.Proof)
 		err := r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name,
 			Component: string(s.Component), Version: s.Version, Proof: s.Proof,
 			Began: r.w.Since(s.Began), Done: r.w.Since(s.Done)})
@@ -299,6 +333,7 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 		if !ok {
 			return missing("Reconfigurer")
 		}
+		change.Restarts = sortedKeys(a.Args)
 		args := map[framework.Component]map[string]string{}
 		for component, flags := range a.Args {
 			args[framework.Component(component)] = flags

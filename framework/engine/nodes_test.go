@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -44,7 +46,13 @@ func TestValidateNodes(t *testing.T) {
 		"one lost twice":          {[]Step{step("add-node", "a", ""), step("lose-node", "", "a, a")}, "", "timeline[1].action.node", `"a"`},
 		"interrupted":             {[]Step{{Action: &Action{Name: "add-node", ID: "a", Interrupt: 2}}, step("add-node", "b", ""), step("remove-node", "", "")}, "a, b", "", ""},
 		"interrupted and removed": {[]Step{{Action: &Action{Name: "add-node", ID: "a", Interrupt: 2}}, step("remove-node", "", "a")}, "", "timeline[1].action.node", `"a"`},
-		"interrupted removal":     {[]Step{{Action: &Action{Name: "remove-node", Node: "2", Interrupt: 2}}}, "", "timeline[0].action.interrupt", "want the number of a step of add-node"},
+		"interrupted removal":     {[]Step{{Action: &Action{Name: "remove-node", Node: "2", Interrupt: 2}}}, "", "timeline[0].action.interrupt", "want the number of a step, from 1 on"},
+		"interrupted upgrade":     {[]Step{{Action: &Action{Name: "upgrade", Node: "2", To: "v1.37.1", Interrupt: 2}}, {Action: &Action{Name: "upgrade", Node: "2", To: "v1.37.1", Interrupt: 2, Undo: true}}}, "", "", ""},
+		"interrupted rotation":    {[]Step{{Action: &Action{Name: "rotate-ca", Node: "2", To: "use-new", Interrupt: 1, Undo: true}}}, "", "", ""},
+		"interrupted at no step":  {[]Step{{Action: &Action{Name: "upgrade", Node: "2", To: "v1.37.1", Interrupt: -1}}}, "", "timeline[0].action.interrupt", "want the number of a step, from 1 on"},
+		"undone without one":      {[]Step{{Action: &Action{Name: "upgrade", Node: "2", To: "v1.37.1", Undo: true}}}, "", "timeline[0].action.undo", "with interrupt can be taken back"},
+		"undone reconfiguration":  {[]Step{{Action: &Action{Name: "reconfigure", Node: "2", Args: draining, Interrupt: 1, Undo: true}}}, "", "timeline[0].action.undo", "only an upgrade or a rotate-ca"},
+		"interrupted request":     {[]Step{{Action: &Action{Name: "ready", Interrupt: 1}}}, "", "timeline[0].action", "not a change of nodes"},
 		"upgrade":                 {[]Step{inPlace("upgrade", "1", "v1.37.1", nil), inPlace("upgrade-etcd", "leader", "v3.6.16", nil)}, "", "", ""},
 		"upgrade of an added one": {[]Step{step("add-node", "a", ""), inPlace("upgrade", "a", "v1.37.1", nil)}, "", "", ""},
 		"upgrade to a minor":      {[]Step{inPlace("upgrade", "1", "v1.37", nil)}, "", "timeline[0].action.to", `"v1.37"`},
@@ -177,6 +185,124 @@ func TestInterruptedTooLate(t *testing.T) {
 	}
 }
 
+// movedCluster can be moved to other versions and arguments, with a step for each component.
+type movedCluster struct {
+	*fakeCluster
+	versions map[string]map[framework.Component]string
+	attempts int
+	fails    int // the attempt that fails before its first step
+}
+
+func (c *movedCluster) Versions() map[string]map[framework.Component]string { return c.versions }
+
+func (c *movedCluster) attempt() error {
+	if c.attempts++; c.attempts == c.fails {
+		return errors.New("the disk is full")
+	}
+	return nil
+}
+
+func (c *movedCluster) restart(ctx context.Context, node string, component framework.Component, version string) error {
+	return framework.Restart(ctx, node, component, version, func(context.Context) (string, error) {
+		c.versions[node][component] = version
+		return "it serves", nil
+	})
+}
+
+func (c *movedCluster) UpgradeNode(ctx context.Context, name, version string) error {
+	if err := c.attempt(); err != nil {
+		return err
+	}
+	for _, component := range []framework.Component{framework.APIServer, framework.Scheduler} {
+		if c.versions[name][component] == version {
+			continue
+		}
+		if err := c.restart(ctx, name, component, version); err != nil {
+			return fmt.Errorf("upgrading %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (c *movedCluster) CheckUpgrade(context.Context, string, string) error { return nil }
+
+func (c *movedCluster) UpgradeOrder() []string { return nil }
+
+func (c *movedCluster) Reconfigure(ctx context.Context, name string, args map[framework.Component]map[string]string) error {
+	if err := c.attempt(); err != nil {
+		return err
+	}
+	for _, component := range sortedKeys(args) {
+		if err := c.restart(ctx, name, component, c.versions[name][component]); err != nil {
+			return fmt.Errorf("reconfiguring %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// A change in place that is interrupted is finished or taken back, within the same change.
+func TestInterruptedInPlace(t *testing.T) {
+	t.Parallel()
+	const older, newer = "v1.36.3", "v1.37.1"
+	fake := newFake(t)
+	upgrade := func(interrupt int, undo bool) Action {
+		return Action{Name: "upgrade", ID: "cut", Node: "2", To: newer, Interrupt: interrupt, Undo: undo}
+	}
+	for name, test := range map[string]struct {
+		action      Action
+		fails       int
+		phase       record.ChangePhase
+		to          string
+		interrupted int
+		steps       []string
+		restarts    []string
+	}{
+		"not interrupted": {upgrade(0, false), 0, record.NodeChanged, newer, 0, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+		"finished":        {upgrade(1, false), 0, record.NodeChanged, newer, 1, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+		"after the last":  {upgrade(2, false), 0, record.NodeChanged, newer, 2, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+		"taken back":      {upgrade(1, true), 0, record.NodeChanged, older, 1, []string{"kube-apiserver v1.37.1", "kube-apiserver v1.36.3"}, nil},
+		"no such step":    {upgrade(9, false), 0, record.NodeChanged, newer, 0, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+		"no such step, taken back": {upgrade(9, true), 0, record.NodeChanged, older, 0,
+			[]string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1", "kube-apiserver v1.36.3", "kube-scheduler v1.36.3"}, nil},
+		"not finished":       {upgrade(1, false), 2, record.NodeFailed, newer, 1, []string{"kube-apiserver v1.37.1"}, nil},
+		"failed before that": {upgrade(1, false), 1, record.NodeFailed, newer, 0, nil, nil},
+		"restarted": {Action{Name: "reconfigure", ID: "cut", Node: "2", Interrupt: 1, Args: map[string]map[string]string{"kube-scheduler": {"v": "1"}, "kube-apiserver": {"v": "1"}}}, 0,
+			record.NodeChanged, "", 1, []string{"kube-apiserver v1.36.3", "kube-apiserver v1.36.3", "kube-scheduler v1.36.3"}, []string{"kube-apiserver", "kube-scheduler"}},
+	} {
+		c := &movedCluster{fakeCluster: fake, fails: test.fails, versions: map[string]map[framework.Component]string{}}
+		for _, n := range fake.Nodes() {
+			c.versions[n.Name()] = map[framework.Component]string{framework.APIServer: older, framework.Scheduler: older}
+		}
+		run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &test.action})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var steps []string
+		for _, s := range run.Steps {
+			if s.V.Change == "cut" && s.V.Node == "node-2" {
+				steps = append(steps, s.V.Component+" "+s.V.Version)
+			}
+		}
+		if !slices.Equal(steps, test.steps) {
+			t.Errorf("%s: steps %q, want %q", name, steps, test.steps)
+		}
+		if len(run.Changes) != 1 {
+			t.Errorf("%s: recorded %+v", name, run.Changes)
+			continue
+		}
+		got := run.Changes[0].V
+		if got.Phase != test.phase || got.To != test.to || got.Interrupted != test.interrupted || got.Node.Name != "node-2" || !slices.Equal(got.Restarts, test.restarts) {
+			t.Errorf("%s: recorded %+v", name, got)
+		}
+		if test.to != "" && got.From != older {
+			t.Errorf("%s: from %s", name, got.From)
+		}
+		if is := c.versions["node-2"][framework.APIServer]; test.phase == record.NodeChanged && test.to != "" && is != test.to {
+			t.Errorf("%s: the API server is %s", name, is)
+		}
+	}
+}
+
 func TestNodesThatCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	add := Step{Action: &Action{Name: "add-node", ID: "fourth"}}
@@ -196,6 +322,46 @@ func TestNodesThatCannotBeChanged(t *testing.T) {
 		}
 		if len(run.Nodes) != 1 || run.Nodes[0].V.Phase != record.NodeFailed || run.Nodes[0].V.Missing != test.missing || !strings.Contains(run.Nodes[0].V.Error, test.says) {
 			t.Errorf("%s: %+v", name, run.Nodes)
+		}
+	}
+}
+
+// If the cluster lacks the ability for a later change of nodes, none is changed, and the checks
+// about changes are not applicable.
+func TestForeseeChanges(t *testing.T) {
+	t.Parallel()
+	fake := newFake(t)
+	for name, test := range map[string]struct {
+		later   Step
+		missing string
+		place   bool // it would change nodes in place
+	}{
+		"replacement": {Step{Action: &Action{Name: "replace-node", ID: "again", Node: "gone"}}, "NodeReplacer", false},
+		"upgrade":     {Step{Action: &Action{Name: "upgrade", ID: "again", Node: "1", To: "v1.37.1"}}, "Upgrader", true},
+		"etcd":        {Step{Action: &Action{Name: "upgrade-etcd", ID: "again", Node: "1", To: "v3.7.3"}}, "EtcdUpgrader", true},
+		"reconfigure": {Step{Action: &Action{Name: "reconfigure", ID: "again", Node: "1", Args: map[string]map[string]string{"etcd": {"a": "b"}}}}, "Reconfigurer", true},
+		"rotation":    {Step{Action: &Action{Name: "rotate-certificates", ID: "again", Node: "1"}}, "CertificateRotator", true},
+		"CAs":         {Step{Action: &Action{Name: "rotate-ca", ID: "again", Node: "1", To: "trust-both"}}, "CARotator", true},
+		"power":       {Step{Action: &Action{Name: "lose-node", ID: "again", Node: "1"}}, "PowerSwitch", false},
+	} {
+		c := &scaledCluster{fakeCluster: fake}
+		run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &Action{Name: "ready"}}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}}, test.later)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		all := slices.Concat(run.Nodes, run.Changes)
+		if len(all) != 1 || all[0].V.Phase != record.NodeFailed || all[0].V.Name != "again" || all[0].V.Missing != test.missing || (len(run.Changes) == 1) != test.place {
+			t.Errorf("%s: recorded %+v", name, all)
+		}
+		if len(c.removed) > 0 || !contains(phases(run), "action ready") {
+			t.Errorf("%s: removed %v; %q", name, c.removed, phases(run))
+		}
+		run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Judge: "changed-one-by-one"}}
+		if !test.place {
+			run.Meta.Checks[0].Judge, run.Meta.Checks[0].Params = "members-follow", map[string]string{"changes": "gone, again"}
+		}
+		if result := judge.Evaluate(run)[0]; result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, test.missing) {
+			t.Errorf("%s: %s: %s", name, result.Verdict, result.Sentence)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -88,6 +89,39 @@ func TestOwnFaultAndJudge(t *testing.T) {
 				t.Errorf("without the judge: %+v", r)
 			}
 		})
+	}
+}
+
+// The steps of a fault are in the record, also those that it makes on several nodes at once.
+func TestStepsOfFault(t *testing.T) {
+	t.Parallel()
+	dusk := eclipse(nil, false)
+	dark := dusk.Prepare
+	dusk.Prepare = func(r fault.Request) (fault.Inject, error) {
+		inject, err := dark(r)
+		return func(ctx context.Context) (fault.Injection, error) {
+			err := framework.Each([]string{"node-1", "node-2", "node-3"}, func(node string) error {
+				return framework.DoStep(ctx, node, "darken", func(context.Context) (string, error) { return "it is dark", nil })
+			})
+			if err != nil {
+				return nil, err
+			}
+			return inject(ctx)
+		}, err
+	}
+	run, err := carryOut(t.Context(), t, newFake(t), Options{Faults: []*fault.Fault{dusk}},
+		Step{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, Step{Heal: "dark"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]bool{}
+	for _, s := range run.Steps {
+		if s.V.Change == "dark" && s.V.Name == "darken" && s.V.Proof == "it is dark" && s.V.Done >= s.V.Began {
+			nodes[s.V.Node] = true
+		}
+	}
+	if len(run.Steps) != 3 || len(nodes) != 3 {
+		t.Errorf("%+v", run.Steps)
 	}
 }
 

@@ -169,7 +169,7 @@ type run struct {
 	observers *observe.Observers
 
 	injections []*activeFault    // in the order of injection
-	foreseen   bool              // it is known that they can all be injected
+	foreseen   bool              // it is known that the cluster has the abilities for the rest
 	traffic    *workload.Traffic // nil if it is off
 	recovery   recovery
 	settling   *settling   // nil if nothing is followed

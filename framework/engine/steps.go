@@ -76,6 +76,11 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 	case s.Action != nil:
 		r.recovery.stale = true
 		if ChangesNodes(s.Action.Name) {
+			if !r.foreseen {
+				if lacks, err := r.foresee(ctx, i); lacks || err != nil {
+					return cmp.Or(err, errUnproven)
+				}
+			}
 			return r.changeNodes(ctx, s.Action)
 		}
 		r.act(ctx, s.Action)
@@ -110,7 +115,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		if injection = r.alike(in, target); injection != nil {
 			// The process is hit.
 		} else if err = f.Check(r.cluster, target, p); err == nil {
-			injection, err = f.Inject(limited, r.cluster, target, p)
+			injection, err = f.Inject(framework.WithSteps(limited, r.stepOf(in.ID, 0)), r.cluster, target, p)
 		}
 	}
 	if err != nil {

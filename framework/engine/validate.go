@@ -221,8 +221,8 @@ func (v *validator) check(path string, c record.Check) {
 			v.add(path+".params."+name, "judge %s has no such parameter: it accepts %s", c.Judge, listed(sortedKeys(doc.Params)))
 			continue
 		}
-		if name == "changes" {
-			v.changesOf(path, c.Params[name])
+		if name == "changes" || name == "interrupted" {
+			v.changesOf(path+".params."+name, c.Params[name])
 		}
 		if name != "faults" {
 			continue

@@ -21,10 +21,16 @@ func (v *validator) nodes(path string, a *Action) {
 		if a.To != "" || a.Args != nil {
 			v.add(path, "action %s takes neither to nor args", a.Name)
 		}
+		if a.Interrupt != 0 || a.Undo {
+			v.add(path, "action %s is not a change of nodes that could be interrupted", a.Name)
+		}
 		return
 	}
-	if a.Interrupt != 0 && (!adds(a.Name) || a.Interrupt < 0) {
-		v.add(path+".interrupt", "%d on %s: want the number of a step of add-node or replace-node, from 1 on", a.Interrupt, a.Name)
+	if a.Interrupt != 0 && (!adds(a.Name) && !changesInPlace(a.Name) || a.Interrupt < 0) {
+		v.add(path+".interrupt", "%d on %s: want the number of a step, from 1 on, of an action that adds a node or changes one in place", a.Interrupt, a.Name)
+	}
+	if undoes := a.Name == actionUpgrade || a.Name == actionRotateCA; a.Undo && (a.Interrupt == 0 || !undoes) {
+		v.add(path+".undo", "only an upgrade or a rotate-ca with interrupt can be taken back")
 	}
 	_, dup := v.changes[a.ID]
 	switch {
@@ -101,7 +107,7 @@ func (v *validator) leaves(path, node string) {
 func (v *validator) changesOf(path, list string) {
 	for id := range strings.SplitSeq(list, ",") {
 		if _, ok := v.changes[strings.TrimSpace(id)]; !ok {
-			v.add(path+".params.changes", "no step changes the nodes as %q; there is %s", strings.TrimSpace(id), listed(sortedKeys(v.changes)))
+			v.add(path, "no step changes the nodes as %q; there is %s", strings.TrimSpace(id), listed(sortedKeys(v.changes)))
 		}
 	}
 }

@@ -24,8 +24,9 @@ const afterSnapshotKey = "holdfast/after-snapshot"
 // RestoreSnapshot resets etcd to an earlier state.
 var RestoreSnapshot = onEtcd(&Fault{
 	Name:    "restore-snapshot",
-	Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
+	Summary: "takes a snapshot of etcd, waits, stops every member and restores it on all: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
 	Params: []Param{
+		durationParam("down", "how long all members stay down, and etcd without a quorum, before their data are replaced", 0, 0, time.Minute),
 		durationParam("age", "how old the snapshot is when it is restored", 5*time.Second, 0, 10*time.Minute),
 		intParam("bump", "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's recovery guide recommends; 0: the revision goes back", 0, 0, 1_000_000_000),
 		intParam("writes", "wait, beyond the age, until etcd has had this many more revisions", 0, 0, 1_000_000),
@@ -46,6 +47,7 @@ var RestoreSnapshot = onEtcd(&Fault{
 type rewind struct {
 	cluster framework.Cluster
 	age     time.Duration
+	down    time.Duration
 	writes  int
 	bump    uint64
 	ttl     time.Duration
@@ -57,7 +59,7 @@ type rewind struct {
 
 func rewindOf(r Request) (*rewind, error) {
 	x := &rewind{cluster: r.Cluster, ttl: r.TTL, restarted: map[string]bool{},
-		age: Value[time.Duration](r, "age"), writes: Value[int](r, "writes"), bump: uint64(Value[int](r, "bump"))}
+		age: Value[time.Duration](r, "age"), down: Value[time.Duration](r, "down"), writes: Value[int](r, "writes"), bump: uint64(Value[int](r, "bump"))}
 	for _, n := range framework.NodesWith(r.Cluster, framework.Etcd) {
 		m := backup.Member{Name: n.Name()}
 		var err error
@@ -118,7 +120,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 		what:   fmt.Sprintf("restoring a snapshot of etcd at revision %d", revision),
 		ask: func(ctx context.Context) error {
 			// Halfway through, the cluster does not exist.
-			return backup.RestoreMembers(context.WithoutCancel(ctx), r.nodes, file, peers, r.bump, r.ttl)
+			return backup.Restoration{Members: r.nodes, Snapshot: file, Peers: peers, Bump: r.bump, Down: r.down, Hold: r.ttl}.Run(context.WithoutCancel(ctx))
 		},
 		effect:   func(ctx context.Context) (bool, string) { return r.back(ctx, last) },
 		patience: healLimit, // the members start and elect a leader

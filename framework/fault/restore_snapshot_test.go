@@ -17,7 +17,7 @@ func TestRestoreSnapshot(t *testing.T) {
 	t.Parallel()
 	c := operateEtcd(t)
 	target := c.resolve(t, "etcd/any")
-	p := Params{TTL: ttl, Values: map[string]string{"age": "0s"}}
+	p := Params{TTL: ttl, Values: map[string]string{"age": "0s", "down": "100ms"}}
 	c.numb = true
 	short, cancel := withTimeout(t, 3*startTime)
 	defer cancel()
@@ -80,7 +80,7 @@ func TestRestoreStartsAll(t *testing.T) {
 			m := startedEtcd{fails: fails, mu: &mu, started: &started}
 			nodes = append(nodes, backup.Member{EtcdOperator: m, Killer: m, Starter: m})
 		}
-		if err := backup.RestoreMembers(t.Context(), nodes, "", nil, 0, ttl); err == nil || started != 2 {
+		if err := (backup.Restoration{Members: nodes, Hold: ttl}).Run(t.Context()); err == nil || started != 2 {
 			t.Errorf("%d of 2 members were started: %v", started, err)
 		}
 	})

@@ -2,6 +2,8 @@ package judge
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -143,6 +145,29 @@ func TestChangedOneByOne(t *testing.T) {
 			return s.inPlace("back", "upgrade", "node-1", release37, release36, 20, 26, inOrder...)
 		}},
 	})
+	takenBack := func() *story {
+		return fleetOf(release36).inPlace("one", "upgrade", "node-1", release36, release36, 10, 16, "kube-apiserver", "kube-apiserver").change(func(r *record.Run) {
+			r.Steps[0].V.Version, r.Changes[0].V.Interrupted = release37, 1
+		}).says("node-1", "kube-controller-manager", release36, 17).says("node-1", "kube-scheduler", release36, 17)
+	}
+	rule(t, record.Check{Requirement: "HA-UP-002", Judge: "changed-one-by-one", Params: map[string]string{"interrupted": "one"}}, []ruling{
+		{name: "interrupted and finished", want: Pass, took: "1 changes", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).change(func(r *record.Run) { r.Changes[0].V.Interrupted = 2 })
+		}},
+		{name: "another one is not interrupted", want: Pass, took: "2 changes", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20).
+				change(func(r *record.Run) { r.Changes[0].V.Interrupted = 2 })
+		}},
+		{name: "not interrupted", want: Inconclusive, says: "upgrade of node-1 from v1.36.3 to v1.37.1 was not interrupted", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
+		}},
+		{name: "interrupted and taken back", want: Pass, took: "1 changes", story: func() *story {
+			return takenBack().says("node-1", "kube-apiserver", release36, 17)
+		}},
+		{name: "not taken back", want: Fail, says: "After upgrade of node-1, interrupted after step 1 and taken back to v1.36.3 every component of the node must have the new version: kube-apiserver reported v1.37.1", story: func() *story {
+			return takenBack().says("node-1", "kube-apiserver", release37, 17)
+		}},
+	})
 	etcd := func(version string) func() *story {
 		return func() *story {
 			s := fleetOf(release36).inPlace("one", "upgrade-etcd", "node-1", "v3.6.16", "v3.7.3", 10, 16, "etcd")
@@ -156,10 +181,80 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "etcd as before", want: Fail, says: "etcd reported v3.6.16", story: etcd("3.6.16")},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-008", Judge: "changed-one-by-one"}, []ruling{
-		{name: "other arguments", want: Pass, took: "1 changes", story: func() *story {
-			return fleetOf(release36).inPlace("one", "reconfigure", "node-1", "", "", 10, 16, "kube-scheduler").change(func(r *record.Run) { r.Steps[0].V.Version = release36 })
+		{name: "other arguments", want: Pass, took: "2 changes", story: func() *story { return reconfigured(everyComponent, everyComponent) }},
+		{name: "only some components are named", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent[:1], everyComponent[:1]).change(func(r *record.Run) {
+				for i := range r.Changes {
+					r.Changes[i].V.Restarts = everyComponent[:1]
+				}
+			}).lives("node-1", "kube-scheduler", 17, 5, 50)
+		}},
+		{name: "a component runs as before", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5, 50)
+		}},
+		{name: "a component runs as before without a step", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
+			return reconfigured(everyComponent, everyComponent[:3]).lives("node-2", "kube-scheduler", 17, 5, 50)
+		}},
+		{name: "restarted as another process", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 28, 50)
+		}},
+		{name: "a process seen only before the end of the change", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5, 22)
+		}},
+		{name: "a process that had exited", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5, 50).change(func(r *record.Run) { r.Processes[1].V.State = "Z" })
+		}},
+		{name: "a component stands by", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 0, 5, 50)
+		}},
+		{name: "a process whose start is unknown", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).at(5).process("node-2", "kube-scheduler", 1).at(50).process("node-2", "kube-scheduler", 1)
+		}},
+		{name: "no step of one", want: Inconclusive, says: "no restart of kube-scheduler by the reconfigure of node-2", story: func() *story { return reconfigured(everyComponent, everyComponent[:3]) }},
+		{name: "no step of the second change of a node", want: Inconclusive, says: "no restart of a component by reconfigure of node-1", story: func() *story {
+			return reconfigured(everyComponent, nil).change(func(r *record.Run) { r.Changes[1].V.Node.Name = "node-1" })
+		}},
+		{name: "an older record", want: Pass, took: "2 changes", story: func() *story {
+			return unnamed(reconfigured(everyComponent, everyComponent))
+		}},
+		{name: "an older record without a restart of one", want: Inconclusive, says: "not which components that was to restart", story: func() *story {
+			return unnamed(reconfigured(everyComponent, everyComponent[:3])).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
 	})
+}
+
+var everyComponent = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// reconfigured restarts components of two nodes; all four were to be restarted.
+func reconfigured(first, second []string) *story {
+	s := fleetOf(release36).inPlace("one", "reconfigure", "node-1", "", "", 10, 16, first...).inPlace("two", "reconfigure", "node-2", "", "", 20, 26, second...)
+	return s.change(func(r *record.Run) {
+		for i := range r.Steps {
+			r.Steps[i].V.Version = r.Meta.Versions["node-1"][r.Steps[i].V.Component]
+		}
+		for i := range r.Changes {
+			r.Changes[i].V.Restarts = everyComponent
+		}
+	})
+}
+
+// unnamed makes a record one that does not have what reconfigurations name.
+func unnamed(s *story) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Changes {
+			r.Changes[i].V.Restarts = nil
+		}
+	})
+}
+
+// lives records that a component is seen as one process at some times.
+func (s *story) lives(node, component string, pid int, at ...float64) *story {
+	for _, t := range at {
+		s.at(t).process(node, component, pid)
+		p := &s.run.Processes[len(s.run.Processes)-1].V
+		p.StartTicks, p.Asked = uint64(100*pid), sec(t-0.01)
+	}
+	return s
 }
 
 func TestAvailableThroughChanges(t *testing.T) {
@@ -191,6 +286,21 @@ func TestAvailableThroughChanges(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
 		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},
 	})
+}
+
+// The evidence has the numbers of every entrance that was probed.
+func TestAvailableThroughChangesOfEachEntrance(t *testing.T) {
+	s := upgradedAll().probes("balancer", true, 5, 12).probes("balancer", false, 12, 13).probes("balancer", true, 13, 20).
+		probes("balancer", false, 20, 20.5).probes("balancer", true, 20.5, 45).probes("node-2", true, 5, 45)
+	s.run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Level: "MUST", Judge: "available-through-changes", Bound: "H + M"}}
+	r := Evaluate(s.run)[0]
+	want := []string{
+		"through balancer from 10.000s to 40.000s, 90 of 1800 probes failed; those of one kind did not succeed for 1.3s in all, at most 900ms at a time",
+		"through node-2 from 10.000s to 40.000s, 0 of 1800 probes failed; those of one kind did not succeed for 0s in all, at most 0s at a time",
+	}
+	if r.Verdict != Pass || len(r.Evidence) < 2 || !slices.Equal(r.Evidence[:2], want) {
+		t.Errorf("%s: %s\n%s", r.Verdict, r.Sentence, strings.Join(r.Evidence, "\n"))
+	}
 }
 
 func TestOwnAPIServer(t *testing.T) {

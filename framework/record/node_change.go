@@ -38,12 +38,17 @@ type NodeChange struct {
 	Action string `json:"action,omitempty"`
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
+	// Interrupted is the number of the step after which a change in place was interrupted on
+	// purpose, before it was finished or, if To is From, taken back; 0 if it was not.
+	Interrupted int `json:"interrupted,omitempty"`
+	// Restarts are the components that a reconfiguration names, and therefore restarts.
+	Restarts []string `json:"restarts,omitempty"`
 }
 
-// Step is one step of a node change that took effect, such as the promotion of an etcd member. It
-// is recorded as soon as its proof was seen.
+// Step is one step of a node change or of a fault that took effect, such as the promotion of an
+// etcd member. It is recorded as soon as its proof was seen.
 type Step struct {
-	// Change is the Name of the NodeChange; empty if that has none.
+	// Change is the Name of the NodeChange, or the ID of the fault; empty if a change has none.
 	Change string `json:"change,omitempty"`
 	// Node is the node that the step changed; empty for none.
 	Node string `json:"node,omitempty"`

@@ -211,7 +211,7 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 		case judge.NotApplicable:
 			away++
 			byDesign = byDesign && e.scenario.ByDesign
-			if left := base + ": " + cmp.Or(e.scenario.Missing, merged.Sentence); !e.scenario.ByDesign && !invariant(id) && !slices.Contains(row.LeftOut, left) {
+			if left := base + ": " + cmp.Or(e.scenario.MissingFor[id], e.scenario.Missing, merged.Sentence); !e.scenario.ByDesign && !invariant(id) && !slices.Contains(row.LeftOut, left) {
 				row.LeftOut = append(row.LeftOut, left)
 			}
 			continue

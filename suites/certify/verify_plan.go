@@ -108,7 +108,7 @@ func same(planned, known *scenarios.Scenario) bool {
 		return false
 	}
 	plain := func(s scenarios.Scenario) []byte {
-		s.Missing, s.ByDesign, s.Spec.Cluster = "", false, scenarios.Topology{}
+		s.Missing, s.MissingFor, s.ByDesign, s.Spec.Cluster = "", nil, false, scenarios.Topology{}
 		var text bytes.Buffer
 		if err := reports.WriteJSON(&text, s); err != nil {
 			return nil

@@ -1,9 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -136,8 +140,14 @@ func Here(p clusters.Provider, run *clusters.Cluster, all []*scenarios.Scenario)
 		return all
 	}
 	here := make([]*scenarios.Scenario, len(all))
+	limits, limited := p.(clusters.ChangeLimiter)
 	for i, s := range all {
 		here[i] = s
+		if limited && s.Missing == "" {
+			if here[i] = withinLimits(limits, p.Name(), s); here[i] != s {
+				continue
+			}
+		}
 		c, err := Cluster(run, s.Spec.Cluster)
 		if err != nil {
 			continue
@@ -149,4 +159,42 @@ func Here(p clusters.Provider, run *clusters.Cluster, all []*scenarios.Scenario)
 		}
 	}
 	return here
+}
+
+// withinLimits marks a scenario with changes of nodes that a provider's clusters cannot make, with
+// the reason for each requirement that names such changes; others stay as they are.
+func withinLimits(limits clusters.ChangeLimiter, provider string, s *scenarios.Scenario) *scenarios.Scenario {
+	lacking := map[string]string{} // by what the scenario calls the change
+	first, newest := "", ""
+	for _, step := range s.Spec.Timeline {
+		a := step.Action
+		if a == nil || !engine.ChangesNodes(a.Name) {
+			continue
+		}
+		change := a.Name
+		if change == "upgrade" {
+			if semver.Compare(a.To, newest) < 0 {
+				change = "downgrade"
+			} else {
+				newest = a.To
+			}
+		}
+		if why := limits.LacksChange(change); why != "" {
+			why = fmt.Sprintf("the provider %s cannot make the change of nodes that it asks for: %s", provider, why)
+			first, lacking[a.ID] = cmp.Or(first, why), cmp.Or(lacking[a.ID], why)
+		}
+	}
+	if first == "" {
+		return s
+	}
+	copied := *s
+	copied.Missing, copied.MissingFor = first, map[string]string{}
+	for _, r := range s.Spec.Requirements {
+		for id := range strings.SplitSeq(r.Params["changes"], ",") {
+			if why := lacking[strings.TrimSpace(id)]; why != "" && why != first {
+				copied.MissingFor[r.ID] = cmp.Or(copied.MissingFor[r.ID], why)
+			}
+		}
+	}
+	return &copied
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -154,5 +155,50 @@ func TestHere(t *testing.T) {
 	run.Spec.LoadBalancer.Kind = clusters.BalancerNGINX
 	if why := Here(local.Provider{}, run, all)[1].NotFor(3); why != "" {
 		t.Errorf("what the run itself asks for: %q", why)
+	}
+}
+
+// unable is a provider whose clusters cannot make some changes of nodes.
+type unable struct{ local.Provider }
+
+func (unable) LacksChange(change string) string {
+	return map[string]string{"downgrade": "nothing returns", "reconfigure": "arguments stay", "replace-node": "names are new"}[change]
+}
+
+// TestHereWithinLimits checks that a scenario with changes of nodes that the provider cannot make
+// is not applicable, for each requirement with the reason of the changes that it is about.
+func TestHereWithinLimits(t *testing.T) {
+	limited := map[string]*scenarios.Scenario{}
+	for _, s := range Here(unable{}, clusters.Default(), scenarios.All()) {
+		if s.Missing != "" {
+			limited[s.Metadata.Name] = s
+		}
+	}
+	for name, want := range map[string]map[string]string{
+		"upgrade-taken-back": {"HA-UP-002": "nothing returns", "HA-UP-003": "nothing returns", "HA-UP-008": "arguments stay"},
+		"node-replaced":      {"HA-MB-005": "names are new"},
+	} {
+		s := limited[name]
+		if s == nil {
+			t.Errorf("%s applies", name)
+			continue
+		}
+		seen := map[string]bool{}
+		for _, r := range without(s, judge.NotApplicable, s.NotFor(3), s.MissingFor) {
+			if why := want[r.Requirement]; why != "" && !strings.Contains(r.Sentence, why) {
+				t.Errorf("%s: %s: %s, want %s", name, r.Requirement, r.Sentence, why)
+			}
+			seen[r.Requirement] = true
+		}
+		for id := range want {
+			if !seen[id] {
+				t.Errorf("%s has no result for %s", name, id)
+			}
+		}
+	}
+	for _, name := range []string{"upgrade-one-by-one", "nodes-scaled", "ca-replaced"} {
+		if s := limited[name]; s != nil {
+			t.Errorf("%s does not apply: %s", name, s.Missing)
+		}
 	}
 }

@@ -79,9 +79,9 @@ func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Jud
 	run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 	switch {
 	case err == nil && run.Meta.Run != p.Run:
-		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another run (%s)", s.Metadata.Name, run.Meta.Run)), nil
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another run (%s)", s.Metadata.Name, run.Meta.Run), nil), nil
 	case err == nil && run.Meta.Scenario != s.Metadata.Name:
-		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another scenario (%s)", s.Metadata.Name, run.Meta.Scenario)), nil
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another scenario (%s)", s.Metadata.Name, run.Meta.Scenario), nil), nil
 	case err == nil:
 		results := judge.Evaluate(run, own...)
 		if asked := s.Spec.Cluster; !asked.AsTheRun() {
@@ -91,20 +91,20 @@ func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Jud
 		}
 		return results, run
 	case notFor != "":
-		return without(s, judge.NotApplicable, notFor), nil
+		return without(s, judge.NotApplicable, notFor, s.MissingFor), nil
 	case errors.Is(err, fs.ErrNotExist):
-		return without(s, judge.Inconclusive, "scenario "+s.Metadata.Name+" was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it")), nil
+		return without(s, judge.Inconclusive, "scenario "+s.Metadata.Name+" was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"), nil), nil
 	default:
-		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s cannot be read: %v", s.Metadata.Name, err)), nil
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s cannot be read: %v", s.Metadata.Name, err), nil), nil
 	}
 }
 
 // without returns a verdict for each requirement that a scenario without a record would settle,
-// including invariants.
-func without(s *scenarios.Scenario, verdict judge.Verdict, why string) (results []judge.Result) {
+// including invariants. reasons replace why for single requirements.
+func without(s *scenarios.Scenario, verdict judge.Verdict, why string, reasons map[string]string) (results []judge.Result) {
 	for _, c := range slices.Concat(s.Experiment().Checks, judge.Invariants()) {
 		results = append(results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
-			Judge: c.Judge, Verdict: verdict, Sentence: why})
+			Judge: c.Judge, Verdict: verdict, Sentence: cmp.Or(reasons[c.Requirement], why)})
 	}
 	return results
 }

@@ -99,8 +99,14 @@ func ChangeWords(c record.NodeChange) string {
 // InPlaceWords describes a change: "upgrade of node-2 from v1.36.3 to v1.37.1".
 func InPlaceWords(c record.NodeChange) string {
 	words := c.Action + " of " + c.Node.Name
-	if c.To != "" {
+	switch {
+	case c.Interrupted > 0 && c.To != "" && c.To == c.From:
+		return fmt.Sprintf("%s, interrupted after step %d and taken back to %s", words, c.Interrupted, c.To)
+	case c.To != "":
 		words += " from " + c.From + " to " + c.To
+	}
+	if c.Interrupted > 0 {
+		words += fmt.Sprintf(", interrupted after step %d", c.Interrupted)
 	}
 	return words
 }

@@ -46,6 +46,24 @@ func SameProcess(run *record.Run, node, component string, from, to record.Nanos)
 	return at != nil && at.PID > 0
 }
 
+// KeptProcess returns the process that a component was before one time and, as far as was seen,
+// still was after another. It reports false if it was not seen as the same process at both.
+func KeptProcess(run *record.Run, node, component string, from, to record.Nanos) (kept record.ProcessState, same bool) {
+	for _, p := range run.Processes {
+		v := p.V
+		if v.Node != node || v.Component != component || v.Error != "" || v.PID == 0 || v.StartTicks == 0 || v.State == "Z" {
+			continue
+		}
+		switch {
+		case p.At <= from:
+			kept = v
+		case v.Asked >= to:
+			return kept, SameLife(kept, v)
+		}
+	}
+	return kept, false
+}
+
 // LookedAt is the longest time between two checks of a process on a node that reports: the record
 // has only changes.
 const LookedAt = 5 * time.Second

@@ -52,7 +52,8 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	var outages []facts.Outage
 	var evidence []string
 	var all []record.Probe
-	for _, s := range changePeriods(changes, m.Bound.Limit) {
+	periods := changePeriods(changes, m.Bound.Limit)
+	for _, s := range periods {
 		var during []record.Probe
 		byKind := map[facts.ProbeKind][]record.Probe{}
 		for _, p := range m.Run.Probes {
@@ -89,6 +90,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 			evidence = append(evidence, s.what+": "+line)
 		}
 	}
+	evidence = slices.Concat(throughEach(m, kinds, periods), evidence)
 	if missing := facts.MissingProbes(all, kinds, changes[0].Called); missing != "" {
 		return Inconclusive("too few probes through %s while nodes were changed: %s", entrance, missing)
 	}
@@ -106,6 +108,41 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	return Passed("Through %d changes of nodes, %d of %d probes through %s failed; the longest time in which those of one kind did not succeed was %s, all such times together covered %s, within %s each.",
 		len(changes), failures, len(all), entrance, text.Short(worst.AtLeast()), text.Short(covered(outages)), m.Bound).
 		Took(worst.AtLeast()).Shows(evidence...)
+}
+
+// throughEach describes for each entrance what its clients saw from the first change until the
+// bound after the last one: failed requests, the longest time without a successful request of one
+// kind, and all such times together.
+func throughEach(m *facts.Matter, kinds []record.ProbeKind, periods []changePeriod) (lines []string) {
+	from, until := periods[0].from, periods[len(periods)-1].until
+	for _, entrance := range m.Run.Meta.Entrances {
+		byKind := map[facts.ProbeKind][]record.Probe{}
+		tried, failed := 0, 0
+		for _, p := range m.Run.Probes {
+			pr := p.V
+			if pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind) || pr.Start < from || pr.Start >= until {
+				continue
+			}
+			if tried++; !pr.OK {
+				failed++
+			}
+			k := facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}
+			byKind[k] = append(byKind[k], pr)
+		}
+		if tried == 0 {
+			continue
+		}
+		var outages []facts.Outage
+		longest := time.Duration(0)
+		for _, probes := range byKind {
+			for _, o := range facts.Outages(probes) {
+				outages, longest = append(outages, o), max(longest, o.AtLeast())
+			}
+		}
+		lines = append(lines, fmt.Sprintf("through %s from %s to %s, %d of %d probes failed; those of one kind did not succeed for %s in all, at most %s at a time",
+			entrance, text.When(from), text.When(until), failed, tried, text.Short(covered(outages)), text.Short(longest)))
+	}
+	return lines
 }
 
 // changePeriod is a time in which nodes were changed, and the bound after it, in which what

@@ -17,11 +17,12 @@ import (
 func changedOneByOne() Definition {
 	return Definition{verdict.Doc{
 		Name:      "changed-one-by-one",
-		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, and the version skew policy holds after each step.",
+		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, every component that a reconfiguration names is restarted, and the version skew policy holds after each step.",
 		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 		Params: map[string]string{
-			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"complete": "true: in the end every node has the version of the last change",
+			"changes":     "names of the changes to judge, separated by commas (default: all)",
+			"complete":    "true: in the end every node has the version of the last change",
+			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or taken back, separated by commas (default: none)",
 		},
 	}, judgeChangedOneByOne}
 }
@@ -66,7 +67,16 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		return f.Shows(evidence...)
 	}
 	for _, c := range changes {
-		if f := answersIn(m, c); f != nil {
+		if c.Interrupted == 0 && slices.Contains(text.SplitList(m.Check.Params["interrupted"]), c.Name) {
+			return Inconclusive("the %s was not interrupted, and the check is about that", facts.InPlaceWords(c)).Shows(evidence...)
+		}
+	}
+	for _, c := range changes {
+		f := answersIn(m, c)
+		if f == nil {
+			f = restartsNamed(m, c)
+		}
+		if f != nil {
 			return f.Shows(evidence...)
 		}
 	}
@@ -135,7 +145,7 @@ func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Fin
 	}
 	steps := slices.Clone(m.Run.Steps)
 	slices.SortStableFunc(steps, func(a, b record.Timed[record.Step]) int { return cmp.Compare(a.V.Done, b.V.Done) })
-	judged := map[string]int{}
+	judged := make([]int, len(changes))
 	for _, t := range steps {
 		s := t.V
 		if s.Component == "" || now[s.Node] == nil {
@@ -149,13 +159,13 @@ func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Fin
 			continue
 		}
 		n++
-		judged[facts.InPlaceWords(changes[i])]++
+		judged[i]++
 		if why := now.skew(); why != "" {
 			return n, Failed("The version skew policy must hold at every step: after %q on %s, %s.", s.Name, s.Node, why).Rests(s.Began, s.Done).problem()
 		}
 	}
-	for _, c := range changes {
-		if judged[facts.InPlaceWords(c)] == 0 {
+	for i, c := range changes {
+		if judged[i] == 0 {
 			return n, Inconclusive("the record has no restart of a component by %s", facts.InPlaceWords(c)).problem()
 		}
 	}
@@ -230,6 +240,35 @@ func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
 			return Inconclusive("%s on %s did not report its version between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c)).problem()
 		default:
 			return Failed("After %s every component of the node must have the new version: %s reported %s.", facts.InPlaceWords(c), component, is).problem()
+		}
+	}
+	return nil
+}
+
+// restartsNamed checks that a reconfiguration restarted every component that it names: that each
+// has a step, and was not the same process before and after. Records of older versions do not
+// have the names.
+func restartsNamed(m *facts.Matter, c record.NodeChange) *Finding {
+	if c.Action != "reconfigure" {
+		return nil
+	}
+	named := c.Restarts
+	if len(named) == 0 {
+		named = c.Node.Components
+	}
+	for _, component := range named {
+		kept, same := facts.KeptProcess(m.Run, c.Node.Name, component, c.Called, c.Effect)
+		stepped := slices.ContainsFunc(m.Run.Steps, func(t record.Timed[record.Step]) bool {
+			return t.V.Node == c.Node.Name && t.V.Component == component && t.V.Began >= c.Called && t.V.Done <= c.Effect
+		})
+		switch {
+		case len(c.Restarts) > 0 && same:
+			return Failed("A reconfiguration must restart every component that it names: %s was process %d both before and after the %s.",
+				component, kept.PID, facts.InPlaceWords(c)).problem()
+		case !stepped && len(c.Restarts) == 0:
+			return Inconclusive("the record has no restart of %s by the %s, and not which components that was to restart", component, facts.InPlaceWords(c)).problem()
+		case !stepped:
+			return Inconclusive("the record has no restart of %s by the %s", component, facts.InPlaceWords(c)).problem()
 		}
 	}
 	return nil
