@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,8 @@ type sight struct {
 type process struct {
 	pid, parent int
 	args        []string
+	// from are the sources of those flags among the arguments that its command line does not have.
+	from map[string]string
 }
 
 // name is the last element of the path in argv[0].
@@ -98,6 +101,26 @@ func (p process) flag(name string) string {
 	}
 	return ""
 }
+
+// with returns the process with further flags from a source. They follow the others, which
+// therefore have precedence.
+func (p process) with(source string, flags ...string) process {
+	p.args, p.from = slices.Clone(p.args), maps.Clone(p.from)
+	for _, text := range flags {
+		name, _, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
+		if p.flag(name) == "" {
+			if p.from == nil {
+				p.from = map[string]string{}
+			}
+			p.from[name] = source
+		}
+		p.args = append(p.args, text)
+	}
+	return p
+}
+
+// source returns where the process has the value of a flag from.
+func (p process) source(flag string) string { return cmp.Or(p.from[flag], "its command line") }
 
 // look returns the state of a node.
 func (s shell) look(ctx context.Context) (*sight, error) {
@@ -162,7 +185,7 @@ func parseSight(out string) (*sight, error) {
 			pid, variables, _ := strings.Cut(rest, " ")
 			for i, p := range s.processes {
 				if strconv.Itoa(p.pid) == pid {
-					s.processes[i].args = append(slices.Clip(p.args), flagsOf(variables)...)
+					s.processes[i] = p.with("its environment", flagsOf(variables)...)
 				}
 			}
 		}

@@ -227,6 +227,9 @@ func TestRKE2(t *testing.T) {
 	if args := argsOf(f.processes); args[framework.Etcd]["election-timeout"] != "5000" {
 		t.Errorf("arguments %v", args)
 	}
+	if from := f.processes[framework.Etcd].source("election-timeout"); from != "the file /var/lib/rancher/rke2/server/db/etcd/config" {
+		t.Errorf("the election timeout is from %s", from)
+	}
 	for _, one := range c.Components {
 		if one.Name == framework.NodeAgent && (one.Unit != "" || one.Manifest != "") {
 			t.Errorf("the kubelet is %+v", one)
@@ -280,6 +283,12 @@ func TestK3s(t *testing.T) {
 	}
 	if args := argsOf(f.processes); args[framework.Etcd]["election-timeout"] != "5000" {
 		t.Errorf("arguments %v", args)
+	}
+	for c, want := range map[framework.Component]string{framework.Etcd: "the file /var/lib/rancher/k3s/server/db/etcd/config", framework.APIServer: "the profile k3s"} {
+		flag := map[framework.Component]string{framework.Etcd: "election-timeout", framework.APIServer: "etcd-cafile"}[c]
+		if from := f.processes[c].source(flag); from != want {
+			t.Errorf("%s is from %s, want %s", flag, from, want)
+		}
 	}
 	if text := f.String(); text != "distribution k3s: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, node-agent, containerd (5 in one process)" {
 		t.Error(text)

@@ -178,9 +178,8 @@ func (f *found) fits() error {
 		if err := f.inUnit(c, p); err != nil {
 			return err
 		}
-		p.args = slices.Clone(p.args)
 		for _, flag := range slices.Sorted(maps.Keys(c.Flags)) {
-			p.args = append(p.args, "--"+flag+"="+c.Flags[flag])
+			p = p.with("the profile "+f.profile.Name, "--"+flag+"="+c.Flags[flag])
 		}
 		f.processes[c.Name] = p
 	}
@@ -281,22 +280,21 @@ func (f *found) configure(file []byte) error {
 	if err := yaml.Unmarshal(file, &settings); err != nil {
 		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
 	}
-	etcd := f.processes[framework.Etcd]
-	etcd.args = slices.Clone(etcd.args)
+	var flags []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		switch value := settings[name].(type) {
 		case string, int, bool:
-			etcd.args = append(etcd.args, fmt.Sprintf("--%s=%v", name, value))
+			flags = append(flags, fmt.Sprintf("--%s=%v", name, value))
 		case map[string]any: // client-transport-security, peer-transport-security
 			own, ok := strings.CutSuffix(name, "transport-security")
 			for _, flag := range slices.Sorted(maps.Keys(value)) {
 				if ok {
-					etcd.args = append(etcd.args, fmt.Sprintf("--%s%s=%v", strings.TrimPrefix(own, "client-"), flag, value[flag]))
+					flags = append(flags, fmt.Sprintf("--%s%s=%v", strings.TrimPrefix(own, "client-"), flag, value[flag]))
 				}
 			}
 		}
 	}
-	f.processes[framework.Etcd] = etcd
+	f.processes[framework.Etcd] = f.processes[framework.Etcd].with("the file "+f.configFile(), flags...)
 	return nil
 }
 
@@ -314,17 +312,17 @@ func (f *found) configureScheduler(file []byte) error {
 	if err := yaml.Unmarshal(file, &settings); err != nil {
 		return err
 	}
-	scheduler, e := f.processes[framework.Scheduler], settings.LeaderElection
-	scheduler.args = slices.Clone(scheduler.args)
+	e := settings.LeaderElection
+	var flags []string
 	if e.LeaderElect != nil {
-		scheduler.args = append(scheduler.args, fmt.Sprintf("--leader-elect=%t", *e.LeaderElect))
+		flags = append(flags, fmt.Sprintf("--leader-elect=%t", *e.LeaderElect))
 	}
 	for _, flag := range []struct{ name, value string }{{"lease-duration", e.LeaseDuration}, {"renew-deadline", e.RenewDeadline}, {"retry-period", e.RetryPeriod}} {
 		if flag.value != "" {
-			scheduler.args = append(scheduler.args, "--leader-elect-"+flag.name+"="+flag.value)
+			flags = append(flags, "--leader-elect-"+flag.name+"="+flag.value)
 		}
 	}
-	f.processes[framework.Scheduler] = scheduler
+	f.processes[framework.Scheduler] = f.processes[framework.Scheduler].with("the file "+f.file(framework.Scheduler, "config"), flags...)
 	return nil
 }
 

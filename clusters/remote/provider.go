@@ -172,10 +172,8 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if observed.pods, err = a.pods(ctx); err != nil {
 		return nil, err
 	}
-	if !a.Reachable() {
-		observed.settings.Origins["L"] = "Lease objects, or the arguments of static pods"
-	}
 	if !a.Reachable() || !consent.allows(Processes) {
+		observed.explain(nil)
 		observed.find()
 		return observed, nil
 	}
@@ -231,12 +229,12 @@ func (c *Observed) assumeElection() {
 // The version of components that share a process is that of the API server.
 func (c *Observed) assumeFused(seen map[string]*found) {
 	for _, n := range c.spec.Nodes() {
-		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+		for _, component := range elected {
 			f := seen[n.Name]
 			if f.node.EtcdOnly() {
 				continue
 			}
-			if !f.fused(component) && f.unread != component {
+			if f.shows(component) {
 				continue
 			}
 			symbols := []string{"R", "P"}
@@ -244,11 +242,8 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 				c.released[n.Name][component] = n.KubernetesVersion
 				symbols = append(symbols, "N", "G")
 			}
-			c.settings.Origins["L"] = fmt.Sprintf("Lease of %s", component)
 			for _, symbol := range symbols {
-				if !slices.Contains(c.settings.Assumed, symbol) {
-					c.settings.Assumed = append(c.settings.Assumed, symbol)
-				}
+				c.assume(symbol)
 			}
 		}
 	}
@@ -281,6 +276,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		}
 	}
 	c.assumeElection()
+	c.explain(seen)
 	c.assumeFused(seen)
 	c.broken.groups = groupsOf(c.nodesWith(framework.APIServer), c.nodesWith(framework.Etcd))
 	parties, err := c.parties(ctx, harness)
