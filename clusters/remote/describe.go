@@ -269,7 +269,7 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 	seen := make([]*found, len(a.Spec.Nodes))
 	for i, n := range a.Spec.Nodes {
 		g.Go(func() error {
-			s, err := all[n.Name].look(looking)
+			s, err := all[n.Name].lookFor(looking, a.Spec.Distribution, n)
 			if err == nil {
 				seen[i], err = detect(a.Spec.Distribution, n, s)
 			}

@@ -150,7 +150,7 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 	before := map[string]*sight{}
 	for _, n := range i.Spec.Nodes {
 		c := Check{What: "node " + n.Name + " (ssh " + n.SSH + ")"}
-		s, err := ssh[n.Name].look(ctx)
+		s, err := ssh[n.Name].lookFor(ctx, i.Spec.Distribution, n)
 		if err == nil && problem == nil {
 			err = leadsTo(n, s, nodes)
 		}

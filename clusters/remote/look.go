@@ -12,13 +12,25 @@ import (
 	"strconv"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// lookScript prints the processes of a node, in lines of fields separated by a byte that
-// arguments do not contain: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
-const lookScript = `echo "connection $1"
+// lookScript returns the script that prints the processes of a node, in lines of fields separated by
+// a byte that arguments do not contain, and those manifests of static pods that exist: it changes
+// nothing. Its $1 is sshd's SSH_CONNECTION.
+func lookScript(manifests ...string) string {
+	script := processScript
+	for _, file := range manifests {
+		script += "manifest " + shellescape.Quote(file) + "\n"
+	}
+	return script + "true\n"
+}
+
+const processScript = `echo "connection $1"
 echo "host $(cat /proc/sys/kernel/hostname)"
 echo "machine $(cat /etc/machine-id 2>/dev/null)"
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
@@ -38,10 +50,7 @@ grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/c
 for f in /proc/net/tcp /proc/net/tcp6; do
 	while read -r _ at _ state _; do [ "$state" = 0A ] && echo "listen ${at##*:}"; done <"$f"
 done 2>/dev/null
-for f in /etc/kubernetes/manifests/*.yaml /var/lib/rancher/rke2/agent/pod-manifests/*.yaml; do
-	[ -f "$f" ] && echo "manifest $f $(base64 <"$f" | tr -d '\n')"
-done
-true
+manifest() { [ ! -f "$1" ] || echo "manifest $1 $(base64 <"$1" | tr -d '\n')"; }
 `
 
 const argumentEnd = "\x1f"
@@ -122,13 +131,22 @@ func (p process) with(source string, flags ...string) process {
 // source returns where the process has the value of a flag from.
 func (p process) source(flag string) string { return cmp.Or(p.from[flag], "its command line") }
 
-// look returns the state of a node.
-func (s shell) look(ctx context.Context) (*sight, error) {
-	out, err := s.run(ctx, lookScript, nil)
+// look returns the state of a node, with those of the manifests that exist.
+func (s shell) look(ctx context.Context, manifests ...string) (*sight, error) {
+	out, err := s.run(ctx, lookScript(manifests...), nil)
 	if err != nil {
 		return nil, err
 	}
 	return parseSight(out)
+}
+
+// lookFor returns the state of a node, with all that the profiles of a distribution need.
+func (s shell) lookFor(ctx context.Context, distribution string, n clusters.InventoryNode) (*sight, error) {
+	manifests, err := manifestsFor(distribution, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.look(ctx, manifests...)
 }
 
 // parseSight parses the output of lookScript. Other lines from the shell, such as a banner, are

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -101,6 +102,8 @@ func (p Profile) validate() error {
 			return fmt.Errorf("distribution profile %s: components[%d] needs a name and a command", p.Name, i)
 		case c.Manifest != "" && c.Unit != "":
 			return fmt.Errorf("distribution profile %s: %s has both a manifest and a unit: want one of them", p.Name, c.Name)
+		case c.Manifest != "" && (!filepath.IsAbs(c.Manifest) || strings.ContainsFunc(c.Manifest, unicode.IsSpace)):
+			return fmt.Errorf("distribution profile %s: the manifest %q of %s must be an absolute path without spaces", p.Name, c.Manifest, c.Name)
 		case c.Manifest != "" && c.Parent == "":
 			return fmt.Errorf("distribution profile %s: %s has a manifest and no parent, by which the first process of its container is found", p.Name, c.Name)
 		}
@@ -115,6 +118,22 @@ func (p Profile) validate() error {
 		return fmt.Errorf("distribution profile %s has no %s", p.Name, framework.APIServer)
 	}
 	return nil
+}
+
+// manifestsFor returns the manifests of static pods in the profiles to try on a node.
+func manifestsFor(distribution string, n clusters.InventoryNode) (files []string, err error) {
+	for _, name := range profilesFor(distribution, n) {
+		p, err := profileOf(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range p.Components {
+			if c.Manifest != "" && !slices.Contains(files, c.Manifest) {
+				files = append(files, c.Manifest)
+			}
+		}
+	}
+	return files, nil
 }
 
 // found is a node as found by a profile.
