@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -155,6 +156,10 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		return nil, err
 	}
 	spec.Spec.Workers = workers
+	released, err := a.serverVersions(ctx)
+	if err != nil {
+		return nil, err
+	}
 	leases, err := a.leaseDurations(ctx)
 	if err != nil {
 		return nil, err
@@ -183,11 +188,7 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 			spec.Spec.Nodes[i] = s
 			continue
 		}
-		var v version.Info
-		if err := getInto(ctx, a.server(n.Name), "/version", &v); err != nil {
-			return nil, fmt.Errorf("failed to read the version of the API server on %s: %w", n.Name, err)
-		}
-		s.KubernetesVersion = v.GitVersion
+		s.KubernetesVersion = released[n.Name]
 		if f := seen[n.Name]; f != nil {
 			s.ExtraArgs = withLeases(argsOf(f.processes), leases, f.shows)
 		} else {
@@ -195,11 +196,40 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		}
 		spec.Spec.Nodes[i] = s
 	}
-	spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion // control-plane nodes come first
+	// Control-plane nodes come first, and one of them has answered.
+	i := slices.IndexFunc(spec.Spec.Nodes, func(n clusters.NodeSpec) bool { return n.KubernetesVersion != "" })
+	spec.Spec.KubernetesVersion = spec.Spec.Nodes[i].KubernetesVersion
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 	}
 	return spec, nil
+}
+
+// serverVersions returns the versions of the API servers by node, without those that are silent,
+// which other checks report. It fails if all are.
+func (a *access) serverVersions(ctx context.Context) (map[string]string, error) {
+	var mu sync.Mutex
+	all := map[string]string{}
+	err := framework.Each(a.entrances, func(e framework.Entrance) error {
+		if e.Kind != framework.EntranceAPIServer {
+			return nil
+		}
+		var v version.Info
+		if err := getInto(ctx, e, "/version", &v); err != nil {
+			return fmt.Errorf("failed to read the version of the API server on %s: %w", e.Node, err)
+		}
+		if v.GitVersion == "" {
+			return fmt.Errorf("the API server on %s does not report its version", e.Node)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all[e.Node] = v.GitVersion
+		return nil
+	})
+	if len(all) == 0 {
+		return nil, err
+	}
+	return all, nil
 }
 
 // server returns the entrance through a node's API server; a zero one if it has none.

@@ -110,7 +110,7 @@ func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...r
 	if err != nil {
 		return err
 	}
-	consent, err := a.admitted(ctx)
+	consent, err := a.admitted(ctx, len(effects) == 0)
 	if err != nil || !a.Reachable() || !consent.allows(Network) || !slices.Contains(effects, record.EffectNetwork) {
 		return err
 	}
@@ -125,13 +125,13 @@ func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...r
 }
 
 // permitted returns what the owner of a cluster allows. It refuses faults while the cluster is
-// not safe.
-func (a *access) permitted(ctx context.Context) (Consent, error) {
+// not safe; a harmless run injects none.
+func (a *access) permitted(ctx context.Context, harmless bool) (Consent, error) {
 	consent, err := readConsent(ctx, a.entrances[0])
 	if err != nil {
 		return Consent{}, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", a.Metadata.Name, err)
 	}
-	if consent.allows(Processes) {
+	if consent.allows(Processes) && !harmless {
 		if err := a.safe(ctx); err != nil {
 			return consent, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 		}
@@ -141,8 +141,8 @@ func (a *access) permitted(ctx context.Context) (Consent, error) {
 
 // admitted is permitted before this run has agents: a fault of another run may be why the cluster
 // is not safe.
-func (a *access) admitted(ctx context.Context) (Consent, error) {
-	consent, err := a.permitted(ctx)
+func (a *access) admitted(ctx context.Context, harmless bool) (Consent, error) {
+	consent, err := a.permitted(ctx, harmless)
 	if err != nil && consent.allows(Processes) {
 		err = errors.Join(a.unused(ctx), err)
 	}
@@ -155,14 +155,14 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if err != nil {
 		return nil, err
 	}
-	consent, err := a.admitted(ctx)
+	consent, err := a.admitted(ctx, o.Harmless)
 	if err != nil {
 		return nil, err
 	}
 	if a.Reachable() && !consent.allows(Processes) {
 		o.Progress(fmt.Sprintf("the consent does not allow %q: the nodes are left alone, and the cluster is observed through its API", Processes))
 	}
-	observed := &Observed{access: a, spec: spec}
+	observed := &Observed{access: a, spec: spec, harmless: o.Harmless}
 	if observed.settings, err = clusters.Settings(spec); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 		return nil, err
 	}
 	err = c.takeOver(ctx, o.Progress)
-	if err == nil && slices.ContainsFunc(endangering, consent.allows) {
+	if err == nil && !o.Harmless && slices.ContainsFunc(endangering, consent.allows) {
 		err = c.snapshot(ctx, o)
 	}
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 			}
 			symbols := []string{"R", "P"}
 			if f.fused(component) {
-				c.released[n.Name][component] = n.KubernetesVersion
+				c.released[n.Name][component] = c.reported(n.Index)
 				symbols = append(symbols, "N", "G")
 			}
 			for _, symbol := range symbols {

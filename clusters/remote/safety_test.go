@@ -10,10 +10,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // api serves answers by path, and returns the inventory of a cluster whose API servers all
@@ -149,18 +151,27 @@ func TestPermitted(t *testing.T) {
 		name    string
 		answers map[string]string
 		want    error
+		observe error // of a run without faults
 	}{
-		{"no consent", quiet(system, `{"metadata": {"uid": "u"}}`), ErrNoConsent},
-		{"of another cluster", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("v", "process")), ErrNoConsent},
-		{"to faults", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process")), nil},
-		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), ErrUnsafe},
-		{"to a look at it while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "read-only"), "/api/v1/nodes", cordoned), nil},
+		{"no consent", quiet(system, `{"metadata": {"uid": "u"}}`), ErrNoConsent, ErrNoConsent},
+		{"of another cluster", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("v", "process")), ErrNoConsent, ErrNoConsent},
+		{"to faults", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process")), nil, nil},
+		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), ErrUnsafe, nil},
+		{"to a look at it while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "read-only"), "/api/v1/nodes", cordoned), nil, nil},
 	} {
 		a := api(t, tc.answers)
 		spec := clusters.Default()
 		spec.Spec.Inventory = a.Inventory
-		if err := (Provider{}).Permit(t.Context(), spec); !errors.Is(err, tc.want) {
+		if err := (Provider{}).Permit(t.Context(), spec, record.EffectDown); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+		if err := (Provider{}).Permit(t.Context(), spec); !errors.Is(err, tc.observe) {
+			t.Errorf("%s, without faults: %v, want %v", tc.name, err, tc.observe)
+		}
+		for harmless, want := range map[bool]error{false: tc.want, true: tc.observe} {
+			if err := (&Observed{access: a, harmless: harmless}).Permitted(t.Context()); !errors.Is(err, want) {
+				t.Errorf("%s, during a run, harmless %t: %v, want %v", tc.name, harmless, err, want)
+			}
 		}
 	}
 }
@@ -180,13 +191,47 @@ func TestPermitBesideAnother(t *testing.T) {
 		another := func(err error) bool {
 			return strings.Contains(fmt.Sprint(err), "another run of holdfast uses the agent on node-1")
 		}
-		err := (Provider{}).Permit(t.Context(), spec)
+		err := (Provider{}).Permit(t.Context(), spec, record.EffectDown)
 		if !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "node-1 is cordoned") || another(err) != want {
 			t.Errorf("an agent that was used %q s ago: %v", ago, err)
 		}
 		if err := (&Observed{access: a}).Permitted(t.Context()); !errors.Is(err, ErrUnsafe) || another(err) {
 			t.Errorf("during a run: %v", err)
 		}
+	}
+}
+
+// TestDescribeSilentServer: an API server that does not report its version keeps no cluster from
+// being described, and has no version in a record; without any, there is nothing to describe.
+func TestDescribeSilentServer(t *testing.T) {
+	pods := []string{"/api/v1/namespaces/kube-system/pods", `{"items": []}`}
+	silent := quiet(pods...)
+	delete(silent, "/version")
+	a, other := api(t, quiet(pods...)), api(t, silent)
+	second := other.Spec.Nodes[0]
+	second.Name, second.Address = "node-2", second.Address.Next()
+	e := other.entrances[0]
+	e.Name, e.Node = second.Name, second.Name
+	for _, silentFirst := range []bool{false, true} {
+		b := &access{Inventory: &clusters.Inventory{Metadata: a.Metadata, Spec: a.Spec}, entrances: append(a.entrances[:1:1], e)}
+		b.Spec.Nodes = append(a.Spec.Nodes[:1:1], second)
+		if silentFirst {
+			slices.Reverse(b.Spec.Nodes)
+		}
+		spec, err := b.describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Spec.KubernetesVersion != "v1.37.1" {
+			t.Errorf("the version is %q", spec.Spec.KubernetesVersion)
+		}
+		v := (&Observed{access: b, spec: spec}).Versions()
+		if _, known := v["node-2"]["kube-apiserver"]; known || v["node-1"]["kube-apiserver"] != "v1.37.1" || len(v) != 2 {
+			t.Errorf("the versions are %v", v)
+		}
+	}
+	if _, err := other.describe(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to read the version of the API server on node-1") {
+		t.Errorf("no API server answers: %v", err)
 	}
 }
 

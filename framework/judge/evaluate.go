@@ -37,7 +37,7 @@ const busyLimit = 0.9
 // caller's own.
 //
 // Some rules hold for every check, whatever its judge says: it is inconclusive if the record is
-// damaged, the baseline was unhealthy, or a fault that it names has no proof of effect or of
+// damaged, the baseline was unhealthy (see judges.Defects), or a fault that it names has no proof of effect or of
 // healing, and if a failure was measured while the harness was starved; it is not applicable if
 // the cluster cannot have the fault, or has it only together with faults on other components that
 // the judge must do without; and at level INFO it never fails.
@@ -158,6 +158,9 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	if problem := c.baseline(check.Judge); problem != "" {
+		if f := c.defect(check); f != nil {
+			return *f
+		}
 		return judges.Inconclusive("%s", problem)
 	}
 	if check.Fault == "" && d.NeedsFault {
@@ -214,6 +217,19 @@ func (c *evaluator) baseline(judge string) string {
 		return ""
 	}
 	return facts.BrokenFromTheStart(c.run)
+}
+
+// defect returns what a judge finds in the record of a cluster that was unhealthy before an experiment
+// that did nothing to it; nil if that is nothing.
+func (c *evaluator) defect(check record.Check) *judges.Finding {
+	find := judges.Defects(check.Judge)
+	unhealthy := slices.ContainsFunc(c.run.Steadies, func(s record.Timed[record.Steady]) bool { return s.V.Phase == "before" && !s.V.OK })
+	broken := len(c.run.Faults)+len(c.run.Nodes)+len(c.run.Changes) > 0 ||
+		slices.ContainsFunc(c.run.Meta.Checks, func(one record.Check) bool { return one.Fault != "" })
+	if find == nil || !unhealthy || broken {
+		return nil
+	}
+	return find(&facts.Matter{Run: c.run, Check: check, Shared: c.shared})
 }
 
 // impossible says why a fault was not injected into a cluster without an ability for it, or for

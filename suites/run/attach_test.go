@@ -20,6 +20,7 @@ type lender struct {
 	cluster  *apitest.Cluster
 	refuse   error
 	dir      string // passed by the run
+	harmless bool   // as the run says
 	closed   int
 	asked    int // whether it permits faults
 	detached []string
@@ -32,7 +33,7 @@ func (l *lender) Describe(context.Context, string) (*clusters.Cluster, error) {
 }
 
 func (l *lender) Attach(_ context.Context, _ *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
-	if l.dir = o.Dir; l.refuse != nil {
+	if l.dir, l.harmless = o.Dir, o.Harmless; l.refuse != nil {
 		return nil, l.refuse
 	}
 	return lent{l.cluster, l}, nil
@@ -67,7 +68,7 @@ func TestTakeOver(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	ctx, interrupt := context.WithCancel(t.Context())
 	spec := clusters.Default()
-	made, err := takeOver(ctx, l, spec, t.TempDir(), func(string) {})
+	made, err := takeOver(ctx, l, spec, t.TempDir(), false, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,13 +125,13 @@ func TestStopped(t *testing.T) {
 
 func TestTakeOverFails(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1), refuse: errors.New("it is somebody's")}
-	if _, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {}); !errors.Is(err, l.refuse) {
+	if _, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), false, func(string) {}); !errors.Is(err, l.refuse) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(l.dir); l.dir == "" || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what was kept of it in %q is still there: %v", l.dir, err)
 	}
-	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "cannot take over clusters") {
+	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), false, func(string) {}); err == nil || !strings.Contains(err.Error(), "cannot take over clusters") {
 		t.Error(err)
 	}
 }
@@ -143,7 +144,7 @@ func (*maker) Name() string { return "maker" }
 // Close names what it cannot delete, and releases the cluster all the same.
 func TestTakeOverLeavesNamespaces(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1)}
-	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {})
+	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), false, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestTakeOverLeavesNamespaces(t *testing.T) {
 	}
 }
 
-// takeOver leaves an unhealthy cluster unchanged, and releases it.
+// takeOver leaves an unhealthy cluster unchanged, and releases it, unless the run injects nothing.
 func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	l.cluster.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -168,7 +169,14 @@ func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and faults are only injected") || l.closed != 1 {
+	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), false, func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and faults are only injected") || l.closed != 1 || l.harmless {
+		t.Errorf("%v, closed %d times", err, l.closed)
+	}
+	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), true, func(string) {})
+	if err != nil || l.closed != 1 || !l.harmless {
+		t.Fatalf("a run without faults: %v, closed %d times", err, l.closed)
+	}
+	if err := made.Close(t.Context()); err != nil || l.closed != 2 {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}
 }

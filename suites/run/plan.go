@@ -103,8 +103,15 @@ func (p *Plan) Scenario(name string) (*scenarios.Scenario, error) {
 	return p.Scenarios[i], nil
 }
 
-// Effects returns the effects of the plan's faults, once each. A fault that may have any effect
-// counts as one on the network.
+// Harmless reports whether the plan injects nothing into its cluster, and changes none of its nodes.
+func (p *Plan) Harmless() bool {
+	return !slices.ContainsFunc(p.Scenarios, func(s *scenarios.Scenario) bool {
+		return s.NotFor(p.Part(s).Cluster.Size()) == "" && !s.Experiment().Harmless()
+	})
+}
+
+// Effects returns the effects of the plan's faults, once each. A fault that may have any effect, or
+// names none, counts as one on the network.
 func (p *Plan) Effects() (all []record.Effect) {
 	for _, s := range p.Scenarios {
 		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
@@ -116,7 +123,9 @@ func (p *Plan) Effects() (all []record.Effect) {
 			}
 			effects := []record.Effect{record.EffectNetwork}
 			if f, err := fault.Find(step.Inject.Fault); err == nil && f.Effects != nil {
-				effects = f.EffectsWith(step.Inject.Params)
+				if named := f.EffectsWith(step.Inject.Params); len(named) > 0 {
+					effects = named
+				}
 			}
 			all = append(all, effects...)
 		}

@@ -110,6 +110,27 @@ func TestEffects(t *testing.T) {
 		if got := p.Effects(); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
+		if got := p.Harmless(); got != (tc.want == nil) {
+			t.Errorf("%s: it is harmless: %t", tc.name, got)
+		}
+	}
+	p.Scenarios[0].Missing, p.Scenarios[0].Spec.Timeline = "", []engine.Step{{Action: &engine.Action{Name: "remove-node", Node: "node/1"}}}
+	if p.Harmless() {
+		t.Error("a plan that removes a node is harmless")
+	}
+}
+
+// TestObserveIsHarmless: nothing in the profile observe breaks anything.
+func TestObserveIsHarmless(t *testing.T) {
+	for profile, want := range map[string]bool{"observe": true, "smoke": false} {
+		chosen, err := Choose(profile, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Plan{Cluster: clusters.Default(), Scenarios: chosen}
+		if len(chosen) == 0 || p.Harmless() != want || (len(p.Effects()) == 0) != want {
+			t.Errorf("%s: %d scenarios, effects %v, it is harmless: %t", profile, len(chosen), p.Effects(), p.Harmless())
+		}
 	}
 }
 

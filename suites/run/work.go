@@ -136,7 +136,7 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 	}
 	began := time.Now()
 	if w.plan.Attach {
-		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, progress)
+		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, w.plan.Harmless(), progress)
 		if err != nil {
 			return created{}, err
 		}
@@ -187,7 +187,8 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 		settled.Results = judge.Evaluate(run, w.program.Judges...)
 		settled.Judging = time.Since(began)
 	}
-	if err != nil || !LeftAsFound(run, w.cluster) {
+	harmless := w.plan.Attach && w.plan.Harmless() // it is left as it was found, healthy or not
+	if err != nil || !harmless && !LeftAsFound(run, w.cluster) {
 		settled.Lost = true
 		end := "is deleted"
 		if w.plan.Attach {
