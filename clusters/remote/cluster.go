@@ -30,7 +30,8 @@ type Observed struct {
 	pods     mirrors
 	released map[string]map[framework.Component]string // versions, as the programs report them
 	nodes    []framework.Node
-	harmless bool // nothing is injected
+	harmless bool   // nothing is injected
+	alone    string // why nodes are left alone, if they are
 }
 
 var (
@@ -98,6 +99,7 @@ type plain struct {
 	address    netip.Addr
 	server     framework.Entrance
 	components []framework.Component
+	alone      string // why it is left alone, if it is
 }
 
 var (

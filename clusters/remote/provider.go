@@ -174,6 +174,7 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	}
 	if !a.Reachable() || !consent.allows(Processes) {
 		observed.explain(nil)
+		observed.alone = a.onlyAPI()
 		observed.find()
 		return observed, nil
 	}
@@ -201,7 +202,7 @@ const closeLimit = 3 * time.Minute
 // location of etcd is then unknown.
 func (c *Observed) find() {
 	for i, n := range c.spec.Nodes() {
-		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name)}
+		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name), alone: c.alone}
 		p.components = slices.Sorted(maps.Keys(c.pods.of(n.Name)))
 		if c.access.Spec.Nodes[i].EtcdOnly() {
 			p.components = []framework.Component{framework.Etcd}
