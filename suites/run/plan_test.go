@@ -260,3 +260,29 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// TestKindOfNotApplicable: what a scenario would settle does not apply by design, or cannot be tested
+// here.
+func TestKindOfNotApplicable(t *testing.T) {
+	for _, byDesign := range []bool{true, false} {
+		p := planned()
+		s := p.Scenarios[0]
+		s.Missing, s.ByDesign = "it needs another balancer", byDesign
+		results, _ := p.JudgeScenario(t.TempDir(), s)
+		for _, r := range results {
+			if r.Verdict != judge.NotApplicable || r.Justified != byDesign {
+				t.Errorf("by design %t: %+v", byDesign, r)
+			}
+		}
+		s.Missing = ""
+		notRun, _ := p.JudgeScenario(t.TempDir(), s)
+		for _, r := range notRun {
+			if r.Verdict != judge.Inconclusive || r.Justified {
+				t.Errorf("a scenario that was not run: %+v", r)
+			}
+		}
+		if len(results) == 0 {
+			t.Error("there are no results")
+		}
+	}
+}
