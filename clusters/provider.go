@@ -147,9 +147,10 @@ type Attacher interface {
 // Permitter is the ability of a provider to predict whether Attach would refuse a cluster.
 type Permitter interface {
 	// Permit returns nil if the owner of the cluster allows attaching to it, the cluster is safe for
-	// faults, and those with these effects would not cut this process off from it. Without effects,
-	// nothing is to be injected, and the cluster need not be healthy.
-	Permit(ctx context.Context, c *Cluster, effects ...record.Effect) error
+	// faults, the owner may allow one of them, and none would cut this process off from it. Of each
+	// fault it receives the effects, none if they are not known. Without faults, the cluster need not
+	// be healthy.
+	Permit(ctx context.Context, c *Cluster, faults ...[]record.Effect) error
 }
 
 // Permitted is the ability of an attached cluster to check again what Permit checks.

@@ -105,14 +105,24 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 }
 
 // Permit implements clusters.Permitter.
-func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...record.Effect) error {
+func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, faults ...[]record.Effect) error {
 	a, err := reach(spec.Spec.Inventory)
 	if err != nil {
 		return err
 	}
-	consent, err := a.admitted(ctx, len(effects) == 0)
-	if err != nil || !a.Reachable() || !consent.allows(Network) || !slices.Contains(effects, record.EffectNetwork) {
+	consent, err := a.admitted(ctx, len(faults) == 0)
+	if err != nil {
 		return err
+	}
+	if len(faults) > 0 && !slices.ContainsFunc(faults, consent.mayAllow) {
+		return fmt.Errorf("cluster %s: %w to any fault of this run, only to %s: ask for more (see: holdfast consent --help), or observe the cluster with --profile observe",
+			a.Metadata.Name, ErrNoConsent, names(consent.Levels))
+	}
+	cuts := func(effects []record.Effect) bool {
+		return len(effects) == 0 || slices.Contains(effects, record.EffectNetwork)
+	}
+	if !a.Reachable() || !consent.allows(Network) || !slices.ContainsFunc(faults, cuts) {
+		return nil
 	}
 	seen, err := a.lookAll(ctx)
 	if err == nil {

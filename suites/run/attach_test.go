@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
 // lender is a provider with a cluster to take over.
@@ -178,5 +180,42 @@ func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	}
 	if err := made.Close(t.Context()); err != nil || l.closed != 2 {
 		t.Errorf("%v, closed %d times", err, l.closed)
+	}
+}
+
+// TestRefused: a worker reports that a cluster must not be broken, and the run is refused if no scenario
+// ran.
+func TestRefused(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 1)}
+	l.cluster.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/readyz" {
+			apitest.Fail(w, http.StatusInternalServerError, "InternalError", "etcd failed")
+		}
+		return r.URL.Path == "/readyz"
+	})
+	s := asking("a", 20, scenarios.Topology{})
+	s.Spec.Timeline = []engine.Step{{Inject: &engine.Inject{Fault: "kill", Target: "etcd/any", ID: "kill"}}}
+	w := &work{provider: l, plan: &Plan{Attach: true, Cluster: clusters.Default(), Scenarios: []*scenarios.Scenario{s}}, part: Part{Cluster: clusters.Default()}, dir: t.TempDir()}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	c, err := w.create(ctx, func(string) {})
+	if err != nil || !strings.Contains(c.Refused, "refused: cluster holdfast is not healthy") || w.cluster != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if !errors.Is(refusal(c.Refused), ErrRefused) {
+		t.Error("the refusal is not one")
+	}
+	for name, tc := range map[string]struct {
+		parts []Part
+		want  string
+	}{
+		"refused":         {[]Part{{refused: true}}, "why"},
+		"failed":          {[]Part{{Problem: "why"}}, ""},
+		"refused later":   {[]Part{{refused: true, Judging: map[string]time.Duration{"a": 1}}}, ""},
+		"nothing was run": {nil, ""},
+	} {
+		if got := (&Plan{Parts: tc.parts, Problem: "why"}).Refused(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -110,9 +110,9 @@ func (p *Plan) Harmless() bool {
 	})
 }
 
-// Effects returns the effects of the plan's faults, once each. A fault that may have any effect, or
-// names none, counts as one on the network.
-func (p *Plan) Effects() (all []record.Effect) {
+// Effects returns the effects of each of the plan's faults, empty for one whose effects are not known.
+// Faults with the same effects are listed once.
+func (p *Plan) Effects() (all [][]record.Effect) {
 	for _, s := range p.Scenarios {
 		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
 			continue
@@ -121,17 +121,23 @@ func (p *Plan) Effects() (all []record.Effect) {
 			if step.Inject == nil {
 				continue
 			}
-			effects := []record.Effect{record.EffectNetwork}
-			if f, err := fault.Find(step.Inject.Fault); err == nil && f.Effects != nil {
-				if named := f.EffectsWith(step.Inject.Params); len(named) > 0 {
-					effects = named
-				}
+			effects := []record.Effect{}
+			if f, err := fault.Find(step.Inject.Fault); err == nil {
+				effects = slices.Sorted(slices.Values(f.EffectsWith(step.Inject.Params)))
 			}
-			all = append(all, effects...)
+			all = append(all, effects)
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.SortFunc(all, slices.Compare[[]record.Effect])
+	return slices.CompactFunc(all, slices.Equal[[]record.Effect])
+}
+
+// Refused returns why the run was refused before any of its scenarios ran; empty if it was not.
+func (p *Plan) Refused() string {
+	if len(p.Parts) == 0 || slices.ContainsFunc(p.Parts, func(one Part) bool { return !one.refused || len(one.Judging) > 0 }) {
+		return ""
+	}
+	return p.Problem
 }
 
 // Save writes the plan to a results directory.

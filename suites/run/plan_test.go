@@ -94,11 +94,11 @@ func TestEffects(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		missing []int // scenarios that do not apply
-		want    []record.Effect
+		want    [][]record.Effect
 	}{
-		{"processes and network", nil, []record.Effect{record.EffectDown, record.EffectIsolated, record.EffectNetwork}},
-		{"a fault that may have any effect", []int{1}, []record.Effect{record.EffectDown, record.EffectNetwork}},
-		{"processes", []int{1, 3}, []record.Effect{record.EffectDown}},
+		{"processes and network", nil, [][]record.Effect{{}, {record.EffectDown}, {record.EffectIsolated, record.EffectNetwork}}},
+		{"a fault that may have any effect", []int{1}, [][]record.Effect{{}, {record.EffectDown}}},
+		{"processes", []int{1, 3}, [][]record.Effect{{record.EffectDown}}},
 		{"no fault", []int{0, 1, 2, 3}, nil},
 	} {
 		for i, s := range p.Scenarios {
@@ -107,7 +107,7 @@ func TestEffects(t *testing.T) {
 				s.Missing = "it does not apply"
 			}
 		}
-		if got := p.Effects(); !slices.Equal(got, tc.want) {
+		if got := p.Effects(); !slices.EqualFunc(got, tc.want, slices.Equal[[]record.Effect]) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 		if got := p.Harmless(); got != (tc.want == nil) {

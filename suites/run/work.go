@@ -67,6 +67,8 @@ type Settled struct {
 // created is the answer to a request for a cluster.
 type created struct {
 	Took time.Duration `json:"took"` // 0 if it already existed
+	// Refused is why there is none, if the cluster must not be broken; see ErrRefused.
+	Refused string `json:"refused,omitempty"`
 }
 
 // work is the state of a worker.
@@ -137,6 +139,9 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 	began := time.Now()
 	if w.plan.Attach {
 		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, w.plan.Harmless(), progress)
+		if errors.Is(err, ErrRefused) {
+			return created{Refused: err.Error()}, nil
+		}
 		if err != nil {
 			return created{}, err
 		}
