@@ -68,6 +68,17 @@ func quiet(more ...string) map[string]string {
 	return all
 }
 
+// capi is a cluster with a control plane of Cluster API that has a machine.
+func capi(want int, status, node string) map[string]string {
+	return quiet(controlPlanesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "name": "cp"}, "spec": {"replicas": %d}, "status": {%s}}]}`, want, status),
+		machinesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "labels": {%q: "cp"}}, "status": {"nodeRef": {"name": %q}}}]}`, machineOwner, node))
+}
+
+// openshift is an object whose condition Progressing has a status.
+func openshift(name, status, message string) string {
+	return fmt.Sprintf(`{"items": [{"metadata": {"name": %q}, "status": {"conditions": [{"type": "Progressing", "status": %q, "message": %q}]}}]}`, name, status, message)
+}
+
 func TestSafe(t *testing.T) {
 	const health = "/apis/cluster.x-k8s.io/v1beta1/machinehealthchecks"
 	for _, tc := range []struct {
@@ -91,6 +102,21 @@ func TestSafe(t *testing.T) {
 			"/apis/chaos-mesh.org/v1alpha1/schedules", `{"items": [{"metadata": {"name": "s"}}]}`), "Chaos Mesh has the Schedule s: delete or pause it"},
 		{"a paused one", quiet("/apis/chaos-mesh.org/v1alpha1", `{"resources": [{"name": "schedules", "kind": "Schedule"}]}`,
 			"/apis/chaos-mesh.org/v1alpha1/schedules", `{"items": [{"metadata": {"name": "s", "annotations": {"experiment.chaos-mesh.org/pause": "true"}}}]}`), ""},
+		{"a Plan that is applied", quiet(plansPath, `{"items": [{"metadata": {"namespace": "system-upgrade", "name": "server"}, "status": {"applying": ["node-1"]}}]}`),
+			"the Plan system-upgrade/server of the system upgrade controller is being applied to node-1"},
+		{"a Plan that was applied", quiet(plansPath, `{"items": [{"metadata": {"name": "server"}, "status": {"latestVersion": "v1.37.1", "applying": []}}]}`), ""},
+		{"a control plane that is rolled out", capi(3, `"replicas": 4, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is rolled out: it wants 3 machines and has 4"},
+		{"with as many machines as it wants", capi(3, `"replicas": 3, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is rolled out"},
+		{"of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 2`, "node-1"), "the control plane a/cp of Cluster API is rolled out"},
+		{"that is scaled", capi(5, `"replicas": 3, "updatedReplicas": 3`, "node-1"), "it wants 5 machines and has 3"},
+		{"of another cluster", capi(3, `"replicas": 4, "updatedReplicas": 1`, "other-1"), ""},
+		{"a control plane at rest", capi(3, `"replicas": 3, "updatedReplicas": 3`, "node-1"), ""},
+		{"a control plane at rest, of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 3`, "node-1"), ""},
+		{"a control plane that does not say what is up to date", capi(3, `"replicas": 3`, "node-1"), ""},
+		{"OpenShift that is updated", quiet(clusterVersionPath, openshift("version", "True", "Working towards 4.20.1")), "the version of OpenShift (version) is progressing: Working towards 4.20.1"},
+		{"an operator of OpenShift that rolls out", quiet(clusterOperatorsPath, openshift("etcd", "True", "1 node is at revision 7")), "the operator (etcd) is progressing: 1 node is at revision 7"},
+		{"another operator of OpenShift", quiet(clusterOperatorsPath, openshift("console", "True", "x")), ""},
+		{"OpenShift at rest", quiet(clusterVersionPath, openshift("version", "False", "Cluster version is 4.20.1"), clusterOperatorsPath, openshift("etcd", "False", "x")), ""},
 	} {
 		err := api(t, tc.answers).safe(t.Context())
 		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
