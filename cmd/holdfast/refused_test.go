@@ -20,6 +20,7 @@ type vendor struct {
 	t         *testing.T
 	dir       string
 	inventory string
+	ports     []string // of the API servers
 
 	mu      sync.Mutex
 	answers map[string]string // by path, or by node and path
@@ -39,6 +40,7 @@ func newVendor(t *testing.T) *vendor {
 		nodes = append(nodes, fmt.Sprintf("  - {name: %s, address: 10.0.0.1%d, apiServer: %q, ssh: root@%s}", name, i, address, name))
 		items = append(items, fmt.Sprintf(`{"metadata": {"name": %q}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}`, name))
 		_, port, _ := strings.Cut(address, ":")
+		v.ports = append(v.ports, port)
 		v.write("root@"+name, vendorNode(i, port), 0o600)
 		if i == 1 {
 			ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
@@ -107,6 +109,13 @@ func (v *vendor) answer(node string, w http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprint(w, body)
 	}
+}
+
+// set sets the answer to reads of a path.
+func (v *vendor) set(path, body string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.answers[path] = body
 }
 
 // touched returns what was tried besides reads of the API and looks at nodes.
