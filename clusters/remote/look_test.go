@@ -334,14 +334,19 @@ func TestOwnProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	for _, tc := range []struct{ text, want string }{
 		{"components:\n- {name: kube-apiserver, command: apiserver, unit: a.service}\n", ""},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor.service, 'my-stack@cp.service']\n", ""},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor]\n", `mine.yaml:3: before[0] is "supervisor": want a systemd unit such as kubelet.service`},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore:\n- a.service\n- \"b.service\\nAfter=c.service\"\n", "mine.yaml:5: before[1] is"},
+		{"", "mine.yaml is empty: want a distribution profile"},
+		{"components:\n- {name: kube-apiserver, command: [a]}\n", "mine.yaml:2: components[0].command is a list: want a text"},
 		{"components: []\n", "has no kube-apiserver"},
-		{"components:\n- {name: kube-apiserver}\n", "components[0] needs a name and a command"},
-		{"components:\n- {name: kube-apiserver, command: a, manifest: /m}\n", "has a manifest and no parent"},
+		{"components:\n- {name: kube-apiserver}\n", "mine.yaml:2: components[0] needs a name and a command"},
+		{"components:\n- {name: kube-apiserver, command: a, manifest: /m}\n", "mine.yaml:2: kube-apiserver has a manifest and no parent"},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: /m, unit: u}\n", "has both a manifest and a unit"},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m/a.yaml}\n", `the manifest "m/a.yaml" of kube-apiserver must be an absolute path`},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: '/m/a b.yaml'}\n", "without spaces"},
-		{"component: []\n", "field component not found"},
-		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "kube-apiserver and etcd are of the group g, which is one process, and differ"},
+		{"component: []\n", "mine.yaml:1: unknown field component: allowed are components, pki, before"},
+		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "mine.yaml:2: kube-apiserver and etcd are of the group g, which is one process, and differ"},
 	} {
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -349,6 +354,9 @@ func TestOwnProfile(t *testing.T) {
 		p, err := profileOf(file)
 		if tc.want == "" && (err != nil || p.Name != "mine") || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %+v, %v", tc.text, p, err)
+		}
+		if before := (&found{profile: p, sight: &sight{}}).config().Before; !slices.Equal(before, p.Before) || err == nil && (len(before) > 0) != strings.Contains(tc.text, "before") {
+			t.Errorf("%s: the agent's unit is before %q", tc.text, before)
 		}
 	}
 }

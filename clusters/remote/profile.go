@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"embed"
@@ -15,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -40,12 +40,15 @@ const microK8s = "kubelite"
 // Profile describes how a distribution runs its components. Everything else is read from the
 // processes.
 type Profile struct {
-	Name       string             `yaml:"-"`
-	Digest     string             `yaml:"-"` // SHA-256, of the file
+	Name       string             `file:"-"`
+	Digest     string             `file:"-"` // SHA-256, of the file
 	Components []ProfileComponent `yaml:"components"`
 	// PKI is the directory with kubeadm's certificates and the keys of their CAs, for faults
 	// on certificates; empty if the distribution has none there.
 	PKI string `yaml:"pki"`
+	// Before are the systemd units that start components, such as that of a supervisor, besides those
+	// of the components themselves: after a restart of the node they wait for the agent.
+	Before []string `yaml:"before"`
 }
 
 // ProfileComponent is one component; see agent.Component.
@@ -80,44 +83,62 @@ func profileOf(name string) (Profile, error) {
 	if err != nil {
 		return Profile{}, fmt.Errorf("failed to read the distribution profile: %w", err)
 	}
-	return parseProfile(strings.TrimSuffix(filepath.Base(file), ".yaml"), b)
+	return parseProfile(file, b)
 }
 
-// parseProfile reads a profile.
-func parseProfile(name string, b []byte) (Profile, error) {
+// parseProfile reads a profile from a file, of which it has the name.
+func parseProfile(file string, b []byte) (Profile, error) {
 	sum := sha256.Sum256(b)
-	p := Profile{Name: name, Digest: hex.EncodeToString(sum[:])}
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&p); err != nil {
-		return Profile{}, fmt.Errorf("distribution profile %s: %w", name, err)
+	p := Profile{Name: strings.TrimSuffix(filepath.Base(file), ".yaml"), Digest: hex.EncodeToString(sum[:])}
+	position, err := clusters.Decode(file, "a distribution profile", b, &p)
+	if err != nil {
+		return Profile{}, err
 	}
-	return p, p.validate()
+	return p, p.validate(position)
 }
 
-func (p Profile) validate() error {
+// validate returns the first error, with the position of its field.
+func (p Profile) validate(position func(path string) string) error {
 	for i, c := range p.Components {
-		switch {
-		case c.Name == "" || c.Command == "":
-			return fmt.Errorf("distribution profile %s: components[%d] needs a name and a command", p.Name, i)
-		case c.Manifest != "" && c.Unit != "":
-			return fmt.Errorf("distribution profile %s: %s has both a manifest and a unit: want one of them", p.Name, c.Name)
-		case c.Manifest != "" && (!filepath.IsAbs(c.Manifest) || strings.ContainsFunc(c.Manifest, unicode.IsSpace)):
-			return fmt.Errorf("distribution profile %s: the manifest %q of %s must be an absolute path without spaces", p.Name, c.Manifest, c.Name)
-		case c.Manifest != "" && c.Parent == "":
-			return fmt.Errorf("distribution profile %s: %s has a manifest and no parent, by which the first process of its container is found", p.Name, c.Name)
+		path := fmt.Sprintf("components[%d]", i)
+		if problem := c.problem(path, p.Components); problem != "" {
+			return fmt.Errorf("%s%s", position(path), problem)
 		}
-		for _, o := range p.Components {
-			one := c.Command == o.Command && c.Parent == o.Parent && c.Manifest == o.Manifest && c.Unit == o.Unit
-			if c.Group != "" && c.Group == o.Group && !one {
-				return fmt.Errorf("distribution profile %s: %s and %s are of the group %s, which is one process, and differ in command, parent, manifest or unit", p.Name, c.Name, o.Name, c.Group)
-			}
+	}
+	for i, unit := range p.Before {
+		path := fmt.Sprintf("before[%d]", i)
+		if !unitName.MatchString(unit) {
+			return fmt.Errorf("%s%s is %q: want a systemd unit such as kubelet.service", position(path), path, unit)
 		}
 	}
 	if !slices.ContainsFunc(p.Components, func(c ProfileComponent) bool { return c.Name == framework.APIServer }) {
-		return fmt.Errorf("distribution profile %s has no %s", p.Name, framework.APIServer)
+		return fmt.Errorf("%sthe distribution profile has no %s", position("components"), framework.APIServer)
 	}
 	return nil
+}
+
+// unitName is the name of a systemd unit, without specifiers.
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|target|mount|slice|scope|timer|path)$`)
+
+// problem says what is wrong with a component of a profile, given all of them; empty if nothing is.
+func (c ProfileComponent) problem(path string, all []ProfileComponent) string {
+	switch {
+	case c.Name == "" || c.Command == "":
+		return path + " needs a name and a command"
+	case c.Manifest != "" && c.Unit != "":
+		return fmt.Sprintf("%s has both a manifest and a unit: want one of them", c.Name)
+	case c.Manifest != "" && (!filepath.IsAbs(c.Manifest) || strings.ContainsFunc(c.Manifest, unicode.IsSpace)):
+		return fmt.Sprintf("the manifest %q of %s must be an absolute path without spaces", c.Manifest, c.Name)
+	case c.Manifest != "" && c.Parent == "":
+		return fmt.Sprintf("%s has a manifest and no parent, by which the first process of its container is found", c.Name)
+	}
+	for _, o := range all {
+		one := c.Command == o.Command && c.Parent == o.Parent && c.Manifest == o.Manifest && c.Unit == o.Unit
+		if c.Group != "" && c.Group == o.Group && !one {
+			return fmt.Sprintf("%s and %s are of the group %s, which is one process, and differ in command, parent, manifest or unit", c.Name, o.Name, c.Group)
+		}
+	}
+	return ""
 }
 
 // manifestsFor returns the manifests of static pods in the profiles to try on a node.
@@ -380,6 +401,7 @@ func (f *found) config() agent.Config {
 		}
 		c.Components = append(c.Components, a)
 	}
+	c.Before = f.profile.Before
 	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")
 	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash
 	// Without a member of its own the node's agent still undoes faults through the others.
