@@ -40,6 +40,9 @@ type Plan struct {
 	Cluster *clusters.Cluster `json:"cluster"`
 	// Attach means that Cluster exists already and stays.
 	Attach bool `json:"attach,omitempty"`
+	// Footprint lists what the run would have on the nodes of such a cluster, if its owner consents to
+	// it: files, units, tables. Only a dry run has it.
+	Footprint []string `json:"footprint,omitempty"`
 	// Rows are the requirements that the run is to certify, by ID; empty for a run that
 	// certifies nothing.
 	Rows []string `json:"rows,omitempty"`
