@@ -158,10 +158,7 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	if problem := c.baseline(check.Judge); problem != "" {
-		if f := c.defect(check); f != nil {
-			return *f
-		}
-		return judges.Inconclusive("%s", problem)
+		return c.defect(check, problem)
 	}
 	if check.Fault == "" && d.NeedsFault {
 		return judges.Inconclusive("the check names no fault, and judge %s needs one", check.Judge)
@@ -217,19 +214,6 @@ func (c *evaluator) baseline(judge string) string {
 		return ""
 	}
 	return facts.BrokenFromTheStart(c.run)
-}
-
-// defect returns what a judge finds in the record of a cluster that was unhealthy before an experiment
-// that did nothing to it; nil if that is nothing.
-func (c *evaluator) defect(check record.Check) *judges.Finding {
-	find := judges.Defects(check.Judge)
-	unhealthy := slices.ContainsFunc(c.run.Steadies, func(s record.Timed[record.Steady]) bool { return s.V.Phase == "before" && !s.V.OK })
-	broken := len(c.run.Faults)+len(c.run.Nodes)+len(c.run.Changes) > 0 ||
-		slices.ContainsFunc(c.run.Meta.Checks, func(one record.Check) bool { return one.Fault != "" })
-	if find == nil || !unhealthy || broken {
-		return nil
-	}
-	return find(&facts.Matter{Run: c.run, Check: check, Shared: c.shared})
 }
 
 // impossible says why a fault was not injected into a cluster without an ability for it, or for
