@@ -24,8 +24,12 @@ var settingFlags = []struct {
 	{"G", "node-monitor-grace-period", []framework.Component{framework.ControllerManager}, parseDuration},
 }
 
-// origins returns where the settings of a cluster come from, by symbol.
-func origins(c *Cluster, s framework.Settings) map[string]string {
+// Source returns where a component on a node has the value of a flag from, such as a file; empty if
+// only the description of the cluster shows it.
+type Source func(node string, c framework.Component, flag string) string
+
+// Origins returns where the settings of a cluster come from, by symbol. source may be nil.
+func Origins(c *Cluster, s framework.Settings, source Source) map[string]string {
 	all := map[string]string{"T": "constant of kube-apiserver", "I": "constant of kube-apiserver"}
 	if c.Spec.LoadBalancer.Kind != BalancerNone {
 		all["H"] = "health check of the load balancer, as described"
@@ -41,9 +45,20 @@ func origins(c *Cluster, s framework.Settings) map[string]string {
 				value, err := one.parse(n.ExtraArgs[component][one.flag])
 				if err == nil && value == s.Symbols()[one.symbol] {
 					all[one.symbol] = fmt.Sprintf("%s of %s on %s", one.flag, component, n.Name)
+					if source != nil {
+						all[one.symbol] += from(source(n.Name, component, one.flag))
+					}
 				}
 			}
 		}
 	}
 	return all
+}
+
+// from names a source, if it is known.
+func from(source string) string {
+	if source == "" {
+		return ""
+	}
+	return ", from " + source
 }

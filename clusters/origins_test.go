@@ -27,4 +27,18 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("%s: %q, want %q", symbol, got, want)
 		}
 	}
+	from := Origins(c, s, func(node string, component framework.Component, flag string) string {
+		if component == framework.Etcd {
+			return ""
+		}
+		return "the " + flag + " in the file of " + node
+	})
+	if want := "leader-elect-lease-duration of kube-controller-manager on node-2, from the leader-elect-lease-duration in the file of node-2"; from["L"] != want {
+		t.Errorf("L: %q, want %q", from["L"], want)
+	}
+	for _, symbol := range []string{"E", "P", "T", "H"} {
+		if from[symbol] != s.Origins[symbol] {
+			t.Errorf("%s: %q without a source, want %q", symbol, from[symbol], s.Origins[symbol])
+		}
+	}
 }

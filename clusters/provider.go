@@ -161,9 +161,11 @@ type Expander interface {
 
 // Permitter is the ability of a provider to predict whether Attach would refuse a cluster.
 type Permitter interface {
-	// Permit returns nil if the owner of the cluster allows attaching to it, and faults with these
-	// effects would not cut this process off from it.
-	Permit(ctx context.Context, c *Cluster, effects ...record.Effect) error
+	// Permit returns nil if the owner of the cluster allows attaching to it, the cluster is safe for
+	// faults, the owner may allow one of them, and none would cut this process off from it. Of each
+	// fault it receives the effects, none if they are not known. Without faults, the cluster need not
+	// be healthy.
+	Permit(ctx context.Context, c *Cluster, faults ...[]record.Effect) error
 }
 
 // Permitted is the ability of an attached cluster to check again what Permit checks.
@@ -217,6 +219,9 @@ type Options struct {
 	// Snapshots is the directory where Attach keeps a snapshot of etcd, if it takes one before
 	// actions that may lose data of a cluster. It contains secrets, and Close leaves it.
 	Snapshots string
+	// Harmless means that nothing is injected into the cluster, so that Attach accepts one that is
+	// not healthy.
+	Harmless bool
 	// NoWait returns as soon as the machines run; the cluster may not be ready then.
 	NoWait bool
 	// Seed makes the network's impairments repeatable, as far as the provider can.

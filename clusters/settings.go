@@ -160,7 +160,7 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		}
 	}
 	s.EtcdServers, s.RemoteEtcd = etcdServers(c.Nodes())
-	s.Origins = origins(c, s)
+	s.Origins = Origins(c, s, nil)
 	return s, nil
 }
 

@@ -364,3 +364,10 @@ type Mortal interface {
 	// EndsWithProcess does nothing.
 	EndsWithProcess()
 }
+
+// Explainer is the ability of a cluster, or of one of its nodes, to say why it lacks another ability.
+type Explainer interface {
+	// WhyNot returns why it lacks the ability of that name, such as Pauser; empty if there is no
+	// other reason than the provider.
+	WhyNot(ability string) string
+}

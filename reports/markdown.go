@@ -109,7 +109,7 @@ func mdTable(b *bytes.Buffer, reqs []Requirement) {
 	b.WriteString("| | Requirement | Level | Verdict | Bound | Measured | Finding |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range reqs {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			mdIcon(r.Verdict), mdText(r.ID), r.Level, r.Verdict, mdText(boundText(r.Bound)), mdText(r.Measured), mdText(r.Sentence))
+			mdIcon(r.Verdict), mdText(r.ID), r.Level, string(r.Verdict)+byDesign(r), mdText(boundText(r.Bound)), mdText(r.Measured), mdText(r.Sentence))
 	}
 }
 

@@ -91,6 +91,7 @@ func mergeGroup(id, title string, group []judge.Result) Requirement {
 		}
 	}
 	slices.Sort(req.Scenarios)
+	req.Justified = req.Verdict == judge.NotApplicable && !slices.ContainsFunc(group, func(r judge.Result) bool { return !r.Justified })
 	return req
 }
 

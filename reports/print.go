@@ -32,7 +32,7 @@ func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 	told := map[string]bool{}
 	for _, r := range shown {
 		alike := alike(shown, r)
-		switch reason := label(r) + r.Sentence; {
+		switch reason := label(r) + r.Sentence + byDesign(r); {
 		case len(alike) < sharedLine:
 			b.WriteString(line(r, labels, ids, color) + "\n")
 		case !told[reason]:
@@ -68,7 +68,7 @@ func alike(all []Requirement, r Requirement) (ids []string) {
 		return nil
 	}
 	for _, other := range all {
-		if other.Verdict == r.Verdict && other.Sentence == r.Sentence {
+		if other.Verdict == r.Verdict && other.Sentence == r.Sentence && other.Justified == r.Justified {
 			ids = append(ids, other.ID)
 		}
 	}
@@ -84,6 +84,7 @@ func line(r Requirement, labelWidth, idWidth int, color bool) string {
 	if sentence := oneLine(r.Sentence); sentence != "" {
 		text += "  " + sentence
 	}
+	text += byDesign(r)
 	// Sentences often name their bound; once is enough.
 	if bound := boundText(r.Bound); bound != "" && !strings.Contains(r.Sentence, bound) && !named(r.Sentence, r.Bound.Formula) {
 		text += " (bound " + bound + ")"

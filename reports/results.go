@@ -106,6 +106,9 @@ type Requirement struct {
 	// Title is the requirement's text in the catalogue; may be empty.
 	Title   string        `json:"title,omitempty"`
 	Verdict judge.Verdict `json:"verdict"`
+	// Justified means that it does not apply because of the cluster's design, according to all
+	// results. Otherwise, what does not apply cannot be tested here.
+	Justified bool `json:"justified,omitempty"`
 	// Bound, Measured, MeasuredDuration and Sentence are those of the judge and
 	// scenario that decided: the worst verdict and, among equals, the measured value
 	// closest to or furthest beyond its bound.

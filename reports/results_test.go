@@ -59,6 +59,35 @@ func TestMergeDecidesByShareOfBound(t *testing.T) {
 	}
 }
 
+// TestMergeJustified: a requirement does not apply by design if no result says that it cannot be tested
+// here, and none has another verdict.
+func TestMergeJustified(t *testing.T) {
+	design := judge.Result{Requirement: "HA-LE-011", Scenario: "a", Verdict: judge.NotApplicable, Justified: true, Sentence: "no supervisors"}
+	untested := judge.Result{Requirement: "HA-LE-011", Scenario: "b", Verdict: judge.NotApplicable, Sentence: "no ability"}
+	passed := judge.Result{Requirement: "HA-LE-011", Scenario: "b", Verdict: judge.Pass, Sentence: "done"}
+	for _, test := range []struct {
+		name    string
+		results []judge.Result
+		want    bool
+	}{
+		{"by design", []judge.Result{design, design}, true},
+		{"not testable here", []judge.Result{untested}, false},
+		{"both", []judge.Result{design, untested}, false},
+		{"passed elsewhere", []judge.Result{design, passed}, false},
+	} {
+		if got := Merge(test.results, nil)[0]; got.Justified != test.want {
+			t.Errorf("%s: %+v", test.name, got)
+		}
+		var data bytes.Buffer
+		if err := WriteJSON(&data, New(Run{ID: "r"}, test.results, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Validate(data.Bytes()); err != nil {
+			t.Errorf("%s: the results do not fit their own schema: %v", test.name, err)
+		}
+	}
+}
+
 func TestMergeLeavesChecksOfTheHarnessApart(t *testing.T) {
 	for _, r := range Merge(fixtureResults(), nil) {
 		if r.Check() {
@@ -181,6 +210,7 @@ func TestLine(t *testing.T) {
 			"FAIL  HA-EP-003  not gone within T + I + M = 27s"},
 		{Requirement{ID: "HA-QR-003", Level: "INFO", Verdict: judge.Fail, Sentence: "stale\nread"}, "INFO  HA-QR-003  stale read"},
 		{Requirement{ID: "HA-QR-003", Level: "MUST", Verdict: judge.NotApplicable, Sentence: "no ability"}, "N/A  HA-QR-003  no ability"},
+		{Requirement{ID: "HA-LE-011", Level: "MUST", Verdict: judge.NotApplicable, Justified: true, Sentence: "no supervisors"}, "N/A  HA-LE-011  no supervisors (by design)"},
 		{Requirement{ID: "HA-QR-010", Level: "MUST", Verdict: judge.Pass, Bound: fixtureBound("E", 1, nil), Sentence: "Every write done"},
 			"PASS  HA-QR-010  Every write done (bound E = 1s)"},
 	} {

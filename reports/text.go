@@ -127,6 +127,14 @@ func tally(reqs []Requirement) string {
 // verdicts has all verdicts in display order.
 var verdicts = [...]judge.Verdict{judge.Pass, judge.Fail, judge.Inconclusive, judge.NotApplicable}
 
+// byDesign marks what does not apply because of the cluster's design; empty for anything else.
+func byDesign(r Requirement) string {
+	if r.Justified {
+		return " (by design)"
+	}
+	return ""
+}
+
 func count(reqs []Requirement, v judge.Verdict) int {
 	n := 0
 	for _, r := range reqs {

@@ -48,11 +48,16 @@ func serving(c framework.Component) (files []string, caCert, caKey string) {
 // etcdCAKey is where kubeadm keeps the key of etcd's CA.
 const etcdCAKey = "etcd/ca.key"
 
-func (s *certificates) resume() {
+// resume takes over what an earlier agent left. Certificates whose time is over are put back at once;
+// over means that the time of all is.
+func (s *certificates) resume(over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c, spoilt := range s.saved() {
 		left := time.Until(spoilt.Until)
+		if over {
+			left = 0
+		}
 		if left <= 0 && s.putBack(c) == nil {
 			continue
 		}

@@ -142,3 +142,28 @@ func TestCertificatesDeadMan(t *testing.T) {
 		t.Error("the successor has not put back what was over")
 	}
 }
+
+// TestCertificatesOfRestartedNode: with a leash, a node starts on its own certificates, and the agent
+// reports that it healed early. The restart of an agent alone changes nothing.
+func TestCertificatesOfRestartedNode(t *testing.T) {
+	t.Parallel()
+	n := certificateNode(t)
+	n.kill()
+	n.config.Leash = time.Hour
+	n.up()
+	good := func() bool { return verify(t, n.config.PKI, "apiserver", "ca", balancerName) == nil }
+	must(t, n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, time.Hour))
+	n.kill()
+	n.up()
+	if ago, err := n.Lapsed(t.Context()); good() || err != nil || ago != 0 {
+		t.Errorf("after the restart of an agent: own certificates: %t, healed early %s ago, %v", good(), ago, err)
+	}
+	n.kill()
+	n.restarted()
+	n.up()
+	if ago, err := n.Lapsed(t.Context()); !good() || err != nil || ago == 0 {
+		t.Errorf("after the restart of the node: own certificates: %t, healed early %s ago, %v", good(), ago, err)
+	}
+	must(t, n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, time.Hour))
+	must(t, n.RestoreCertificates(t.Context(), framework.APIServer))
+}

@@ -22,6 +22,9 @@ type Config struct {
 	Dir string `json:"dir"`
 	// Components are the processes that faults can act on.
 	Components []Component `json:"components"`
+	// Before are further systemd units that start components: they wait for the agent when the node
+	// starts.
+	Before []string `json:"before,omitempty"`
 	// PKI is kubeadm's directory of certificates; empty if none exists.
 	PKI string `json:"pki,omitempty"`
 	// EtcdClient is how clients reach the node's etcd member.
@@ -169,9 +172,13 @@ func readConfig(file string) (Config, error) {
 // longer than that may take. Nothing else depends on the unit, and it depends on nothing.
 func Unit(c Config) string {
 	before := []string{"kubelet.service", "containerd.service", "k3s.service", "rke2-server.service", "k0scontroller.service"}
+	further := slices.Clone(c.Before)
 	for _, one := range c.Components {
-		if one.Unit != "" && !slices.Contains(before, one.Unit) {
-			before = append(before, one.Unit)
+		further = append(further, one.Unit)
+	}
+	for _, unit := range further {
+		if unit != "" && !slices.Contains(before, unit) {
+			before = append(before, unit)
 		}
 	}
 	return `[Unit]

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 func TestConfig(t *testing.T) {
@@ -29,6 +31,16 @@ func TestConfig(t *testing.T) {
 	write(t, file, "{}")
 	if _, err := readConfig(file); err == nil {
 		t.Error("an empty configuration will do")
+	}
+}
+
+// TestUnitBefore: what starts components waits for the agent, each unit once.
+func TestUnitBefore(t *testing.T) {
+	c := Node(Component{Name: framework.Etcd, Unit: "etcd.service"}, Component{Name: framework.NodeAgent, Unit: "kubelet.service"}, Component{Name: framework.Scheduler})
+	c.Before = []string{"my-supervisor.service", "containerd.service", "etcd.service"}
+	const want = "\nBefore=kubelet.service containerd.service k3s.service rke2-server.service k0scontroller.service my-supervisor.service etcd.service\n"
+	if unit := Unit(c); !strings.Contains(unit, want) {
+		t.Errorf("the unit is:\n%s", unit)
 	}
 }
 

@@ -347,23 +347,6 @@ func (e *etcd) unwipeIn(d time.Duration) {
 	})
 }
 
-// resume takes over what an earlier agent left. When the node starts nothing runs yet, and data
-// whose time is over are put back before the member starts.
-func (e *etcd) resume(restarted bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	w := e.wiped()
-	if w == nil {
-		return
-	}
-	if left := time.Until(w.Until); left > 0 || !restarted {
-		e.unwipeIn(left)
-	} else if err := e.putBack(); err != nil {
-		complain(err)
-		e.unwipeIn(retryPause)
-	}
-}
-
 // list lists the files of the member's data, relative to their directory.
 func (e *etcd) list() (files []string, err error) {
 	if e.data == "" {

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -301,4 +303,74 @@ func TestWipeDeadMan(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	n.up()
 	eventually(t, "the data are back", func() bool { return exists(db) })
+}
+
+// TestWipeOfRestartedNode: with a leash, the data are in place when the agent of a node that has
+// restarted is ready, so that the member starts on them. A member that runs already, since something
+// started it before, is ended first.
+func TestWipeOfRestartedNode(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	n.kill()
+	n.config.Leash = time.Hour
+	n.up()
+	_, err := n.WipeDisk(t.Context(), time.Hour)
+	must(t, err)
+	n.kill()
+	n.up()
+	if exists(db) {
+		t.Error("the restart of an agent alone put the data back")
+	}
+	before := n.runs(framework.Etcd)
+	n.kill()
+	n.restarted()
+	n.up()
+	eventually(t, "the data are back", func() bool { return exists(db) })
+	if p := n.runs(framework.Etcd); p.PID == before.PID {
+		t.Error("the data came back under a member that runs")
+	}
+	if ago, err := n.Lapsed(t.Context()); err != nil || ago == 0 {
+		t.Errorf("healed early %s ago, %v", ago, err)
+	}
+}
+
+// TestWipeBeforeReady does the same without a process: the data are back when the agent has started.
+func TestWipeBeforeReady(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		leash time.Duration
+		boot  string
+		want  bool
+	}{
+		{"a node that has restarted", time.Hour, "another", true},
+		{"without a leash", 0, "another", false},
+		{"the restart of an agent", time.Hour, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			data := filepath.Join(dir, "etcd")
+			mkdir(t, filepath.Join(data, ".holdfast-aside", "snap"))
+			point, err := mountPoint(data)
+			must(t, err)
+			now, err := boot()
+			must(t, err)
+			st := state{Boot: cmp.Or(tc.boot, now), Wiped: &wipedState{Handle: "h", Until: time.Now().Add(time.Hour), Mount: point}}
+			b, err := json.Marshal(st)
+			must(t, err)
+			mkdir(t, filepath.Join(dir, "state"))
+			write(t, filepath.Join(dir, "state", "state.json"), string(b))
+			a, err := newAgent(Config{Dir: filepath.Join(dir, "state"), EtcdData: data, Leash: tc.leash,
+				Components: []Component{{Name: framework.Etcd, Command: "etcd-" + filepath.Base(dir) + "-of-no-one"}}})
+			must(t, err)
+			defer a.close()
+			a.etcd.mu.Lock()
+			a.etcd.timers.StopAll()
+			a.etcd.mu.Unlock()
+			if got := exists(filepath.Join(data, "member", "snap")); got != tc.want {
+				t.Errorf("the data are back: %t, want %t", got, tc.want)
+			}
+		})
+	}
 }

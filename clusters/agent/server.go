@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -58,9 +59,10 @@ func newAgent(config Config) (*agent, error) {
 	ctx := context.Background()
 	// First the data of a member: it must not start on data that are not its own.
 	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s, dir: config.Dir}
-	a.etcd.resume(restarted)
+	over := restarted && a.cutOff()
+	a.etcd.resume(restarted, over)
 	a.certificates = &certificates{pki: config.PKI, store: s}
-	a.certificates.resume()
+	a.certificates.resume(over)
 	a.letGoStrangers()
 	for _, c := range config.Components {
 		a.watchers[c.Name].resume(ctx, restarted)
@@ -73,6 +75,21 @@ func newAgent(config Config) (*agent, error) {
 	a.promises = &promises{a: a}
 	a.promises.resume()
 	return a, s.update(func(st *state) { st.Boot = now })
+}
+
+// cutOff reports whether the leash has ended the faults on data and certificates when the node has
+// restarted: without a network there was no request. What starts components waits for the agent, so
+// that they do not start on them; faults on processes and on the network are gone with the kernel's
+// state.
+func (a *agent) cutOff() bool {
+	changed := false
+	a.store.read(func(st *state) { changed = st.Wiped != nil || len(st.Spoilt) > 0 })
+	if a.config.Leash == 0 || !changed {
+		return false
+	}
+	complain(errors.New("the node has restarted: putting data and certificates back"))
+	a.store.note(func(st *state) { st.Lapsed = time.Now() })
+	return true
 }
 
 // leashPause is the time between two checks for the last request.

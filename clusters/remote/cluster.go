@@ -30,6 +30,8 @@ type Observed struct {
 	pods     mirrors
 	released map[string]map[framework.Component]string // versions, as the programs report them
 	nodes    []framework.Node
+	harmless bool   // nothing is injected
+	alone    string // why nodes are left alone, if they are
 }
 
 var (
@@ -40,7 +42,7 @@ var (
 
 // Permitted implements clusters.Permitted.
 func (c *Observed) Permitted(ctx context.Context) error {
-	_, err := c.access.permitted(ctx)
+	_, err := c.access.permitted(ctx, c.harmless)
 	return err
 }
 
@@ -64,7 +66,10 @@ func (c *Observed) Versions() map[string]map[framework.Component]string {
 		if !c.spec.Runs(i, framework.APIServer) {
 			continue
 		}
-		all[n.Name] = map[framework.Component]string{framework.APIServer: n.KubernetesVersion}
+		all[n.Name] = map[framework.Component]string{}
+		if v := c.reported(i); v != "" {
+			all[n.Name][framework.APIServer] = v
+		}
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
 			if v := cmp.Or(c.released[n.Name][component], c.pods.version(n.Name, component)); v != "" {
 				all[n.Name][component] = v
@@ -73,6 +78,9 @@ func (c *Observed) Versions() map[string]map[framework.Component]string {
 	}
 	return all
 }
+
+// reported returns the version that the API server on a node reported; empty if it was silent.
+func (c *Observed) reported(node int) string { return c.spec.Spec.Nodes[node].KubernetesVersion }
 
 // Backends implements framework.BackendReporter.
 func (c *Observed) Backends(context.Context) ([]framework.Backend, error) {
@@ -91,6 +99,7 @@ type plain struct {
 	address    netip.Addr
 	server     framework.Entrance
 	components []framework.Component
+	alone      string // why it is left alone, if it is
 }
 
 var (

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Level is something that the owner of a cluster allows.
@@ -129,6 +130,25 @@ func (r refusal) Unwrap() []error { return []error{r.MissingAbility, r.why} }
 
 // allows reports whether the consent includes a level.
 func (c Consent) allows(l Level) bool { return l == ReadOnly || slices.Contains(c.Levels, l) }
+
+// mayAllow reports whether the consent may include a fault with these effects. Every fault needs the
+// agents.
+func (c Consent) mayAllow(effects []record.Effect) bool {
+	return c.allows(Processes) && !slices.ContainsFunc(effects, func(e record.Effect) bool { return !c.allows(levelOf(e)) })
+}
+
+// levelOf returns the level that every fault with an effect needs.
+func levelOf(e record.Effect) Level {
+	switch e {
+	case record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned:
+		return Network
+	case record.EffectPower:
+		return Power
+	case record.EffectDisk, record.EffectCertificate, record.EffectRemoved, record.EffectRestored, record.EffectAlarm, record.EffectAdmission:
+		return Data
+	}
+	return Processes
+}
 
 // readConsent returns the consent of a cluster's owner, if it is valid now.
 func readConsent(ctx context.Context, e framework.Entrance) (Consent, error) {

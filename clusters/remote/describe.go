@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
+	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
@@ -138,7 +137,8 @@ func getInto(ctx context.Context, e framework.Entrance, path string, into any) e
 }
 
 // describe returns the description of the cluster, with the actual times from which bounds are
-// computed: from the nodes if they can be reached, from leases otherwise.
+// computed: from the nodes if they can be reached, from static pods otherwise, and from leases where
+// neither shows them.
 func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 	spec := clusters.Default()
 	spec.Metadata.Name = a.Metadata.Name
@@ -156,7 +156,11 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		return nil, err
 	}
 	spec.Spec.Workers = workers
-	args, err := a.leaseArgs(ctx)
+	released, err := a.serverVersions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := a.leaseDurations(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -184,26 +188,48 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 			spec.Spec.Nodes[i] = s
 			continue
 		}
-		var v version.Info
-		if err := getInto(ctx, a.server(n.Name), "/version", &v); err != nil {
-			return nil, fmt.Errorf("failed to read the version of the API server on %s: %w", n.Name, err)
-		}
-		s.KubernetesVersion, s.ExtraArgs = v.GitVersion, args.Merge(pods.args(n.Name))
+		s.KubernetesVersion = released[n.Name]
 		if f := seen[n.Name]; f != nil {
-			s.ExtraArgs = argsOf(f.processes)
-			for c, times := range args {
-				if f.fused(c) || f.unread == c { // its process has no arguments of the component
-					s.ExtraArgs = clusters.ExtraArgs{c: times}.Merge(s.ExtraArgs)
-				}
-			}
+			s.ExtraArgs = withLeases(argsOf(f.processes), leases, f.shows)
+		} else {
+			s.ExtraArgs = withLeases(pods.args(n.Name), leases, pods.shows(n.Name))
 		}
 		spec.Spec.Nodes[i] = s
 	}
-	spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion // control-plane nodes come first
+	// Control-plane nodes come first, and one of them has answered.
+	i := slices.IndexFunc(spec.Spec.Nodes, func(n clusters.NodeSpec) bool { return n.KubernetesVersion != "" })
+	spec.Spec.KubernetesVersion = spec.Spec.Nodes[i].KubernetesVersion
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 	}
 	return spec, nil
+}
+
+// serverVersions returns the versions of the API servers by node, without those that are silent,
+// which other checks report. It fails if all are.
+func (a *access) serverVersions(ctx context.Context) (map[string]string, error) {
+	var mu sync.Mutex
+	all := map[string]string{}
+	err := framework.Each(a.entrances, func(e framework.Entrance) error {
+		if e.Kind != framework.EntranceAPIServer {
+			return nil
+		}
+		var v version.Info
+		if err := getInto(ctx, e, "/version", &v); err != nil {
+			return fmt.Errorf("failed to read the version of the API server on %s: %w", e.Node, err)
+		}
+		if v.GitVersion == "" {
+			return fmt.Errorf("the API server on %s does not report its version", e.Node)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all[e.Node] = v.GitVersion
+		return nil
+	})
+	if len(all) == 0 {
+		return nil, err
+	}
+	return all, nil
 }
 
 // server returns the entrance through a node's API server; a zero one if it has none.
@@ -245,32 +271,12 @@ func (a *access) has(node string) bool {
 	return slices.ContainsFunc(a.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Name == node })
 }
 
-// leaseArgs returns the durations of the leases of elected components, as the equivalent
-// arguments. Leases do not contain renew deadlines and retry periods.
-func (a *access) leaseArgs(ctx context.Context) (clusters.ExtraArgs, error) {
-	args := clusters.ExtraArgs{}
-	for _, c := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
-		var lease coordinationv1.Lease
-		err := getInto(ctx, a.entrances[0], await.LeasePath(c), &lease)
-		if notFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("failed to read the lease of %s: %w", c, err)
-		}
-		if d := lease.Spec.LeaseDurationSeconds; d != nil {
-			args[c] = map[string]string{"leader-elect-lease-duration": strconv.Itoa(int(*d)) + "s"}
-		}
-	}
-	return args, nil
-}
-
 // versions asks the programs of controller managers and schedulers for their versions.
 func (a *access) versions(ctx context.Context, all map[string]shell, seen map[string]*found) (map[string]map[framework.Component]string, error) {
 	versions := map[string]map[framework.Component]string{}
 	for name, f := range seen {
 		versions[name] = map[framework.Component]string{}
-		for _, c := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+		for _, c := range elected {
 			p, ok := f.processes[c]
 			if !ok || f.fused(c) {
 				continue
@@ -293,7 +299,7 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 	seen := make([]*found, len(a.Spec.Nodes))
 	for i, n := range a.Spec.Nodes {
 		g.Go(func() error {
-			s, err := all[n.Name].look(looking)
+			s, err := all[n.Name].lookFor(looking, a.Spec.Distribution, n)
 			if err == nil {
 				seen[i], err = detect(a.Spec.Distribution, n, s)
 			}

@@ -72,7 +72,7 @@ func Inspect(ctx context.Context, i *clusters.Inventory, node, profile string) (
 		return NodeProfile{}, err
 	}
 	defer done()
-	s, err := shells[node].look(ctx)
+	s, err := shells[node].lookFor(ctx, profile, i.Spec.Nodes[at])
 	if err != nil {
 		return NodeProfile{}, err
 	}

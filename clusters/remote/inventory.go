@@ -106,6 +106,9 @@ func etcdHosts(ctx context.Context, urls []string, nodes []clusters.InventoryNod
 // dashed makes a part of a name of an address.
 var dashed = strings.NewReplacer(".", "-", ":", "-")
 
+// ConsentCheck is the name of the check for the owner's consent.
+const ConsentCheck = "consent"
+
 // Check is the result for one item of an inventory.
 type Check struct {
 	What    string `json:"what"`
@@ -134,9 +137,9 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 		all = append(all, c)
 	}
 	if c, err := readConsent(ctx, a.entrances[0]); err != nil {
-		all = append(all, Check{What: "consent", Problem: err.Error()})
+		all = append(all, Check{What: ConsentCheck, Problem: err.Error()})
 	} else {
-		all = append(all, Check{What: "consent", Found: fmt.Sprintf("until %s, to %s", c.Expires.Format("2006-01-02 15:04 MST"), names(c.Levels))})
+		all = append(all, Check{What: ConsentCheck, Found: fmt.Sprintf("until %s, to %s", c.Expires.Format("2006-01-02 15:04 MST"), names(c.Levels))})
 	}
 	if !i.Reachable() {
 		return all
@@ -150,7 +153,7 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 	before := map[string]*sight{}
 	for _, n := range i.Spec.Nodes {
 		c := Check{What: "node " + n.Name + " (ssh " + n.SSH + ")"}
-		s, err := ssh[n.Name].look(ctx)
+		s, err := ssh[n.Name].lookFor(ctx, i.Spec.Distribution, n)
 		if err == nil && problem == nil {
 			err = leadsTo(n, s, nodes)
 		}

@@ -5,19 +5,32 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// lookScript prints the processes of a node, in lines of fields separated by a byte that
-// arguments do not contain: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
-const lookScript = `echo "connection $1"
+// lookScript returns the script that prints the processes of a node, in lines of fields separated by
+// a byte that arguments do not contain, and those manifests of static pods that exist: it changes
+// nothing. Its $1 is sshd's SSH_CONNECTION.
+func lookScript(manifests ...string) string {
+	script := processScript
+	for _, file := range manifests {
+		script += "manifest " + shellescape.Quote(file) + "\n"
+	}
+	return script + "true\n"
+}
+
+const processScript = `echo "connection $1"
 echo "host $(cat /proc/sys/kernel/hostname)"
 echo "machine $(cat /etc/machine-id 2>/dev/null)"
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
@@ -37,10 +50,7 @@ grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/c
 for f in /proc/net/tcp /proc/net/tcp6; do
 	while read -r _ at _ state _; do [ "$state" = 0A ] && echo "listen ${at##*:}"; done <"$f"
 done 2>/dev/null
-for f in /etc/kubernetes/manifests/*.yaml /var/lib/rancher/rke2/agent/pod-manifests/*.yaml; do
-	[ -f "$f" ] && echo "manifest $f $(base64 <"$f" | tr -d '\n')"
-done
-true
+manifest() { [ ! -f "$1" ] || echo "manifest $1 $(base64 <"$1" | tr -d '\n')"; }
 `
 
 const argumentEnd = "\x1f"
@@ -75,6 +85,8 @@ type sight struct {
 type process struct {
 	pid, parent int
 	args        []string
+	// from are the sources of those flags among the arguments that its command line does not have.
+	from map[string]string
 }
 
 // name is the last element of the path in argv[0].
@@ -99,13 +111,42 @@ func (p process) flag(name string) string {
 	return ""
 }
 
-// look returns the state of a node.
-func (s shell) look(ctx context.Context) (*sight, error) {
-	out, err := s.run(ctx, lookScript, nil)
+// with returns the process with further flags from a source. They follow the others, which
+// therefore have precedence.
+func (p process) with(source string, flags ...string) process {
+	p.args, p.from = slices.Clone(p.args), maps.Clone(p.from)
+	for _, text := range flags {
+		name, _, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
+		if p.flag(name) == "" {
+			if p.from == nil {
+				p.from = map[string]string{}
+			}
+			p.from[name] = source
+		}
+		p.args = append(p.args, text)
+	}
+	return p
+}
+
+// source returns where the process has the value of a flag from.
+func (p process) source(flag string) string { return cmp.Or(p.from[flag], "its command line") }
+
+// look returns the state of a node, with those of the manifests that exist.
+func (s shell) look(ctx context.Context, manifests ...string) (*sight, error) {
+	out, err := s.run(ctx, lookScript(manifests...), nil)
 	if err != nil {
 		return nil, err
 	}
 	return parseSight(out)
+}
+
+// lookFor returns the state of a node, with all that the profiles of a distribution need.
+func (s shell) lookFor(ctx context.Context, distribution string, n clusters.InventoryNode) (*sight, error) {
+	manifests, err := manifestsFor(distribution, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.look(ctx, manifests...)
 }
 
 // parseSight parses the output of lookScript. Other lines from the shell, such as a banner, are
@@ -162,7 +203,7 @@ func parseSight(out string) (*sight, error) {
 			pid, variables, _ := strings.Cut(rest, " ")
 			for i, p := range s.processes {
 				if strconv.Itoa(p.pid) == pid {
-					s.processes[i].args = append(slices.Clip(p.args), flagsOf(variables)...)
+					s.processes[i] = p.with("its environment", flagsOf(variables)...)
 				}
 			}
 		}

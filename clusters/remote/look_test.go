@@ -227,6 +227,9 @@ func TestRKE2(t *testing.T) {
 	if args := argsOf(f.processes); args[framework.Etcd]["election-timeout"] != "5000" {
 		t.Errorf("arguments %v", args)
 	}
+	if from := f.processes[framework.Etcd].source("election-timeout"); from != "the file /var/lib/rancher/rke2/server/db/etcd/config" {
+		t.Errorf("the election timeout is from %s", from)
+	}
 	for _, one := range c.Components {
 		if one.Name == framework.NodeAgent && (one.Unit != "" || one.Manifest != "") {
 			t.Errorf("the kubelet is %+v", one)
@@ -281,6 +284,12 @@ func TestK3s(t *testing.T) {
 	if args := argsOf(f.processes); args[framework.Etcd]["election-timeout"] != "5000" {
 		t.Errorf("arguments %v", args)
 	}
+	for c, want := range map[framework.Component]string{framework.Etcd: "the file /var/lib/rancher/k3s/server/db/etcd/config", framework.APIServer: "the profile k3s"} {
+		flag := map[framework.Component]string{framework.Etcd: "election-timeout", framework.APIServer: "etcd-cafile"}[c]
+		if from := f.processes[c].source(flag); from != want {
+			t.Errorf("%s is from %s, want %s", flag, from, want)
+		}
+	}
 	if text := f.String(); text != "distribution k3s: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, node-agent, containerd (5 in one process)" {
 		t.Error(text)
 	}
@@ -322,12 +331,19 @@ func TestOwnProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	for _, tc := range []struct{ text, want string }{
 		{"components:\n- {name: kube-apiserver, command: apiserver, unit: a.service}\n", ""},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor.service, 'my-stack@cp.service']\n", ""},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor]\n", `mine.yaml:3: before[0] is "supervisor": want a systemd unit such as kubelet.service`},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore:\n- a.service\n- \"b.service\\nAfter=c.service\"\n", "mine.yaml:5: before[1] is"},
+		{"", "mine.yaml is empty: want a distribution profile"},
+		{"components:\n- {name: kube-apiserver, command: [a]}\n", "mine.yaml:2: components[0].command is a list: want a text"},
 		{"components: []\n", "has no kube-apiserver"},
-		{"components:\n- {name: kube-apiserver}\n", "components[0] needs a name and a command"},
-		{"components:\n- {name: kube-apiserver, command: a, manifest: m}\n", "has a manifest and no parent"},
-		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m, unit: u}\n", "has both a manifest and a unit"},
-		{"component: []\n", "field component not found"},
-		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "kube-apiserver and etcd are of the group g, which is one process, and differ"},
+		{"components:\n- {name: kube-apiserver}\n", "mine.yaml:2: components[0] needs a name and a command"},
+		{"components:\n- {name: kube-apiserver, command: a, manifest: /m}\n", "mine.yaml:2: kube-apiserver has a manifest and no parent"},
+		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: /m, unit: u}\n", "has both a manifest and a unit"},
+		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m/a.yaml}\n", `the manifest "m/a.yaml" of kube-apiserver must be an absolute path`},
+		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: '/m/a b.yaml'}\n", "without spaces"},
+		{"component: []\n", "mine.yaml:1: unknown field component: allowed are components, pki, before"},
+		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "mine.yaml:2: kube-apiserver and etcd are of the group g, which is one process, and differ"},
 	} {
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -335,6 +351,9 @@ func TestOwnProfile(t *testing.T) {
 		p, err := profileOf(file)
 		if tc.want == "" && (err != nil || p.Name != "mine") || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %+v, %v", tc.text, p, err)
+		}
+		if before := (&found{profile: p, sight: &sight{}}).config().Before; !slices.Equal(before, p.Before) || err == nil && (len(before) > 0) != strings.Contains(tc.text, "before") {
+			t.Errorf("%s: the agent's unit is before %q", tc.text, before)
 		}
 	}
 }
@@ -348,7 +367,7 @@ func TestScript(t *testing.T) {
 	}
 	defer func() { _ = sleep.Process.Kill(); _ = sleep.Wait() }()
 	// As ssh has it run by the user's shell.
-	cmd := exec.Command("sh", "-c", asRoot(lookScript))
+	cmd := exec.Command("sh", "-c", asRoot(lookScript()))
 	cmd.Env = append(os.Environ(), "SSH_CONNECTION=10.0.0.9 5 10.0.0.11 22")
 	out, err := cmd.Output()
 	if err != nil && os.Getuid() != 0 {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // TestLeadsTo: a machine is that of a node if it has the IDs that its kubelet reports or, without
@@ -122,6 +123,14 @@ func TestConfiguredElsewhere(t *testing.T) {
 	}
 	if s := got["kube-scheduler"]; s["leader-elect"] != "true" || s["leader-elect-lease-duration"] != "1m0s" || s["leader-elect-retry-period"] != "1s" || s["leader-elect-renew-deadline"] != "" {
 		t.Errorf("the scheduler's settings are %v", s)
+	}
+	for _, one := range []struct{ component, flag, want string }{
+		{"etcd", "election-timeout", "its environment"}, {"etcd", "data-dir", "its command line"},
+		{"kube-scheduler", "leader-elect-lease-duration", "the file /etc/scheduler.yaml"}, {"kube-scheduler", "leader-elect-retry-period", "its command line"},
+	} {
+		if got := f.processes[framework.Component(one.component)].source(one.flag); got != one.want {
+			t.Errorf("%s of %s is from %s, want %s", one.flag, one.component, got, one.want)
+		}
 	}
 	if err := f.configureScheduler([]byte("{")); err == nil {
 		t.Error("a broken file was accepted")

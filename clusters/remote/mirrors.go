@@ -36,14 +36,17 @@ func (m mirrors) of(node string) map[framework.Component]corev1.Container {
 }
 
 // args returns the arguments for bounds, as far as pods show them.
-func (m mirrors) args(node string) clusters.ExtraArgs {
+func (m mirrors) args(node string) clusters.ExtraArgs { return argsOf(m.processes(node)) }
+
+// processes returns a node's components with the command lines of their pods.
+func (m mirrors) processes(node string) map[framework.Component]process {
 	processes := map[framework.Component]process{}
 	for c, container := range m.of(node) {
 		if line := slices.Concat(container.Command, container.Args); len(line) > 0 {
 			processes[c] = process{args: line}
 		}
 	}
-	return argsOf(processes)
+	return processes
 }
 
 // etcdServers returns the URLs at which API servers reach an external etcd; none if members are

@@ -81,15 +81,16 @@ func TestPermitOnNode(t *testing.T) {
 	}
 	const system = "/api/v1/namespaces/kube-system"
 	shares := "boot " + own.boot + "\nnetwork " + own.network + "\n"
-	network := []record.Effect{record.EffectIsolated, record.EffectNetwork}
+	network := [][]record.Effect{{record.EffectIsolated, record.EffectNetwork}, {record.EffectDown}}
 	for _, tc := range []struct {
 		name, seen, levels string
-		effects            []record.Effect
+		faults             [][]record.Effect
 		want               error
 	}{
 		{"faults on the network", shares, "process,network", network, ErrOnNode},
 		{"no faults", shares, "process,network", nil, nil},
-		{"faults on processes", shares, "process,network", []record.Effect{record.EffectDown}, nil},
+		{"faults on processes", shares, "process,network", [][]record.Effect{{record.EffectDown}}, nil},
+		{"a fault with any effect", shares, "process,network", [][]record.Effect{{}}, ErrOnNode},
 		{"without consent to faults on the network", shares, "process", network, nil},
 		{"on another machine", "boot b2\nnetwork " + own.network + "\n", "process,network", network, nil},
 		{"beside a node in a container", "boot " + own.boot + "\nnetwork net:[1]\n", "process,network", network, nil},
@@ -99,7 +100,7 @@ func TestPermitOnNode(t *testing.T) {
 		a.Spec.Nodes[0].SSH = "node-1"
 		spec := clusters.Default()
 		spec.Spec.Inventory = a.Inventory
-		err := (Provider{}).Permit(t.Context(), spec, tc.effects...)
+		err := (Provider{}).Permit(t.Context(), spec, tc.faults...)
 		if !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}

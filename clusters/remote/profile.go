@@ -1,27 +1,20 @@
 package remote
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
+	"unicode"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
@@ -39,12 +32,15 @@ const microK8s = "kubelite"
 // Profile describes how a distribution runs its components. Everything else is read from the
 // processes.
 type Profile struct {
-	Name       string             `yaml:"-"`
-	Digest     string             `yaml:"-"` // SHA-256, of the file
+	Name       string             `file:"-"`
+	Digest     string             `file:"-"` // SHA-256, of the file
 	Components []ProfileComponent `yaml:"components"`
 	// PKI is the directory with kubeadm's certificates and the keys of their CAs, for faults
 	// on certificates; empty if the distribution has none there.
 	PKI string `yaml:"pki"`
+	// Before are the systemd units that start components, such as that of a supervisor, besides those
+	// of the components themselves: after a restart of the node they wait for the agent.
+	Before []string `yaml:"before"`
 }
 
 // ProfileComponent is one component; see agent.Component.
@@ -79,324 +75,76 @@ func profileOf(name string) (Profile, error) {
 	if err != nil {
 		return Profile{}, fmt.Errorf("failed to read the distribution profile: %w", err)
 	}
-	return parseProfile(strings.TrimSuffix(filepath.Base(file), ".yaml"), b)
+	return parseProfile(file, b)
 }
 
-// parseProfile reads a profile.
-func parseProfile(name string, b []byte) (Profile, error) {
+// parseProfile reads a profile from a file, of which it has the name.
+func parseProfile(file string, b []byte) (Profile, error) {
 	sum := sha256.Sum256(b)
-	p := Profile{Name: name, Digest: hex.EncodeToString(sum[:])}
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&p); err != nil {
-		return Profile{}, fmt.Errorf("distribution profile %s: %w", name, err)
+	p := Profile{Name: strings.TrimSuffix(filepath.Base(file), ".yaml"), Digest: hex.EncodeToString(sum[:])}
+	position, err := clusters.Decode(file, "a distribution profile", b, &p)
+	if err != nil {
+		return Profile{}, err
 	}
-	return p, p.validate()
+	return p, p.validate(position)
 }
 
-func (p Profile) validate() error {
+// validate returns the first error, with the position of its field.
+func (p Profile) validate(position func(path string) string) error {
 	for i, c := range p.Components {
-		switch {
-		case c.Name == "" || c.Command == "":
-			return fmt.Errorf("distribution profile %s: components[%d] needs a name and a command", p.Name, i)
-		case c.Manifest != "" && c.Unit != "":
-			return fmt.Errorf("distribution profile %s: %s has both a manifest and a unit: want one of them", p.Name, c.Name)
-		case c.Manifest != "" && c.Parent == "":
-			return fmt.Errorf("distribution profile %s: %s has a manifest and no parent, by which the first process of its container is found", p.Name, c.Name)
+		path := fmt.Sprintf("components[%d]", i)
+		if problem := c.problem(path, p.Components); problem != "" {
+			return fmt.Errorf("%s%s", position(path), problem)
 		}
-		for _, o := range p.Components {
-			one := c.Command == o.Command && c.Parent == o.Parent && c.Manifest == o.Manifest && c.Unit == o.Unit
-			if c.Group != "" && c.Group == o.Group && !one {
-				return fmt.Errorf("distribution profile %s: %s and %s are of the group %s, which is one process, and differ in command, parent, manifest or unit", p.Name, c.Name, o.Name, c.Group)
-			}
+	}
+	for i, unit := range p.Before {
+		path := fmt.Sprintf("before[%d]", i)
+		if !unitName.MatchString(unit) {
+			return fmt.Errorf("%s%s is %q: want a systemd unit such as kubelet.service", position(path), path, unit)
 		}
 	}
 	if !slices.ContainsFunc(p.Components, func(c ProfileComponent) bool { return c.Name == framework.APIServer }) {
-		return fmt.Errorf("distribution profile %s has no %s", p.Name, framework.APIServer)
+		return fmt.Errorf("%sthe distribution profile has no %s", position("components"), framework.APIServer)
 	}
 	return nil
 }
 
-// found is a node as found by a profile.
-type found struct {
-	profile   Profile
-	sight     *sight
-	node      clusters.InventoryNode
-	processes map[framework.Component]process
-	units     map[framework.Component]string // by which components are stopped
-	unread    framework.Component            // whose configuration file cannot be read
-	client    agent.EtcdClient               // on a host of an external etcd
+// unitName is the name of a systemd unit, without specifiers.
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|target|mount|slice|scope|timer|path)$`)
+
+// problem says what is wrong with a component of a profile, given all of them; empty if nothing is.
+func (c ProfileComponent) problem(path string, all []ProfileComponent) string {
+	switch {
+	case c.Name == "" || c.Command == "":
+		return path + " needs a name and a command"
+	case c.Manifest != "" && c.Unit != "":
+		return fmt.Sprintf("%s has both a manifest and a unit: want one of them", c.Name)
+	case c.Manifest != "" && (!filepath.IsAbs(c.Manifest) || strings.ContainsFunc(c.Manifest, unicode.IsSpace)):
+		return fmt.Sprintf("the manifest %q of %s must be an absolute path without spaces", c.Manifest, c.Name)
+	case c.Manifest != "" && c.Parent == "":
+		return fmt.Sprintf("%s has a manifest and no parent, by which the first process of its container is found", c.Name)
+	}
+	for _, o := range all {
+		one := c.Command == o.Command && c.Parent == o.Parent && c.Manifest == o.Manifest && c.Unit == o.Unit
+		if c.Group != "" && c.Group == o.Group && !one {
+			return fmt.Sprintf("%s and %s are of the group %s, which is one process, and differ in command, parent, manifest or unit", c.Name, o.Name, c.Group)
+		}
+	}
+	return ""
 }
 
-// detect finds a node's components by a profile, or by the first one that fits.
-func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
-	var problem error
-	for _, one := range profilesFor(name, n) {
-		p, err := profileOf(one)
+// manifestsFor returns the manifests of static pods in the profiles to try on a node.
+func manifestsFor(distribution string, n clusters.InventoryNode) (files []string, err error) {
+	for _, name := range profilesFor(distribution, n) {
+		p, err := profileOf(name)
 		if err != nil {
 			return nil, err
 		}
-		f, err := p.fit(n, s)
-		if err == nil {
-			return f, nil
-		}
-		problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
-	}
-	if len(s.find(microK8s, "")) > 0 {
-		return nil, fmt.Errorf("MicroK8s runs on %s, without etcd, and its faults are not supported: leave ssh out of the inventory, and use the profile observe", n.Name)
-	}
-	return nil, fmt.Errorf("no profile fits how the components on %s are run: %w", n.Name, problem)
-}
-
-// fit finds a node's components by the profile.
-func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
-	if n.EtcdOnly() {
-		p = p.onEtcdHost()
-	}
-	f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
-	return f, f.fits()
-}
-
-// fits finds the components, and refuses if processes, ports and manifests do not match the
-// profile.
-func (f *found) fits() error {
-	for _, c := range f.profile.Components {
-		all := f.sight.find(c.Command, c.Parent)
-		if len(all) == 0 {
-			if c.Name == f.main() {
-				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
-			}
-			continue // for example with an external etcd
-		}
-		p := all[0]
-		if len(all) > 1 && (c.Name == framework.APIServer || c.Name == framework.Etcd) {
-			return fmt.Errorf("%d processes may be %s: PIDs %d and %d are both %s%s (does a cluster run inside this one?)", len(all), c.Name, p.pid, all[1].pid, c.Command, startedBy(c.Parent))
-		}
-		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
-			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
-		}
-		if err := f.inUnit(c, p); err != nil {
-			return err
-		}
-		p.args = slices.Clone(p.args)
-		for _, flag := range slices.Sorted(maps.Keys(c.Flags)) {
-			p.args = append(p.args, "--"+flag+"="+c.Flags[flag])
-		}
-		f.processes[c.Name] = p
-	}
-	if f.node.EtcdOnly() {
-		if all := f.sight.find(string(framework.APIServer), ""); len(all) > 0 {
-			return fmt.Errorf("an API server runs (PID %d), and the role in the inventory is %s", all[0].pid, clusters.RoleEtcd)
-		}
-		return nil
-	}
-	_, port, err := net.SplitHostPort(f.node.Server())
-	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
-		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
-	}
-	if len(f.sight.listening) > 0 && !f.sight.listening[port] {
-		return fmt.Errorf("no process listens on port %s, on which the API server serves according to the inventory", port)
-	}
-	return nil
-}
-
-// inUnit finds the systemd unit by which a component is stopped, if its profile names one, and
-// refuses a unit in which the component does not run, or that it shares with another.
-func (f *found) inUnit(c ProfileComponent, p process) error {
-	unit, runs := c.Unit, f.sight.units[p.pid]
-	switch {
-	case unit == "":
-		return nil
-	case unit == ownUnit && runs == "":
-		return fmt.Errorf("%s runs in no systemd unit", c.Name)
-	case unit == ownUnit:
-		unit = runs
-	case runs != "" && runs != unit:
-		return fmt.Errorf("%s runs in the systemd unit %s, and not in %s", c.Name, runs, unit)
-	}
-	for other, its := range f.units {
-		if its == unit && !slices.Contains(f.Group(c.Name), other) {
-			return fmt.Errorf("%s and %s run in one systemd unit, %s", other, c.Name, unit)
-		}
-	}
-	f.units[c.Name] = unit
-	return nil
-}
-
-// Group returns the components that share a process with a component, including itself; nil if
-// it has a process of its own. Their order is that of the profile.
-func (f *found) Group(c framework.Component) (all []framework.Component) {
-	group := f.component(c).Group
-	if group == "" {
-		return nil
-	}
-	for _, one := range f.profile.Components {
-		if _, ok := f.processes[one.Name]; one.Group == group && (ok || one.Name == c) {
-			all = append(all, one.Name)
-		}
-	}
-	if len(all) < 2 {
-		return nil
-	}
-	return all
-}
-
-// fused reports whether a component shares its process with others.
-func (f *found) fused(c framework.Component) bool { return len(f.Group(c)) > 0 }
-
-func (f *found) component(c framework.Component) ProfileComponent {
-	i := slices.IndexFunc(f.profile.Components, func(one ProfileComponent) bool { return one.Name == c })
-	if i < 0 {
-		return ProfileComponent{}
-	}
-	return f.profile.Components[i]
-}
-
-// configFile returns the path on the node of etcd's configuration file; empty if it has flags.
-func (f *found) configFile() string {
-	if _, ok := f.processes[framework.Etcd]; !ok {
-		return ""
-	}
-	return cmp.Or(f.file(framework.Etcd, "config-file"), f.component(framework.Etcd).Config)
-}
-
-// file maps the path in a component's flag to the node: flags have paths as the component sees
-// them, possibly in a container.
-func (f *found) file(component framework.Component, flag string) string {
-	p, ok := f.processes[component]
-	if !ok {
-		return ""
-	}
-	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
-}
-
-// configure sets the options of etcd's file as flags, which have the same names. If the file
-// that a profile names does not exist, the node has no member: its datastore is another one.
-func (f *found) configure(file []byte) error {
-	if len(file) == 0 {
-		delete(f.processes, framework.Etcd)
-		return nil
-	}
-	var settings map[string]any
-	if err := yaml.Unmarshal(file, &settings); err != nil {
-		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
-	}
-	etcd := f.processes[framework.Etcd]
-	etcd.args = slices.Clone(etcd.args)
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		switch value := settings[name].(type) {
-		case string, int, bool:
-			etcd.args = append(etcd.args, fmt.Sprintf("--%s=%v", name, value))
-		case map[string]any: // client-transport-security, peer-transport-security
-			own, ok := strings.CutSuffix(name, "transport-security")
-			for _, flag := range slices.Sorted(maps.Keys(value)) {
-				if ok {
-					etcd.args = append(etcd.args, fmt.Sprintf("--%s%s=%v", strings.TrimPrefix(own, "client-"), flag, value[flag]))
-				}
+		for _, c := range p.Components {
+			if c.Manifest != "" && !slices.Contains(files, c.Manifest) {
+				files = append(files, c.Manifest)
 			}
 		}
 	}
-	f.processes[framework.Etcd] = etcd
-	return nil
-}
-
-// configureScheduler sets the times of the scheduler's election as flags, which have precedence
-// over its file.
-func (f *found) configureScheduler(file []byte) error {
-	var settings struct {
-		LeaderElection struct {
-			LeaderElect   *bool  `yaml:"leaderElect"`
-			LeaseDuration string `yaml:"leaseDuration"`
-			RenewDeadline string `yaml:"renewDeadline"`
-			RetryPeriod   string `yaml:"retryPeriod"`
-		} `yaml:"leaderElection"`
-	}
-	if err := yaml.Unmarshal(file, &settings); err != nil {
-		return err
-	}
-	scheduler, e := f.processes[framework.Scheduler], settings.LeaderElection
-	scheduler.args = slices.Clone(scheduler.args)
-	if e.LeaderElect != nil {
-		scheduler.args = append(scheduler.args, fmt.Sprintf("--leader-elect=%t", *e.LeaderElect))
-	}
-	for _, flag := range []struct{ name, value string }{{"lease-duration", e.LeaseDuration}, {"renew-deadline", e.RenewDeadline}, {"retry-period", e.RetryPeriod}} {
-		if flag.value != "" {
-			scheduler.args = append(scheduler.args, "--leader-elect-"+flag.name+"="+flag.value)
-		}
-	}
-	f.processes[framework.Scheduler] = scheduler
-	return nil
-}
-
-func startedBy(parent string) string {
-	if parent == "" {
-		return ""
-	}
-	return " that " + parent + " started"
-}
-
-// components are those of the profile that run on the node.
-func (f *found) components() (all []framework.Component) {
-	for _, c := range f.profile.Components {
-		if _, ok := f.processes[c.Name]; ok && c.Name != framework.NodeAgent && c.Name != framework.ContainerRuntime {
-			all = append(all, c.Name)
-		}
-	}
-	return all
-}
-
-// config returns the configuration of the node's agent.
-func (f *found) config() agent.Config {
-	etcd := f.processes[framework.Etcd]
-	c := agent.Node()
-	for _, one := range f.profile.Components {
-		if _, ok := f.processes[one.Name]; !ok {
-			continue
-		}
-		group := f.Group(one.Name)
-		if len(group) > 0 && group[0] != one.Name {
-			continue // it is part of the first one
-		}
-		a := agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: f.units[one.Name]}
-		if len(group) > 0 {
-			a.With = group[1:]
-		}
-		c.Components = append(c.Components, a)
-	}
-	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")
-	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash
-	// Without a member of its own the node's agent still undoes faults through the others.
-	c.EtcdClient = f.client
-	if !f.node.EtcdOnly() {
-		c.EtcdClient = agent.EtcdClient{CA: f.file(framework.APIServer, "etcd-cafile"), Cert: f.file(framework.APIServer, "etcd-certfile"), Key: f.file(framework.APIServer, "etcd-keyfile")}
-	}
-	if len(etcd.args) > 0 {
-		c.EtcdData, c.EtcdClient.URL = f.file(framework.Etcd, "data-dir"), memberURL(etcd, f.node.Address)
-	}
-	return c
-}
-
-// peerView returns the URL of a member as other nodes reach it: its own may be on the loopback device.
-func peerView(own string, address netip.Addr) string {
-	scheme, port := "https", "2379"
-	if u, err := url.Parse(own); err == nil {
-		scheme, port = cmp.Or(u.Scheme, scheme), cmp.Or(u.Port(), port)
-	}
-	return scheme + "://" + net.JoinHostPort(address.String(), port)
-}
-
-// memberURL is the URL of a member on its own node: on the loopback device if it listens there.
-func memberURL(etcd process, address netip.Addr) string {
-	urls := strings.Split(etcd.flag("listen-client-urls"), ",")
-	for _, prefer := range []string{"127.0.0.1", "localhost", "[::1]", address.String()} {
-		for _, u := range urls {
-			if strings.Contains(u, "//"+prefer+":") {
-				return u
-			}
-		}
-	}
-	if len(urls) > 0 && urls[0] != "" {
-		return urls[0]
-	}
-	return "https://" + net.JoinHostPort(address.String(), "2379")
+	return files, nil
 }

@@ -105,14 +105,24 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 }
 
 // Permit implements clusters.Permitter.
-func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...record.Effect) error {
+func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, faults ...[]record.Effect) error {
 	a, err := reach(spec.Spec.Inventory)
 	if err != nil {
 		return err
 	}
-	consent, err := a.admitted(ctx)
-	if err != nil || !a.Reachable() || !consent.allows(Network) || !slices.Contains(effects, record.EffectNetwork) {
+	consent, err := a.admitted(ctx, len(faults) == 0)
+	if err != nil {
 		return err
+	}
+	if len(faults) > 0 && !slices.ContainsFunc(faults, consent.mayAllow) {
+		return fmt.Errorf("cluster %s: %w to any fault of this run, only to %s: ask for more (see: holdfast consent --help), or observe the cluster with --profile observe",
+			a.Metadata.Name, ErrNoConsent, names(consent.Levels))
+	}
+	cuts := func(effects []record.Effect) bool {
+		return len(effects) == 0 || slices.Contains(effects, record.EffectNetwork)
+	}
+	if !a.Reachable() || !consent.allows(Network) || !slices.ContainsFunc(faults, cuts) {
+		return nil
 	}
 	seen, err := a.lookAll(ctx)
 	if err == nil {
@@ -125,13 +135,13 @@ func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, effects ...r
 }
 
 // permitted returns what the owner of a cluster allows. It refuses faults while the cluster is
-// not safe.
-func (a *access) permitted(ctx context.Context) (Consent, error) {
+// not safe; a harmless run injects none.
+func (a *access) permitted(ctx context.Context, harmless bool) (Consent, error) {
 	consent, err := readConsent(ctx, a.entrances[0])
 	if err != nil {
 		return Consent{}, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", a.Metadata.Name, err)
 	}
-	if consent.allows(Processes) {
+	if consent.allows(Processes) && !harmless {
 		if err := a.safe(ctx); err != nil {
 			return consent, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 		}
@@ -141,8 +151,8 @@ func (a *access) permitted(ctx context.Context) (Consent, error) {
 
 // admitted is permitted before this run has agents: a fault of another run may be why the cluster
 // is not safe.
-func (a *access) admitted(ctx context.Context) (Consent, error) {
-	consent, err := a.permitted(ctx)
+func (a *access) admitted(ctx context.Context, harmless bool) (Consent, error) {
+	consent, err := a.permitted(ctx, harmless)
 	if err != nil && consent.allows(Processes) {
 		err = errors.Join(a.unused(ctx), err)
 	}
@@ -155,14 +165,14 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if err != nil {
 		return nil, err
 	}
-	consent, err := a.admitted(ctx)
+	consent, err := a.admitted(ctx, o.Harmless)
 	if err != nil {
 		return nil, err
 	}
 	if a.Reachable() && !consent.allows(Processes) {
 		o.Progress(fmt.Sprintf("the consent does not allow %q: the nodes are left alone, and the cluster is observed through its API", Processes))
 	}
-	observed := &Observed{access: a, spec: spec}
+	observed := &Observed{access: a, spec: spec, harmless: o.Harmless}
 	if observed.settings, err = clusters.Settings(spec); err != nil {
 		return nil, err
 	}
@@ -172,10 +182,9 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if observed.pods, err = a.pods(ctx); err != nil {
 		return nil, err
 	}
-	if !a.Reachable() {
-		observed.settings.Origins["L"] = "Lease objects, or the arguments of static pods"
-	}
 	if !a.Reachable() || !consent.allows(Processes) {
+		observed.explain(nil)
+		observed.alone = a.onlyAPI()
 		observed.find()
 		return observed, nil
 	}
@@ -184,7 +193,7 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 		return nil, err
 	}
 	err = c.takeOver(ctx, o.Progress)
-	if err == nil && slices.ContainsFunc(endangering, consent.allows) {
+	if err == nil && !o.Harmless && slices.ContainsFunc(endangering, consent.allows) {
 		err = c.snapshot(ctx, o)
 	}
 	if err != nil {
@@ -203,7 +212,7 @@ const closeLimit = 3 * time.Minute
 // location of etcd is then unknown.
 func (c *Observed) find() {
 	for i, n := range c.spec.Nodes() {
-		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name)}
+		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name), alone: c.alone}
 		p.components = slices.Sorted(maps.Keys(c.pods.of(n.Name)))
 		if c.access.Spec.Nodes[i].EtcdOnly() {
 			p.components = []framework.Component{framework.Etcd}
@@ -231,24 +240,21 @@ func (c *Observed) assumeElection() {
 // The version of components that share a process is that of the API server.
 func (c *Observed) assumeFused(seen map[string]*found) {
 	for _, n := range c.spec.Nodes() {
-		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+		for _, component := range elected {
 			f := seen[n.Name]
 			if f.node.EtcdOnly() {
 				continue
 			}
-			if !f.fused(component) && f.unread != component {
+			if f.shows(component) {
 				continue
 			}
 			symbols := []string{"R", "P"}
 			if f.fused(component) {
-				c.released[n.Name][component] = n.KubernetesVersion
+				c.released[n.Name][component] = c.reported(n.Index)
 				symbols = append(symbols, "N", "G")
 			}
-			c.settings.Origins["L"] = fmt.Sprintf("Lease of %s", component)
 			for _, symbol := range symbols {
-				if !slices.Contains(c.settings.Assumed, symbol) {
-					c.settings.Assumed = append(c.settings.Assumed, symbol)
-				}
+				c.assume(symbol)
 			}
 		}
 	}
@@ -281,6 +287,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		}
 	}
 	c.assumeElection()
+	c.explain(seen)
 	c.assumeFused(seen)
 	c.broken.groups = groupsOf(c.nodesWith(framework.APIServer), c.nodesWith(framework.Etcd))
 	parties, err := c.parties(ctx, harness)

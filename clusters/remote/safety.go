@@ -42,13 +42,13 @@ func (o object) annotated(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, ok := o.Annotations[name]; return ok })
 }
 
-func (o object) name() string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
+func (o object) name() string { return nameOf(o.ObjectMeta) }
 
 // safe refuses a cluster with a control-plane node or an API server that is not ready, with a
-// cordoned control-plane node, with API servers of different versions, with a remediator that is
-// not paused, and with another active chaos tool.
+// cordoned control-plane node, with API servers of different versions, with a rollout that is under
+// way, with a remediator that is not paused, and with another active chaos tool.
 func (a *access) safe(ctx context.Context) error {
-	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.serversSafe, a.versionsSafe, a.remediated, a.inChaos} {
+	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.serversSafe, a.versionsSafe, a.rolling, a.remediated, a.inChaos} {
 		problem, err := check(ctx)
 		if err != nil {
 			return err
@@ -165,8 +165,6 @@ func (a *access) list(ctx context.Context, path string) ([]object, error) {
 	var all struct {
 		Items []object `json:"items"`
 	}
-	if err := getInto(ctx, a.entrances[0], path, &all); err != nil && !notFound(err) {
-		return nil, err
-	}
-	return all.Items, nil
+	err := a.listInto(ctx, path, &all)
+	return all.Items, err
 }

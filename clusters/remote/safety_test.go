@@ -10,10 +10,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // api serves answers by path, and returns the inventory of a cluster whose API servers all
@@ -66,6 +68,17 @@ func quiet(more ...string) map[string]string {
 	return all
 }
 
+// capi is a cluster with a control plane of Cluster API that has a machine.
+func capi(want int, status, node string) map[string]string {
+	return quiet(controlPlanesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "name": "cp"}, "spec": {"replicas": %d}, "status": {%s}}]}`, want, status),
+		machinesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "labels": {%q: "cp"}}, "status": {"nodeRef": {"name": %q}}}]}`, machineOwner, node))
+}
+
+// openshift is an object whose condition Progressing has a status.
+func openshift(name, status, message string) string {
+	return fmt.Sprintf(`{"items": [{"metadata": {"name": %q}, "status": {"conditions": [{"type": "Progressing", "status": %q, "message": %q}]}}]}`, name, status, message)
+}
+
 func TestSafe(t *testing.T) {
 	const health = "/apis/cluster.x-k8s.io/v1beta1/machinehealthchecks"
 	for _, tc := range []struct {
@@ -89,6 +102,21 @@ func TestSafe(t *testing.T) {
 			"/apis/chaos-mesh.org/v1alpha1/schedules", `{"items": [{"metadata": {"name": "s"}}]}`), "Chaos Mesh has the Schedule s: delete or pause it"},
 		{"a paused one", quiet("/apis/chaos-mesh.org/v1alpha1", `{"resources": [{"name": "schedules", "kind": "Schedule"}]}`,
 			"/apis/chaos-mesh.org/v1alpha1/schedules", `{"items": [{"metadata": {"name": "s", "annotations": {"experiment.chaos-mesh.org/pause": "true"}}}]}`), ""},
+		{"a Plan that is applied", quiet(plansPath, `{"items": [{"metadata": {"namespace": "system-upgrade", "name": "server"}, "status": {"applying": ["node-1"]}}]}`),
+			"the Plan system-upgrade/server of the system upgrade controller is being applied to node-1"},
+		{"a Plan that was applied", quiet(plansPath, `{"items": [{"metadata": {"name": "server"}, "status": {"latestVersion": "v1.37.1", "applying": []}}]}`), ""},
+		{"a control plane that is rolled out", capi(3, `"replicas": 4, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is rolled out: it wants 3 machines and has 4"},
+		{"with as many machines as it wants", capi(3, `"replicas": 3, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is rolled out"},
+		{"of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 2`, "node-1"), "the control plane a/cp of Cluster API is rolled out"},
+		{"that is scaled", capi(5, `"replicas": 3, "updatedReplicas": 3`, "node-1"), "it wants 5 machines and has 3"},
+		{"of another cluster", capi(3, `"replicas": 4, "updatedReplicas": 1`, "other-1"), ""},
+		{"a control plane at rest", capi(3, `"replicas": 3, "updatedReplicas": 3`, "node-1"), ""},
+		{"a control plane at rest, of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 3`, "node-1"), ""},
+		{"a control plane that does not say what is up to date", capi(3, `"replicas": 3`, "node-1"), ""},
+		{"OpenShift that is updated", quiet(clusterVersionPath, openshift("version", "True", "Working towards 4.20.1")), "the version of OpenShift (version) is progressing: Working towards 4.20.1"},
+		{"an operator of OpenShift that rolls out", quiet(clusterOperatorsPath, openshift("etcd", "True", "1 node is at revision 7")), "the operator (etcd) is progressing: 1 node is at revision 7"},
+		{"another operator of OpenShift", quiet(clusterOperatorsPath, openshift("console", "True", "x")), ""},
+		{"OpenShift at rest", quiet(clusterVersionPath, openshift("version", "False", "Cluster version is 4.20.1"), clusterOperatorsPath, openshift("etcd", "False", "x")), ""},
 	} {
 		err := api(t, tc.answers).safe(t.Context())
 		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
@@ -149,18 +177,30 @@ func TestPermitted(t *testing.T) {
 		name    string
 		answers map[string]string
 		want    error
+		observe error // of a run without faults
 	}{
-		{"no consent", quiet(system, `{"metadata": {"uid": "u"}}`), ErrNoConsent},
-		{"of another cluster", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("v", "process")), ErrNoConsent},
-		{"to faults", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process")), nil},
-		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), ErrUnsafe},
-		{"to a look at it while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "read-only"), "/api/v1/nodes", cordoned), nil},
+		{"no consent", quiet(system, `{"metadata": {"uid": "u"}}`), ErrNoConsent, ErrNoConsent},
+		{"of another cluster", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("v", "process")), ErrNoConsent, ErrNoConsent},
+		{"to faults", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process")), nil, nil},
+		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), ErrUnsafe, nil},
+		{"to a look at it while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "read-only"), "/api/v1/nodes", cordoned), ErrNoConsent, nil},
 	} {
 		a := api(t, tc.answers)
 		spec := clusters.Default()
 		spec.Spec.Inventory = a.Inventory
-		if err := (Provider{}).Permit(t.Context(), spec); !errors.Is(err, tc.want) {
+		if err := (Provider{}).Permit(t.Context(), spec, []record.Effect{record.EffectDown}); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+		if err := (Provider{}).Permit(t.Context(), spec); !errors.Is(err, tc.observe) {
+			t.Errorf("%s, without faults: %v, want %v", tc.name, err, tc.observe)
+		}
+		for harmless, want := range map[bool]error{false: tc.want, true: tc.observe} {
+			if strings.Contains(tc.name, "a look") {
+				want = nil // only the plan has faults
+			}
+			if err := (&Observed{access: a, harmless: harmless}).Permitted(t.Context()); !errors.Is(err, want) {
+				t.Errorf("%s, during a run, harmless %t: %v, want %v", tc.name, harmless, err, want)
+			}
 		}
 	}
 }
@@ -180,13 +220,47 @@ func TestPermitBesideAnother(t *testing.T) {
 		another := func(err error) bool {
 			return strings.Contains(fmt.Sprint(err), "another run of holdfast uses the agent on node-1")
 		}
-		err := (Provider{}).Permit(t.Context(), spec)
+		err := (Provider{}).Permit(t.Context(), spec, []record.Effect{record.EffectDown})
 		if !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "node-1 is cordoned") || another(err) != want {
 			t.Errorf("an agent that was used %q s ago: %v", ago, err)
 		}
 		if err := (&Observed{access: a}).Permitted(t.Context()); !errors.Is(err, ErrUnsafe) || another(err) {
 			t.Errorf("during a run: %v", err)
 		}
+	}
+}
+
+// TestDescribeSilentServer: an API server that does not report its version keeps no cluster from
+// being described, and has no version in a record; without any, there is nothing to describe.
+func TestDescribeSilentServer(t *testing.T) {
+	pods := []string{"/api/v1/namespaces/kube-system/pods", `{"items": []}`}
+	silent := quiet(pods...)
+	delete(silent, "/version")
+	a, other := api(t, quiet(pods...)), api(t, silent)
+	second := other.Spec.Nodes[0]
+	second.Name, second.Address = "node-2", second.Address.Next()
+	e := other.entrances[0]
+	e.Name, e.Node = second.Name, second.Name
+	for _, silentFirst := range []bool{false, true} {
+		b := &access{Inventory: &clusters.Inventory{Metadata: a.Metadata, Spec: a.Spec}, entrances: append(a.entrances[:1:1], e)}
+		b.Spec.Nodes = append(a.Spec.Nodes[:1:1], second)
+		if silentFirst {
+			slices.Reverse(b.Spec.Nodes)
+		}
+		spec, err := b.describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Spec.KubernetesVersion != "v1.37.1" {
+			t.Errorf("the version is %q", spec.Spec.KubernetesVersion)
+		}
+		v := (&Observed{access: b, spec: spec}).Versions()
+		if _, known := v["node-2"]["kube-apiserver"]; known || v["node-1"]["kube-apiserver"] != "v1.37.1" || len(v) != 2 {
+			t.Errorf("the versions are %v", v)
+		}
+	}
+	if _, err := other.describe(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to read the version of the API server on node-1") {
+		t.Errorf("no API server answers: %v", err)
 	}
 }
 

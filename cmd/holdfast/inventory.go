@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +35,9 @@ func newInventoryInitCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Write the inventory of a cluster, from its API",
 		Long: `Print an inventory of the cluster that a kubeconfig points to: its control-plane nodes with
-their addresses and zones, and where their API servers serve. Read it before you use it. Add
-what the API does not know, such as how the load balancer checks its backends.`,
+their addresses and zones, and where their API servers serve. Then check what can be reached, as
+'holdfast inventory check' does, and print that to standard error. Read the inventory before you
+use it. Add what the API does not know, such as how the load balancer checks its backends.`,
 		Example: `  holdfast inventory init > nodes.yaml
   holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
 		Args: cobra.NoArgs,
@@ -61,13 +63,34 @@ what the API does not know, such as how the load balancer checks its backends.`,
 		if err != nil {
 			return err
 		}
+		if _, err = cmd.OutOrStdout().Write(text); err != nil {
+			return err
+		}
 		if _, err := clusters.ParseInventory("the inventory", text); err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: fix this by hand: %v\n", err)
+			return nil
 		}
-		_, err = cmd.OutOrStdout().Write(text)
-		return err
+		// The owner consents to an inventory that exists.
+		checks := slices.DeleteFunc(remote.Examine(cmd.Context(), i), func(c remote.Check) bool { return c.What == remote.ConsentCheck })
+		if failed := printChecks(cmd.ErrOrStderr(), checks); failed > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %d of %d checks failed: correct the inventory, and try holdfast inventory check\n", failed, len(checks))
+		}
+		return nil
 	}
 	return cmd
+}
+
+// printChecks prints the results for the items of an inventory, and returns how many failed.
+func printChecks(w io.Writer, all []remote.Check) (failed int) {
+	for _, c := range all {
+		mark, text := "ok  ", c.Found
+		if c.Problem != "" {
+			mark, text = "FAIL", c.Problem
+			failed++
+		}
+		fmt.Fprintf(w, "%s  %s: %s\n", mark, c.What, text)
+	}
+	return failed
 }
 
 func newInventoryCheckCommand() *cobra.Command {
@@ -89,20 +112,9 @@ Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 			return exitWith(exitUsage, err)
 		}
 		all := remote.Examine(cmd.Context(), i)
-		problems := 0
-		for _, c := range all {
-			if c.Problem != "" {
-				problems++
-			}
-		}
+		problems := printChecks(io.Discard, all)
 		err = output.print(cmd, all, func(w io.Writer) error {
-			for _, c := range all {
-				mark, text := "ok  ", c.Found
-				if c.Problem != "" {
-					mark, text = "FAIL", c.Problem
-				}
-				fmt.Fprintf(w, "%s  %s: %s\n", mark, c.What, text)
-			}
+			printChecks(w, all)
 			return nil
 		})
 		if err == nil && problems > 0 {

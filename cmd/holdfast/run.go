@@ -257,6 +257,9 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 	if err != nil {
 		return nil, err
 	}
+	if why := p.Refused(); why != "" {
+		return nil, exitWith(exitUsage, errors.New(why))
+	}
 	if note := early(p, v, ctx.Err()); note != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 	}

@@ -19,7 +19,9 @@ import (
 
 func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJSON bool) error {
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), p)
+		dry := *p
+		dry.Footprint = footprint(provider, p)
+		return writeJSON(cmd.OutOrStdout(), &dry)
 	}
 	w := cmd.OutOrStdout()
 	here := rememberedPace(p.Provider)
@@ -45,8 +47,8 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 		}
 		fmt.Fprintln(w)
 	}
-	if f, ok := provider.(clusters.Footprinter); ok && p.Attach {
-		for _, line := range f.Footprint(p.Cluster) {
+	if lines := footprint(provider, p); len(lines) > 0 {
+		for _, line := range lines {
 			fmt.Fprintf(w, "if the owner consents to it, %s\n", line)
 		}
 		fmt.Fprintln(w)
@@ -59,6 +61,14 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
 		here.of(p.Expected).Round(time.Second), plural(len(p.Scenarios), "scenario"), plural(len(p.Parts), "cluster"), p.Parallel)
 	return err
+}
+
+// footprint returns what a run would have on the nodes of a cluster that it takes over.
+func footprint(provider clusters.Provider, p *run.Plan) []string {
+	if f, ok := provider.(clusters.Footprinter); ok && p.Attach {
+		return f.Footprint(p.Cluster)
+	}
+	return nil
 }
 
 // leash returns after how long nodes heal faults without requests from the run; 0 if only the

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/remote"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -49,5 +50,38 @@ func TestLeash(t *testing.T) {
 	}
 	if got := leash(local.Provider{}, attached) + leash(remote.Provider{}, &run.Plan{}); got != 0 {
 		t.Errorf("without one: %s", got)
+	}
+}
+
+// TestDryRunFootprint: as JSON, too, a dry run lists what it would have on the nodes of an existing
+// cluster, as the text does. It touches nothing, and needs no consent.
+func TestDryRunFootprint(t *testing.T) {
+	v := newVendor(t)
+	dry := func(more ...string) string {
+		var stdout, stderr bytes.Buffer
+		args := append([]string{"run", "--inventory", v.inventory, "--scenario", "apiserver-killed", "--dry-run"}, more...)
+		if code := execute(args, strings.NewReader(""), &stdout, &stderr); code != exitPass {
+			t.Fatalf("exit code %d:\n%s%s", code, stdout.String(), stderr.String())
+		}
+		return stdout.String()
+	}
+	text, asJSON := dry(), dry("-o", "json")
+	if err := followsSchema("plan", asJSON); err != nil {
+		t.Error(err)
+	}
+	var p run.Plan
+	if err := reports.ReadJSON([]byte(asJSON), &p); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Footprint) < 5 || !strings.Contains(p.Footprint[0], "the node agent, as root, on cp-1 (ssh root@cp-1)") {
+		t.Errorf("the footprint is %q", p.Footprint)
+	}
+	for _, line := range p.Footprint {
+		if !strings.Contains(text, "if the owner consents to it, "+line+"\n") {
+			t.Errorf("%q is not in the text", line)
+		}
+	}
+	for _, what := range v.touched() {
+		t.Errorf("touched: %s", what)
 	}
 }

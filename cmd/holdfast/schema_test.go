@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -146,6 +147,8 @@ func special(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^-?([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+$`, Description: "A duration as in Kubernetes, such as 1m30s."}
+	case reflect.TypeFor[netip.Addr](): // it marshals itself as text
+		return &jsonschema.Schema{Type: "string"}
 	case reflect.TypeFor[record.Nanos]():
 		return &jsonschema.Schema{Type: "integer", Description: "Nanoseconds from the start of the record."}
 	case reflect.TypeFor[record.Kind]():

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,13 @@ type Experiment struct {
 	Timeline []Step
 	// Checks are what the record will be judged by.
 	Checks []record.Check
+}
+
+// Harmless reports whether the experiment injects no fault and changes neither nodes nor members.
+func (e Experiment) Harmless() bool {
+	return !slices.ContainsFunc(e.Timeline, func(s Step) bool {
+		return s.Inject != nil || s.Action != nil && (ChangesNodes(s.Action.Name) || s.Action.Name == "add-member")
+	})
 }
 
 // Traffic describes the general traffic; zero values are the workload's own

@@ -211,7 +211,7 @@ func (r *run) darken(ctx context.Context, a *Action) (all []lost, err error) {
 		}
 		power, ok := n.(framework.PowerSwitch)
 		if !ok {
-			return nil, &fault.MissingAbility{Ability: "PowerSwitch", Of: "node " + n.Name(), For: "action " + a.Name}
+			return nil, fault.Lacking(n, "PowerSwitch", "node "+n.Name(), "action "+a.Name)
 		}
 		if slices.ContainsFunc(all, func(other lost) bool { return other.name == n.Name() }) {
 			return nil, fmt.Errorf("%q names %s twice", a.Node, n.Name())
@@ -262,7 +262,7 @@ func (r *run) remove(ctx context.Context, id, node string) error {
 func (r *run) scaler(action string) (framework.Scaler, error) {
 	scaler, ok := r.cluster.(framework.Scaler)
 	if !ok {
-		return nil, &fault.MissingAbility{Ability: "Scaler", Of: "cluster " + r.cluster.Name(), For: "action " + action}
+		return nil, fault.Lacking(r.cluster, "Scaler", "cluster "+r.cluster.Name(), "action "+action)
 	}
 	return scaler, nil
 }
@@ -303,7 +303,7 @@ func (r *run) add(ctx context.Context, a *Action) (framework.Node, error) {
 	}
 	replacer, ok := r.cluster.(framework.NodeReplacer)
 	if !ok {
-		return nil, &fault.MissingAbility{Ability: "NodeReplacer", Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
+		return nil, fault.Lacking(r.cluster, "NodeReplacer", "cluster "+r.cluster.Name(), "action "+a.Name)
 	}
 	i := slices.IndexFunc(r.removed, func(known namedNode) bool { return known.id == a.Node })
 	if i < 0 {
@@ -325,7 +325,7 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 	}
 	change.Node = nodeEntry(n)
 	missing := func(ability string) error {
-		return &fault.MissingAbility{Ability: ability, Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
+		return fault.Lacking(r.cluster, ability, "cluster "+r.cluster.Name(), "action "+a.Name)
 	}
 	switch component := framework.APIServer; a.Name {
 	case actionReconfigure:

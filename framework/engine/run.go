@@ -57,6 +57,8 @@ type Options struct {
 	// be nil and may write to the record. An error ends the run. It is for tests that plant
 	// violations into a cluster.
 	Before func(ctx context.Context, step int, w *record.Writer) error
+
+	baseline time.Duration // baselineLimit, but in tests
 }
 
 // before calls Before.
@@ -170,6 +172,7 @@ type run struct {
 
 	injections []*activeFault    // in the order of injection
 	foreseen   bool              // it is known that the cluster has the abilities for the rest
+	unhealthy  bool              // the baseline is, and nothing is injected
 	traffic    *workload.Traffic // nil if it is off
 	recovery   recovery
 	settling   *settling   // nil if nothing is followed
@@ -188,9 +191,12 @@ type run struct {
 var errBaseline = errors.New("the baseline is unhealthy")
 
 func (r *run) whole(ctx context.Context) error {
-	if err := r.baseline(ctx); errors.Is(err, errBaseline) {
+	switch err := r.baseline(ctx); {
+	case errors.Is(err, errBaseline) && r.experiment.Harmless():
+		r.unhealthy = true // what is wrong with the cluster is what the experiment is to find out
+	case errors.Is(err, errBaseline):
 		return nil // recorded: the judges say what follows from it
-	} else if err != nil {
+	case err != nil:
 		return err
 	}
 	// Observers and traffic outlive an interrupt, so that they see the healing.
@@ -250,7 +256,7 @@ func (r *run) baseline(ctx context.Context) error {
 		return err
 	}
 	r.assignRoles(ctx)
-	s := observe.SteadyState(ctx, r.cluster, baselineLimit)
+	s := observe.SteadyState(ctx, r.cluster, cmp.Or(r.options.baseline, baselineLimit))
 	if err := interrupted(ctx); err != nil {
 		return err
 	}
@@ -270,7 +276,10 @@ func (r *run) baseline(ctx context.Context) error {
 
 // startTraffic returns the function that stops the traffic: after final reads, or immediately.
 func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err error) {
-	if r.experiment.Traffic.Off {
+	if r.unhealthy {
+		r.say("the traffic is left out, since nothing could be concluded from it")
+	}
+	if r.experiment.Traffic.Off || r.unhealthy {
 		return func(bool) {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -274,8 +274,12 @@ func (r *run) healAll(ctx context.Context) {
 	}
 }
 
-// final makes sure that the record ends with a steady-state check of the final state.
+// final makes sure that the record ends with a steady-state check of the final state, unless the
+// cluster was unhealthy from the start and nothing was injected.
 func (r *run) final(ctx context.Context) error {
+	if r.unhealthy {
+		return interrupted(ctx)
+	}
 	if !r.recovery.checked || r.recovery.stale {
 		if err := r.recover(ctx); err != nil {
 			return err

@@ -205,11 +205,21 @@ func (e *MissingAbility) Error() string {
 	return fmt.Sprintf("%s needs the ability %s, which %s does not have with this provider", e.For, e.Ability, e.Of)
 }
 
+// Lacking returns the error that a node or a cluster does not have an ability that something needs,
+// with the reason that it gives, if it gives one.
+func Lacking(holder any, ability, of, what string) *MissingAbility {
+	missing := &MissingAbility{Ability: ability, Of: of, For: what}
+	if e, ok := holder.(framework.Explainer); ok {
+		missing.Why = e.WhyNot(ability)
+	}
+	return missing
+}
+
 // ability returns the ability A of a node or cluster.
 func ability[A any](holder any, of, what string) (A, error) {
 	a, ok := holder.(A)
 	if !ok {
-		return a, &MissingAbility{Ability: reflect.TypeFor[A]().Name(), Of: of, For: what}
+		return a, Lacking(holder, reflect.TypeFor[A]().Name(), of, what)
 	}
 	return a, nil
 }

@@ -38,7 +38,7 @@ const busyLimit = 0.9
 //
 // Some rules hold for every check, whatever its judge says: it is inconclusive if the record is
 // damaged or the run was interrupted (except for a violation that nothing later can explain; see
-// Doc.Lasting), the baseline was unhealthy, or a fault that it names has no proof of effect or of
+// Doc.Lasting), the baseline was unhealthy (see judges.Defects), or a fault that it names has no proof of effect or of
 // healing, and if a failure was measured while the harness was starved; it is not applicable if
 // the cluster cannot have the fault, or has it only together with faults on other components that
 // the judge must do without; and at level INFO it never fails.
@@ -149,7 +149,7 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	if problem := c.baseline(check.Judge); problem != "" {
-		return judges.Inconclusive("%s", problem)
+		return c.defect(check, problem)
 	}
 	if check.Fault == "" && d.NeedsFault {
 		return judges.Inconclusive("the check names no fault, and judge %s needs one", check.Judge)

@@ -9,7 +9,10 @@ type Result struct {
 	Scenario    string  `json:"scenario"`
 	Judge       string  `json:"judge"`
 	Verdict     Verdict `json:"verdict"`
-	Bound       *Bound  `json:"bound,omitempty"`
+	// Justified means that it does not apply because of the cluster's design: the requirement has no
+	// meaning there. Otherwise, what does not apply cannot be tested here.
+	Justified bool   `json:"justified,omitempty"`
+	Bound     *Bound `json:"bound,omitempty"`
 	// Measured is the value that was compared with the bound, as text: "1.19s", "3 of 3".
 	Measured string `json:"measured,omitempty"`
 	// MeasuredDuration is the same as a duration, if it is one.

@@ -13,7 +13,7 @@ import (
 
 // sources are the sources of the judges.
 //
-//go:embed aliases.go coarser.go evaluate.go harness.go interrupted.go own.go result.go silenced.go internal verdict
+//go:embed aliases.go coarser.go defect.go evaluate.go harness.go interrupted.go own.go result.go silenced.go internal verdict
 var sources embed.FS
 
 // Digest returns the SHA-256 digest of the sources of the built-in judges: two programs with the

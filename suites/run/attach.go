@@ -15,8 +15,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
-// takeOver takes over a cluster for a run.
-func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, results string, progress func(string)) (*takenOver, error) {
+// ErrRefused is in the error of a run whose cluster must not be broken for now: nothing was injected.
+var ErrRefused = errors.New("refused")
+
+// refusal is the text of such an error, as a worker reports it.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Is reports whether target is ErrRefused.
+func (refusal) Is(target error) bool { return target == ErrRefused }
+
+// takeOver takes over a cluster for a run, which must be healthy unless the run is harmless.
+func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, results string, harmless bool, progress func(string)) (*takenOver, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok { // describe has checked this
 		return nil, fmt.Errorf("the provider %s cannot take over clusters", provider.Name())
@@ -26,13 +37,16 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for what is kept of cluster %s: %w", spec.Metadata.Name, err)
 	}
-	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Snapshots: filepath.Join(results, clusters.SnapshotDir), Progress: progress})
+	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Snapshots: filepath.Join(results, clusters.SnapshotDir), Harmless: harmless, Progress: progress})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	taken := &takenOver{made, dir, cleanUpLimit}
+	if harmless { // the record of each scenario shows how healthy it is
+		return taken, nil
+	}
 	if s := observe.SteadyState(ctx, made, healthyLimit); !s.OK {
-		err := fmt.Errorf("cluster %s is not healthy, and faults are only injected into healthy clusters: %s", spec.Metadata.Name, strings.Join(s.Problems, "; "))
+		err := fmt.Errorf("%w: cluster %s is not healthy, and faults are only injected into healthy clusters: %s", ErrRefused, spec.Metadata.Name, strings.Join(s.Problems, "; "))
 		return nil, errors.Join(err, taken.Close(ctx))
 	}
 	return taken, nil

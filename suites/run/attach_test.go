@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
 // lender is a provider with a cluster to take over.
@@ -20,6 +22,7 @@ type lender struct {
 	cluster  *apitest.Cluster
 	refuse   error
 	dir      string // passed by the run
+	harmless bool   // as the run says
 	closed   int
 	asked    int // whether it permits faults
 	detached []string
@@ -32,7 +35,7 @@ func (l *lender) Describe(context.Context, string) (*clusters.Cluster, error) {
 }
 
 func (l *lender) Attach(_ context.Context, _ *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
-	if l.dir = o.Dir; l.refuse != nil {
+	if l.dir, l.harmless = o.Dir, o.Harmless; l.refuse != nil {
 		return nil, l.refuse
 	}
 	return lent{l.cluster, l}, nil
@@ -67,7 +70,7 @@ func TestTakeOver(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	ctx, interrupt := context.WithCancel(t.Context())
 	spec := clusters.Default()
-	made, err := takeOver(ctx, l, spec, t.TempDir(), func(string) {})
+	made, err := takeOver(ctx, l, spec, t.TempDir(), false, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,13 +127,13 @@ func TestStopped(t *testing.T) {
 
 func TestTakeOverFails(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1), refuse: errors.New("it is somebody's")}
-	if _, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {}); !errors.Is(err, l.refuse) {
+	if _, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), false, func(string) {}); !errors.Is(err, l.refuse) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(l.dir); l.dir == "" || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what was kept of it in %q is still there: %v", l.dir, err)
 	}
-	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "cannot take over clusters") {
+	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), false, func(string) {}); err == nil || !strings.Contains(err.Error(), "cannot take over clusters") {
 		t.Error(err)
 	}
 }
@@ -143,7 +146,7 @@ func (*maker) Name() string { return "maker" }
 // Close names what it cannot delete, and releases the cluster all the same.
 func TestTakeOverLeavesNamespaces(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1)}
-	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {})
+	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), false, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +160,7 @@ func TestTakeOverLeavesNamespaces(t *testing.T) {
 	}
 }
 
-// takeOver leaves an unhealthy cluster unchanged, and releases it.
+// takeOver leaves an unhealthy cluster unchanged, and releases it, unless the run injects nothing.
 func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	l.cluster.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
@@ -168,7 +171,51 @@ func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and faults are only injected") || l.closed != 1 {
+	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), false, func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and faults are only injected") || l.closed != 1 || l.harmless {
 		t.Errorf("%v, closed %d times", err, l.closed)
+	}
+	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), true, func(string) {})
+	if err != nil || l.closed != 1 || !l.harmless {
+		t.Fatalf("a run without faults: %v, closed %d times", err, l.closed)
+	}
+	if err := made.Close(t.Context()); err != nil || l.closed != 2 {
+		t.Errorf("%v, closed %d times", err, l.closed)
+	}
+}
+
+// TestRefused: a worker reports that a cluster must not be broken, and the run is refused if no scenario
+// ran.
+func TestRefused(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 1)}
+	l.cluster.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/readyz" {
+			apitest.Fail(w, http.StatusInternalServerError, "InternalError", "etcd failed")
+		}
+		return r.URL.Path == "/readyz"
+	})
+	s := asking("a", 20, scenarios.Topology{})
+	s.Spec.Timeline = []engine.Step{{Inject: &engine.Inject{Fault: "kill", Target: "etcd/any", ID: "kill"}}}
+	w := &work{provider: l, plan: &Plan{Attach: true, Cluster: clusters.Default(), Scenarios: []*scenarios.Scenario{s}}, part: Part{Cluster: clusters.Default()}, dir: t.TempDir()}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	c, err := w.create(ctx, func(string) {})
+	if err != nil || !strings.Contains(c.Refused, "refused: cluster holdfast is not healthy") || w.cluster != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if !errors.Is(refusal(c.Refused), ErrRefused) {
+		t.Error("the refusal is not one")
+	}
+	for name, tc := range map[string]struct {
+		parts []Part
+		want  string
+	}{
+		"refused":         {[]Part{{refused: true}}, "why"},
+		"failed":          {[]Part{{Problem: "why"}}, ""},
+		"refused later":   {[]Part{{refused: true, Judging: map[string]time.Duration{"a": 1}}}, ""},
+		"nothing was run": {nil, ""},
+	} {
+		if got := (&Plan{Parts: tc.parts, Problem: "why"}).Refused(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

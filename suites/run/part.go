@@ -30,6 +30,8 @@ type Part struct {
 	Made time.Duration `json:"made,omitempty"`
 	// Judging is how long it took to judge each scenario.
 	Judging map[string]time.Duration `json:"judging,omitempty"`
+
+	refused bool // its cluster must not be broken; see ErrRefused
 }
 
 // Divide spreads scenarios over clusters, up to parallel of which run side by side. Creating and

@@ -40,6 +40,9 @@ type Plan struct {
 	Cluster *clusters.Cluster `json:"cluster"`
 	// Attach means that Cluster exists already and stays.
 	Attach bool `json:"attach,omitempty"`
+	// Footprint lists what the run would have on the nodes of such a cluster, if its owner consents to
+	// it: files, units, tables. Only a dry run has it.
+	Footprint []string `json:"footprint,omitempty"`
 	// Rows are the requirements that the run is to certify, by ID; empty for a run that
 	// certifies nothing.
 	Rows []string `json:"rows,omitempty"`
@@ -103,9 +106,16 @@ func (p *Plan) Scenario(name string) (*scenarios.Scenario, error) {
 	return p.Scenarios[i], nil
 }
 
-// Effects returns the effects of the plan's faults, once each. A fault that may have any effect
-// counts as one on the network.
-func (p *Plan) Effects() (all []record.Effect) {
+// Harmless reports whether the plan injects nothing into its cluster, and changes none of its nodes.
+func (p *Plan) Harmless() bool {
+	return !slices.ContainsFunc(p.Scenarios, func(s *scenarios.Scenario) bool {
+		return s.NotFor(p.Part(s).Cluster.Size()) == "" && !s.Experiment().Harmless()
+	})
+}
+
+// Effects returns the effects of each of the plan's faults, empty for one whose effects are not known.
+// Faults with the same effects are listed once.
+func (p *Plan) Effects() (all [][]record.Effect) {
 	for _, s := range p.Scenarios {
 		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
 			continue
@@ -114,15 +124,23 @@ func (p *Plan) Effects() (all []record.Effect) {
 			if step.Inject == nil {
 				continue
 			}
-			effects := []record.Effect{record.EffectNetwork}
-			if f, err := fault.Find(step.Inject.Fault); err == nil && f.Effects != nil {
-				effects = f.EffectsWith(step.Inject.Params)
+			effects := []record.Effect{}
+			if f, err := fault.Find(step.Inject.Fault); err == nil {
+				effects = slices.Sorted(slices.Values(f.EffectsWith(step.Inject.Params)))
 			}
-			all = append(all, effects...)
+			all = append(all, effects)
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.SortFunc(all, slices.Compare[[]record.Effect])
+	return slices.CompactFunc(all, slices.Equal[[]record.Effect])
+}
+
+// Refused returns why the run was refused before any of its scenarios ran; empty if it was not.
+func (p *Plan) Refused() string {
+	if len(p.Parts) == 0 || slices.ContainsFunc(p.Parts, func(one Part) bool { return !one.refused || len(one.Judging) > 0 }) {
+		return ""
+	}
+	return p.Problem
 }
 
 // Save writes the plan to a results directory.

@@ -94,11 +94,11 @@ func TestEffects(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		missing []int // scenarios that do not apply
-		want    []record.Effect
+		want    [][]record.Effect
 	}{
-		{"processes and network", nil, []record.Effect{record.EffectDown, record.EffectIsolated, record.EffectNetwork}},
-		{"a fault that may have any effect", []int{1}, []record.Effect{record.EffectDown, record.EffectNetwork}},
-		{"processes", []int{1, 3}, []record.Effect{record.EffectDown}},
+		{"processes and network", nil, [][]record.Effect{{}, {record.EffectDown}, {record.EffectIsolated, record.EffectNetwork}}},
+		{"a fault that may have any effect", []int{1}, [][]record.Effect{{}, {record.EffectDown}}},
+		{"processes", []int{1, 3}, [][]record.Effect{{record.EffectDown}}},
 		{"no fault", []int{0, 1, 2, 3}, nil},
 	} {
 		for i, s := range p.Scenarios {
@@ -107,8 +107,29 @@ func TestEffects(t *testing.T) {
 				s.Missing = "it does not apply"
 			}
 		}
-		if got := p.Effects(); !slices.Equal(got, tc.want) {
+		if got := p.Effects(); !slices.EqualFunc(got, tc.want, slices.Equal[[]record.Effect]) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+		if got := p.Harmless(); got != (tc.want == nil) {
+			t.Errorf("%s: it is harmless: %t", tc.name, got)
+		}
+	}
+	p.Scenarios[0].Missing, p.Scenarios[0].Spec.Timeline = "", []engine.Step{{Action: &engine.Action{Name: "remove-node", Node: "node/1"}}}
+	if p.Harmless() {
+		t.Error("a plan that removes a node is harmless")
+	}
+}
+
+// TestObserveIsHarmless: nothing in the profile observe breaks anything.
+func TestObserveIsHarmless(t *testing.T) {
+	for profile, want := range map[string]bool{"observe": true, "smoke": false} {
+		chosen, err := Choose(profile, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Plan{Cluster: clusters.Default(), Scenarios: chosen}
+		if len(chosen) == 0 || p.Harmless() != want || (len(p.Effects()) == 0) != want {
+			t.Errorf("%s: %d scenarios, effects %v, it is harmless: %t", profile, len(chosen), p.Effects(), p.Harmless())
 		}
 	}
 }
@@ -238,4 +259,30 @@ func FuzzLoad(f *testing.F) {
 			v.Report()
 		}
 	})
+}
+
+// TestKindOfNotApplicable: what a scenario would settle does not apply by design, or cannot be tested
+// here.
+func TestKindOfNotApplicable(t *testing.T) {
+	for _, byDesign := range []bool{true, false} {
+		p := planned()
+		s := p.Scenarios[0]
+		s.Missing, s.ByDesign = "it needs another balancer", byDesign
+		results, _ := p.JudgeScenario(t.TempDir(), s)
+		for _, r := range results {
+			if r.Verdict != judge.NotApplicable || r.Justified != byDesign {
+				t.Errorf("by design %t: %+v", byDesign, r)
+			}
+		}
+		s.Missing = ""
+		notRun, _ := p.JudgeScenario(t.TempDir(), s)
+		for _, r := range notRun {
+			if r.Verdict != judge.Inconclusive || r.Justified {
+				t.Errorf("a scenario that was not run: %+v", r)
+			}
+		}
+		if len(results) == 0 {
+			t.Error("there are no results")
+		}
+	}
 }

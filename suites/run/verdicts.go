@@ -104,7 +104,7 @@ func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Jud
 func without(s *scenarios.Scenario, verdict judge.Verdict, why string, reasons map[string]string) (results []judge.Result) {
 	for _, c := range slices.Concat(s.Experiment().Checks, judge.Invariants()) {
 		results = append(results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
-			Judge: c.Judge, Verdict: verdict, Sentence: cmp.Or(reasons[c.Requirement], why)})
+			Judge: c.Judge, Verdict: verdict, Justified: verdict == judge.NotApplicable && s.ByDesign, Sentence: cmp.Or(reasons[c.Requirement], why)})
 	}
 	return results
 }

@@ -67,6 +67,8 @@ type Settled struct {
 // created is the answer to a request for a cluster.
 type created struct {
 	Took time.Duration `json:"took"` // 0 if it already existed
+	// Refused is why there is none, if the cluster must not be broken; see ErrRefused.
+	Refused string `json:"refused,omitempty"`
 }
 
 // work is the state of a worker.
@@ -136,7 +138,10 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 	}
 	began := time.Now()
 	if w.plan.Attach {
-		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, progress)
+		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, w.plan.Harmless(), progress)
+		if errors.Is(err, ErrRefused) {
+			return created{Refused: err.Error()}, nil
+		}
 		if err != nil {
 			return created{}, err
 		}
@@ -187,7 +192,8 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 		settled.Results = judge.Evaluate(run, w.program.Judges...)
 		settled.Judging = time.Since(began)
 	}
-	if err != nil || !LeftAsFound(run, w.cluster) {
+	harmless := w.plan.Attach && w.plan.Harmless() // it is left as it was found, healthy or not
+	if err != nil || !harmless && !LeftAsFound(run, w.cluster) {
 		settled.Lost = true
 		end := "is deleted"
 		if w.plan.Attach {

@@ -1,0 +1,302 @@
+package remote
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// found is a node as found by a profile.
+type found struct {
+	profile   Profile
+	sight     *sight
+	node      clusters.InventoryNode
+	processes map[framework.Component]process
+	units     map[framework.Component]string // by which components are stopped
+	unread    framework.Component            // whose configuration file cannot be read
+	client    agent.EtcdClient               // on a host of an external etcd
+}
+
+// detect finds a node's components by a profile, or by the first one that fits.
+func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
+	var problem error
+	for _, one := range profilesFor(name, n) {
+		p, err := profileOf(one)
+		if err != nil {
+			return nil, err
+		}
+		f, err := p.fit(n, s)
+		if err == nil {
+			return f, nil
+		}
+		problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
+	}
+	if len(s.find(microK8s, "")) > 0 {
+		return nil, fmt.Errorf("MicroK8s runs on %s, without etcd, and its faults are not supported: leave ssh out of the inventory, and use the profile observe", n.Name)
+	}
+	return nil, fmt.Errorf("no profile fits how the components on %s are run: %w", n.Name, problem)
+}
+
+// fit finds a node's components by the profile.
+func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
+	if n.EtcdOnly() {
+		p = p.onEtcdHost()
+	}
+	f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
+	return f, f.fits()
+}
+
+// fits finds the components, and refuses if processes, ports and manifests do not match the
+// profile.
+func (f *found) fits() error {
+	for _, c := range f.profile.Components {
+		all := f.sight.find(c.Command, c.Parent)
+		if len(all) == 0 {
+			if c.Name == f.main() {
+				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
+			}
+			continue // for example with an external etcd
+		}
+		p := all[0]
+		if len(all) > 1 && (c.Name == framework.APIServer || c.Name == framework.Etcd) {
+			return fmt.Errorf("%d processes may be %s: PIDs %d and %d are both %s%s (does a cluster run inside this one?)", len(all), c.Name, p.pid, all[1].pid, c.Command, startedBy(c.Parent))
+		}
+		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
+			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
+		}
+		if err := f.inUnit(c, p); err != nil {
+			return err
+		}
+		for _, flag := range slices.Sorted(maps.Keys(c.Flags)) {
+			p = p.with("the profile "+f.profile.Name, "--"+flag+"="+c.Flags[flag])
+		}
+		f.processes[c.Name] = p
+	}
+	if f.node.EtcdOnly() {
+		if all := f.sight.find(string(framework.APIServer), ""); len(all) > 0 {
+			return fmt.Errorf("an API server runs (PID %d), and the role in the inventory is %s", all[0].pid, clusters.RoleEtcd)
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(f.node.Server())
+	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
+		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
+	}
+	if len(f.sight.listening) > 0 && !f.sight.listening[port] {
+		return fmt.Errorf("no process listens on port %s, on which the API server serves according to the inventory", port)
+	}
+	return nil
+}
+
+// inUnit finds the systemd unit by which a component is stopped, if its profile names one, and
+// refuses a unit in which the component does not run, or that it shares with another.
+func (f *found) inUnit(c ProfileComponent, p process) error {
+	unit, runs := c.Unit, f.sight.units[p.pid]
+	switch {
+	case unit == "":
+		return nil
+	case unit == ownUnit && runs == "":
+		return fmt.Errorf("%s runs in no systemd unit", c.Name)
+	case unit == ownUnit:
+		unit = runs
+	case runs != "" && runs != unit:
+		return fmt.Errorf("%s runs in the systemd unit %s, and not in %s", c.Name, runs, unit)
+	}
+	for other, its := range f.units {
+		if its == unit && !slices.Contains(f.Group(c.Name), other) {
+			return fmt.Errorf("%s and %s run in one systemd unit, %s", other, c.Name, unit)
+		}
+	}
+	f.units[c.Name] = unit
+	return nil
+}
+
+// Group returns the components that share a process with a component, including itself; nil if
+// it has a process of its own. Their order is that of the profile.
+func (f *found) Group(c framework.Component) (all []framework.Component) {
+	group := f.component(c).Group
+	if group == "" {
+		return nil
+	}
+	for _, one := range f.profile.Components {
+		if _, ok := f.processes[one.Name]; one.Group == group && (ok || one.Name == c) {
+			all = append(all, one.Name)
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	return all
+}
+
+// fused reports whether a component shares its process with others.
+func (f *found) fused(c framework.Component) bool { return len(f.Group(c)) > 0 }
+
+func (f *found) component(c framework.Component) ProfileComponent {
+	i := slices.IndexFunc(f.profile.Components, func(one ProfileComponent) bool { return one.Name == c })
+	if i < 0 {
+		return ProfileComponent{}
+	}
+	return f.profile.Components[i]
+}
+
+// configFile returns the path on the node of etcd's configuration file; empty if it has flags.
+func (f *found) configFile() string {
+	if _, ok := f.processes[framework.Etcd]; !ok {
+		return ""
+	}
+	return cmp.Or(f.file(framework.Etcd, "config-file"), f.component(framework.Etcd).Config)
+}
+
+// file maps the path in a component's flag to the node: flags have paths as the component sees
+// them, possibly in a container.
+func (f *found) file(component framework.Component, flag string) string {
+	p, ok := f.processes[component]
+	if !ok {
+		return ""
+	}
+	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
+}
+
+// configure sets the options of etcd's file as flags, which have the same names. If the file
+// that a profile names does not exist, the node has no member: its datastore is another one.
+func (f *found) configure(file []byte) error {
+	if len(file) == 0 {
+		delete(f.processes, framework.Etcd)
+		return nil
+	}
+	var settings map[string]any
+	if err := yaml.Unmarshal(file, &settings); err != nil {
+		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
+	}
+	var flags []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		switch value := settings[name].(type) {
+		case string, int, bool:
+			flags = append(flags, fmt.Sprintf("--%s=%v", name, value))
+		case map[string]any: // client-transport-security, peer-transport-security
+			own, ok := strings.CutSuffix(name, "transport-security")
+			for _, flag := range slices.Sorted(maps.Keys(value)) {
+				if ok {
+					flags = append(flags, fmt.Sprintf("--%s%s=%v", strings.TrimPrefix(own, "client-"), flag, value[flag]))
+				}
+			}
+		}
+	}
+	f.processes[framework.Etcd] = f.processes[framework.Etcd].with("the file "+f.configFile(), flags...)
+	return nil
+}
+
+// configureScheduler sets the times of the scheduler's election as flags, which have precedence
+// over its file.
+func (f *found) configureScheduler(file []byte) error {
+	var settings struct {
+		LeaderElection struct {
+			LeaderElect   *bool  `yaml:"leaderElect"`
+			LeaseDuration string `yaml:"leaseDuration"`
+			RenewDeadline string `yaml:"renewDeadline"`
+			RetryPeriod   string `yaml:"retryPeriod"`
+		} `yaml:"leaderElection"`
+	}
+	if err := yaml.Unmarshal(file, &settings); err != nil {
+		return err
+	}
+	e := settings.LeaderElection
+	var flags []string
+	if e.LeaderElect != nil {
+		flags = append(flags, fmt.Sprintf("--leader-elect=%t", *e.LeaderElect))
+	}
+	for _, flag := range []struct{ name, value string }{{"lease-duration", e.LeaseDuration}, {"renew-deadline", e.RenewDeadline}, {"retry-period", e.RetryPeriod}} {
+		if flag.value != "" {
+			flags = append(flags, "--leader-elect-"+flag.name+"="+flag.value)
+		}
+	}
+	f.processes[framework.Scheduler] = f.processes[framework.Scheduler].with("the file "+f.file(framework.Scheduler, "config"), flags...)
+	return nil
+}
+
+func startedBy(parent string) string {
+	if parent == "" {
+		return ""
+	}
+	return " that " + parent + " started"
+}
+
+// components are those of the profile that run on the node.
+func (f *found) components() (all []framework.Component) {
+	for _, c := range f.profile.Components {
+		if _, ok := f.processes[c.Name]; ok && c.Name != framework.NodeAgent && c.Name != framework.ContainerRuntime {
+			all = append(all, c.Name)
+		}
+	}
+	return all
+}
+
+// config returns the configuration of the node's agent.
+func (f *found) config() agent.Config {
+	etcd := f.processes[framework.Etcd]
+	c := agent.Node()
+	for _, one := range f.profile.Components {
+		if _, ok := f.processes[one.Name]; !ok {
+			continue
+		}
+		group := f.Group(one.Name)
+		if len(group) > 0 && group[0] != one.Name {
+			continue // it is part of the first one
+		}
+		a := agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: f.units[one.Name]}
+		if len(group) > 0 {
+			a.With = group[1:]
+		}
+		c.Components = append(c.Components, a)
+	}
+	c.Before = f.profile.Before
+	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")
+	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash
+	// Without a member of its own the node's agent still undoes faults through the others.
+	c.EtcdClient = f.client
+	if !f.node.EtcdOnly() {
+		c.EtcdClient = agent.EtcdClient{CA: f.file(framework.APIServer, "etcd-cafile"), Cert: f.file(framework.APIServer, "etcd-certfile"), Key: f.file(framework.APIServer, "etcd-keyfile")}
+	}
+	if len(etcd.args) > 0 {
+		c.EtcdData, c.EtcdClient.URL = f.file(framework.Etcd, "data-dir"), memberURL(etcd, f.node.Address)
+	}
+	return c
+}
+
+// peerView returns the URL of a member as other nodes reach it: its own may be on the loopback device.
+func peerView(own string, address netip.Addr) string {
+	scheme, port := "https", "2379"
+	if u, err := url.Parse(own); err == nil {
+		scheme, port = cmp.Or(u.Scheme, scheme), cmp.Or(u.Port(), port)
+	}
+	return scheme + "://" + net.JoinHostPort(address.String(), port)
+}
+
+// memberURL is the URL of a member on its own node: on the loopback device if it listens there.
+func memberURL(etcd process, address netip.Addr) string {
+	urls := strings.Split(etcd.flag("listen-client-urls"), ",")
+	for _, prefer := range []string{"127.0.0.1", "localhost", "[::1]", address.String()} {
+		for _, u := range urls {
+			if strings.Contains(u, "//"+prefer+":") {
+				return u
+			}
+		}
+	}
+	if len(urls) > 0 && urls[0] != "" {
+		return urls[0]
+	}
+	return "https://" + net.JoinHostPort(address.String(), "2379")
+}
