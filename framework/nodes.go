@@ -219,7 +219,8 @@ const (
 	TrustBoth
 	// TrustBothUseNew has certificates from the new CA, and accepts certificates from either.
 	TrustBothUseNew
-	// TrustNew has and accepts only certificates from the new CA.
+	// TrustNew has and accepts only certificates from the new CA. Tokens of service accounts that
+	// the old key signed are accepted until they expire.
 	TrustNew
 )
 

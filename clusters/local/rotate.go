@@ -75,6 +75,18 @@ func (c *Cluster) ReplaceCA(ctx context.Context, name string) error {
 	return n.reissue(ctx, c.pki.Unprepared(), []framework.Component{framework.APIServer})
 }
 
+// DropTokenKey makes the API server of a node accept only the tokens of service accounts that
+// the key it signs with has signed: a violation to plant.
+func (c *Cluster) DropTokenKey(ctx context.Context, name string) error {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	n, err := c.rotatable(ctx, name)
+	if err != nil {
+		return err
+	}
+	return n.reissue(ctx, c.pki.OneTokenKey(n.stages()[1]), []framework.Component{framework.APIServer})
+}
+
 // TrustStages implements framework.CARotator.
 func (c *Cluster) TrustStages() map[string][2]framework.TrustStage {
 	all := map[string][2]framework.TrustStage{}

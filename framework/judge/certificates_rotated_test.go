@@ -3,21 +3,22 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // trusting says at which stage the API server of a node is: from which CA its certificates
-// are, and whose clients it accepts.
+// are and which key signs its tokens, whose clients it accepts, and the tokens of which keys.
 type trusting struct {
-	issuer   string
-	accepted []string
+	issuer         string
+	accepted, keys []string
 }
 
 var trustStages = map[string]trusting{
-	"": {"old", []string{"old"}}, "trust-both": {"old", []string{"old", "new"}},
-	"use-new": {"new", []string{"old", "new"}}, "trust-new": {"new", []string{"new"}},
+	"": {"old", []string{"old"}, []string{"old"}}, "trust-both": {"old", []string{"old", "new"}, []string{"old", "new"}},
+	"use-new": {"new", []string{"old", "new"}, []string{"old", "new"}}, "trust-new": {"new", []string{"new"}, []string{"old", "new"}},
 }
 
 // trustLook records what the ports of all nodes serve, and whom the API servers accept.
@@ -48,16 +49,18 @@ func (s *story) trustLook(t float64, at map[string]trusting, serial map[string]i
 			put("trust", n, "alone/"+ca, value, outcome)
 		}
 		// The keys of service accounts go with the CAs.
+		put("trust", n, "issue", "issued by key "+at[n].issuer+" for 3600s", record.OK)
 		for _, issuer := range append(slices.Clone(threeNodes), "first") {
 			outcome, value, key := record.OK, "system:serviceaccount:default:trust", at[issuer].issuer
 			if issuer == "first" {
 				key = "old"
 			}
-			if !slices.Contains(at[n].accepted, key) {
+			if !slices.Contains(at[n].keys, key) {
 				outcome, value = record.Refused, "Unauthorized"
 			}
 			put("trust", n, "token/"+issuer, value, outcome)
 		}
+		put("trust", n, "token/forged", "Unauthorized", record.Refused)
 	}
 }
 
@@ -108,8 +111,37 @@ func TestCertificatesRotated(t *testing.T) {
 		{name: "the old one is trusted for ever", want: Fail, says: "on node-3 served one with a certificate from old", story: rotated(all, at(9, "node-3", "certificate/old", accepted))},
 		{name: "a token from before is refused early", want: Fail, says: "refused one that was issued before the first change", story: rotated(all, at(5, "node-2", "token/first", refused))},
 		{name: "a token of another API server is refused", want: Fail, says: "refused one that the API server on node-1 had issued", story: rotated(all, at(5, "node-2", "token/node-1", refused))},
-		{name: "the old key is trusted for ever", want: Fail, says: "signed with the old key: the one on node-2 accepted one", story: rotated(all, at(9, "node-2", "token/first", accepted))},
-		{name: "the old token was not tried in the end", want: Inconclusive, says: "signed with the old key", story: rotated(all, at(9, "node-2", "token/first", unseen))},
+		{name: "the old key is dropped before its tokens expire", want: Fail, says: "the API server on node-2 refused one that was issued before the first change", story: rotated(all, at(9, "node-2", "token/first", refused))},
+		{name: "the old token was not tried in the end", want: Inconclusive, says: "issued before the first change", story: rotated(all, at(9, "node-2", "token/first", unseen))},
+		{name: "the old token had expired when it was refused", want: Inconclusive, says: "may have expired by then", story: rotated(all, func(n int, o *record.Op) {
+			if o.Key == "issue" {
+				o.Value = strings.Replace(o.Value, "3600s", "60s", 1)
+			}
+			if n >= 6 && o.Key == "token/first" {
+				refused(o)
+			}
+		})},
+		{name: "nothing says how long the old token is valid", want: Inconclusive, says: "may have expired by then", story: rotated(all, func(n int, o *record.Op) {
+			if o.Key == "issue" {
+				o.Value = "issued"
+			}
+			if n == 9 && o.Key == "token/first" {
+				refused(o)
+			}
+		})},
+		{name: "the old key signs for ever", want: Fail, says: "the one on node-3 signed one with the old key", story: rotated(all, func(n int, o *record.Op) {
+			if o.Key == "issue" && o.Entrance == "node-3" {
+				o.Value = "issued by key old for 3600s"
+			}
+		})},
+		{name: "no token was issued in the end", want: Inconclusive, says: "with which key the API server on node-2 signs", story: rotated(all, at(9, "node-2", "issue", unseen))},
+		{name: "nothing says which key signs", want: Inconclusive, says: "with which key the API server on node-1 signs", story: rotated(all, func(_ int, o *record.Op) {
+			if o.Key == "issue" {
+				o.Value = "issued"
+			}
+		})},
+		{name: "a token of any key is accepted", want: Fail, says: "the API server on node-3 took it for one of", story: rotated(all, at(4, "node-3", "token/forged", accepted))},
+		{name: "a forged token was not tried", want: Inconclusive, says: "refuses tokens that were signed with a key that was never trusted", story: rotated(all, at(9, "node-3", "token/forged", unseen))},
 		{name: "a token was not tried", want: Inconclusive, says: "accepts a token", story: rotated(all, at(3, "node-2", "token/node-3", unseen))},
 		{name: "nothing was replaced", want: Fail, says: "must have a certificate from the new CA", story: rotated([]string{"trust-both"}, asIs)},
 		{name: "a port that was not looked at", want: Inconclusive, says: "etcd/peer on node-1", story: rotated(all, at(1, "node-1", "etcd/peer", unseen))},
@@ -119,6 +151,16 @@ func TestCertificatesRotated(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated"}, []ruling{
 		{name: "new certificates of the same CA", want: Pass, took: "15 certificates", story: rotated([]string{""}, asIs)},
+		{name: "a token is refused by a node with new certificates", want: Fail, says: "issued before the first change", story: rotated([]string{""}, at(2, "node-2", "token/first", refused))},
+		{name: "a forged token is accepted", want: Fail, says: "never trusted", story: rotated([]string{""}, at(2, "node-2", "token/forged", accepted))},
+		{name: "tokens that say nothing of themselves", want: Pass, took: "15 certificates", story: rotated([]string{""}, func(_ int, o *record.Op) {
+			switch o.Key {
+			case "issue":
+				o.Value = "issued"
+			case "token/forged":
+				o.Purpose = "not recorded"
+			}
+		})},
 		{name: "controller managers and schedulers that serve on the loopback alone", want: Pass, took: "9 certificates", story: rotated([]string{""}, func(_ int, o *record.Op) {
 			if o.Key == "kube-controller-manager/https" || o.Key == "kube-scheduler/https" {
 				o.Purpose = "not recorded"

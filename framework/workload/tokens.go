@@ -76,7 +76,9 @@ func deleteAccount(ctx context.Context, e framework.Entrance, path string) {
 	}
 }
 
-// issueToken returns a token, empty if it failed.
+// issueToken returns a token, empty if it failed. The value of the operation is "issued", and the
+// key that signed the token and how long it is valid if the token says so: "issued by key K for
+// 3600s".
 func issueToken(ctx context.Context, e framework.Entrance, path string, op record.Op, w *record.Writer) string {
 	token := ""
 	lookOp(ctx, e, e.Config, path, client.TokenRequest(), op, w, func(answer []byte) string {
@@ -84,7 +86,11 @@ func issueToken(ctx context.Context, e framework.Entrance, path string, op recor
 		if token, err = client.IssuedToken(answer); err != nil {
 			return ""
 		}
-		return "issued"
+		info, err := client.ReadToken(token)
+		if err != nil || info.KeyID == "" || info.Lifetime <= 0 {
+			return "issued"
+		}
+		return fmt.Sprintf("issued by key %s for %ds", info.KeyID, int(info.Lifetime.Seconds()))
 	})
 	return token
 }
