@@ -97,8 +97,13 @@ func issueToken(ctx context.Context, e framework.Entrance, path string, op recor
 
 // useToken asks an API server which user a client with only a token is.
 func useToken(ctx context.Context, e framework.Entrance, token string, op record.Op, w *record.Writer) {
+	askWho(ctx, e, client.WithToken(e.Config, token), op, w)
+}
+
+// askWho asks an API server which user a client is.
+func askWho(ctx context.Context, e framework.Entrance, config *rest.Config, op record.Op, w *record.Writer) {
 	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-	lookOp(ctx, e, client.WithToken(e.Config, token), whoAmI, body, op, w, func(answer []byte) string {
+	lookOp(ctx, e, config, whoAmI, body, op, w, func(answer []byte) string {
 		var review struct {
 			Status struct{ UserInfo struct{ Username string } }
 		}

@@ -38,6 +38,11 @@ type Trust struct {
 // the slash has just issued, or that was issued at the first look ("first"), or a copy of that one
 // with the signature of a key that was never trusted ("forged"); its value is the user that the
 // API server takes it for. The key "issue" is of the issue of a token through an API server.
+//
+// If the CAs can be replaced, clients "etcd-client" and "etcd-peer" have a certificate from that CA
+// of etcd and read from that port of the node's member; the value of a refusal is "TLS alert".
+// Client "front-proxy" has one from that CA of front proxies and makes a request on behalf of a
+// user; the value is the user.
 func (t *Trust) Look(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	err := lookAtCertificates(ctx, c, w, "served", func(chain []*x509.Certificate) string {
 		return fmt.Sprintf("%x %s", chain[0].SerialNumber, chain[0].Issuer.CommonName)
@@ -61,6 +66,14 @@ func (t *Trust) Look(ctx context.Context, c framework.Cluster, w *record.Writer)
 			alone := rest.CopyConfig(config)
 			alone.CAData = clients[ca].CAData
 			lookOp(ctx, e, alone, whoAmI, body, trustOp("alone/"+ca), w, accepted)
+		}
+	}
+	if replacer, ok := c.(framework.CARotator); ok {
+		if err := lookAtEtcdClients(ctx, c, replacer, w); err != nil {
+			return fmt.Errorf("trust: %w", err)
+		}
+		if err := lookAtFrontProxies(ctx, servers, replacer, w); err != nil {
+			return fmt.Errorf("trust: %w", err)
 		}
 	}
 	return t.tokens(ctx, servers, w)

@@ -120,6 +120,12 @@ func (p *PKI) Names() (old, next string) {
 // Signer returns the name of the CA that signs for Kubernetes.
 func (p *PKI) Signer() string { return p.kubernetes.cert.Subject.CommonName }
 
+// EtcdSigner returns the name of the CA that signs for etcd.
+func (p *PKI) EtcdSigner() string { return p.etcd.cert.Subject.CommonName }
+
+// FrontProxySigner returns the name of the CA that signs for front proxies.
+func (p *PKI) FrontProxySigner() string { return p.frontProxy.cert.Subject.CommonName }
+
 // Trusted returns the names of the trusted CAs.
 func (p *PKI) Trusted() string {
 	if p.trusted.kubernetes == nil {

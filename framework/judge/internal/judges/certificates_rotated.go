@@ -16,38 +16,13 @@ import (
 func certificatesRotated() Definition {
 	return Definition{verdict.Doc{
 		Name:      "certificates-rotated",
-		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token that a key signed which was never trusted.",
+		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token that a key signed which was never trusted.",
 		Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"complete": "true: the last change completes the replacement of the CAs: in the end every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key",
+			"complete": "true: the last change completes the replacement of the CAs: in the end every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
 		},
 	}, judgeCertificatesRotated}
-}
-
-// trustLook is what was seen between two changes, by node and key; if something was seen several
-// times, the last one.
-type trustLook map[[2]string]record.Op
-
-// trustLooks are what was seen before the first change and after each one.
-func trustLooks(m *facts.Matter, changes []record.NodeChange) []trustLook {
-	all := make([]trustLook, len(changes)+1)
-	for i := range all {
-		from, until := record.Nanos(0), facts.Endless
-		if i > 0 {
-			from = changes[i-1].Effect
-		}
-		if i < len(changes) {
-			until = changes[i].Called
-		}
-		all[i] = trustLook{}
-		for _, o := range m.Run.Ops {
-			if op := o.V; (op.Purpose == facts.PurposeServed || op.Purpose == facts.PurposeTrust) && op.Call >= from && op.Return <= until {
-				all[i][[2]string{op.Entrance, op.Key}] = op
-			}
-		}
-	}
-	return all
 }
 
 func judgeCertificatesRotated(m *facts.Matter) Finding {
@@ -56,11 +31,15 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		return *problem
 	}
 	looks := trustLooks(m, changes)
-	old, renewed := firstToken(m), 0
+	old, renewed, complete := firstToken(m), 0, m.Param("complete", "false") == "true"
 	var missing []string
 	for i, l := range looks {
 		unseen, f := trustsWhatIsServed(m, l)
 		if f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = l.membersTrustWhatIsServed(m, complete); f != nil {
 			return *f
 		}
 		missing = append(missing, unseen...)
@@ -78,7 +57,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		renewed += n
 		missing = append(missing, unseen...)
 	}
-	if m.Param("complete", "false") == "true" {
+	if complete {
 		last := looks[len(looks)-1]
 		unseen, f := onlyNewIsTrusted(m, looks[0], last)
 		if f != nil {
@@ -86,6 +65,14 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		}
 		missing = append(missing, unseen...)
 		if unseen, f = onlyNewKeySigns(m, old, last); f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = membersTrustOnlyNew(changes, looks[0], last); f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = frontProxies(m, changes, looks); f != nil {
 			return *f
 		}
 		missing = append(missing, unseen...)
@@ -97,18 +84,12 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		len(changes), renewed).counted("%d certificates", renewed)
 }
 
-// issuerOf is the CA of a certificate that was served.
-func issuerOf(op record.Op) string {
-	_, ca, _ := strings.Cut(op.Value, " ")
-	return ca
-}
-
 // trustsWhatIsServed checks that no API server refuses clients of a CA that is in use.
 func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken *Finding) {
 	keys := slices.SortedFunc(maps.Keys(l), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, served := range keys {
 		if l[served].Purpose != facts.PurposeServed || l[served].Outcome != record.OK || strings.HasPrefix(served[1], "etcd/") {
-			continue // etcd has a CA of its own
+			continue // etcd has a CA of its own: see membersTrustWhatIsServed
 		}
 		for _, server := range m.APIServers() {
 			op := l[[2]string{server, "certificate/" + issuerOf(l[served])}]
