@@ -2,12 +2,15 @@ package judge
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const (
+	release35 = "v1.35.8"
 	release36 = "v1.36.3"
 	release37 = "v1.37.1"
 )
@@ -124,6 +127,27 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "a server that answered before it was upgraded", want: Pass, took: "3 changes", story: func() *story {
 			return fleetOf("v1.35.8").upgraded("one", "node-1", "v1.35.8", release36, 10).upgraded("two", "node-2", "v1.35.8", release36, 20).
 				says("node-3", "kube-apiserver", "v1.35.8", 28).upgraded("three", "node-3", "v1.35.8", release36, 30)
+		}},
+		{name: "two minor versions, one after the other", want: Pass, took: "6 changes", says: "after each of 18 steps", story: func() *story {
+			s := fleetOf(release35)
+			for i, n := range threeNodes {
+				s.upgraded("first-"+n, n, release35, release36, float64(1+8*i))
+			}
+			for i, n := range threeNodes {
+				s.upgraded("second-"+n, n, release36, release37, float64(25+8*i))
+			}
+			return s
+		}},
+		{name: "the second minor version before the first is complete", want: Fail, says: "kube-apiserver v1.35.8 on node-3 and kube-apiserver v1.37.1 on node-1 run in one cluster", story: func() *story {
+			s := fleetOf(release35).upgraded("first-1", "node-1", release35, release36, 1).upgraded("first-2", "node-2", release35, release36, 9)
+			return s.upgraded("second-1", "node-1", release36, release37, 17).upgraded("first-3", "node-3", release35, release36, 25)
+		}},
+		{name: "the second minor version on some nodes only", want: Fail, says: "node-3 is of v1.36.3", story: func() *story {
+			s := fleetOf(release35)
+			for i, n := range threeNodes {
+				s.upgraded("first-"+n, n, release35, release36, float64(1+8*i))
+			}
+			return s.upgraded("second-1", "node-1", release36, release37, 25).upgraded("second-2", "node-2", release36, release37, 33)
 		}},
 		{name: "it could not be done", want: Inconclusive, says: "no such version", story: failed("")},
 		{name: "the cluster cannot do it", want: NotApplicable, says: "no such version", story: failed("Upgrader")},
@@ -284,6 +308,83 @@ func TestObjectsBetweenVersions(t *testing.T) {
 		{name: "too few", want: Inconclusive, says: "10 each are required", story: mixed(3, nil)},
 		{name: "one version only", want: Inconclusive, says: "of one version and read through one of another", story: func() *story {
 			return mixed(6, nil)().change(func(r *record.Run) { r.Ops[1].V.Value = release37 })
+		}},
+	})
+}
+
+// TestObjectsBetweenThreeVersions has two nodes upgraded twice: the oldest version never serves
+// beside the newest, and only what it wrote is left.
+func TestObjectsBetweenThreeVersions(t *testing.T) {
+	// passed is which objects two API servers passed to each other between the first upgrade and
+	// the second, and after it, and how many objects of the oldest version were read in the end.
+	passed := func(first, second, last int, change func(*record.Op)) func() *story {
+		return func() *story {
+			s, at := newStory(), 1.0
+			ask := func(kind record.OpType, through, key string) {
+				o := during(at, at+0.01)
+				at += 0.02
+				o.Client, o.Type, o.Entrance, o.Key, o.Found, o.Purpose = "mixed", kind, through, key, true, "mixed-object"
+				if change != nil {
+					change(&o)
+				}
+				s.op(o)
+			}
+			versions := func(one, two string) {
+				s.says("node-1", "kube-apiserver", one, at).says("node-2", "kube-apiserver", two, at+0.02)
+				at += 0.1
+			}
+			pass := func(round string, n int) {
+				for i := range n {
+					for _, pair := range [][2]string{{"node-1", "node-2"}, {"node-2", "node-1"}} {
+						key := fmt.Sprintf("Lease/%s-%d-%s", round, i, pair[0])
+						ask(record.OpCreate, pair[0], key)
+						ask(record.OpGet, pair[1], key)
+					}
+				}
+			}
+			versions(release35, release35)
+			for i := range 12 {
+				ask(record.OpCreate, "node-2", fmt.Sprintf("Secret/lasting-%d", i))
+			}
+			versions(release36, release35)
+			pass("first", first)
+			versions(release36, release36)
+			versions(release37, release36)
+			pass("second", second)
+			versions(release37, release37)
+			for i := range last {
+				ask(record.OpGet, "node-1", fmt.Sprintf("Secret/lasting-%d", i))
+			}
+			return s
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
+		{name: "two upgrades", want: Pass, took: "52 reads", says: "12 from v1.35.8 to v1.37.1", story: passed(10, 10, 12, nil)},
+		{name: "nothing of the oldest version is read in the end", want: Pass, took: "40 reads", story: passed(10, 10, 0, nil)},
+		{name: "too little of the oldest version is read in the end", want: Inconclusive, says: "3 reads went from v1.35.8 to v1.37.1, and 10 are required", story: passed(10, 10, 3, nil)},
+		{name: "an object of the oldest version is lost", want: Fail, says: "Secret/lasting-7, written last by v1.35.8, through node-1 (v1.37.1): it was not found", story: passed(10, 10, 12, func(o *record.Op) {
+			if o.Type == record.OpGet && o.Key == "Secret/lasting-7" {
+				o.Found = false
+			}
+		})},
+		{name: "no way back in the first upgrade", want: Inconclusive, says: "10 reads went from v1.35.8 to v1.36.3 and 0 the other way, and 10 each are required", story: passed(10, 10, 12, func(o *record.Op) {
+			if o.Type == record.OpGet && o.Entrance == "node-2" && strings.HasPrefix(o.Key, "Lease/first-") {
+				o.Outcome, o.Found = record.Unknown, false
+			}
+		})},
+		{name: "nothing is passed during the first upgrade", want: Inconclusive, says: "0 reads went from v1.35.8 to v1.36.3 and 0 the other way", story: passed(0, 10, 12, nil)},
+		{name: "nothing is passed during the second upgrade", want: Inconclusive, says: "0 reads went from v1.36.3 to v1.37.1 and 0 the other way", story: passed(10, 0, 12, nil)},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
+		{name: "never two versions at the same time", want: Inconclusive, says: "no API servers of two versions were seen to serve at the same time", story: func() *story {
+			return passed(0, 0, 12, nil)().change(func(r *record.Run) {
+				r.Ops = slices.DeleteFunc(r.Ops, func(o record.Timed[record.Op]) bool { return o.V.Purpose == "version" && o.V.Entrance == "node-1" })
+				for i := range r.Ops {
+					if r.Ops[i].V.Purpose != "version" {
+						r.Ops[i].V.Entrance = "node-2"
+					}
+				}
+			})
 		}},
 	})
 }
