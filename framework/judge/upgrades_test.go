@@ -256,6 +256,89 @@ func TestOwnAPIServer(t *testing.T) {
 	})
 }
 
+// TestOlderLeads has a node upgraded from 10 s to 16 s: its API server is of the newer version from
+// 12 s on.
+func TestOlderLeads(t *testing.T) {
+	// led has an instance of a component hold its lease, with a renewal every 2 s.
+	led := func(s *story, component, holder string, rev int, from, to float64) int {
+		for t := range steps(from, to, 2) {
+			rev++
+			s.at(t).lease(component, holder, rev, t)
+		}
+		return rev
+	}
+	// stood has the last state of a lease seen again.
+	stood := func(s *story, component, holder string, rev int, renew, from, to float64) {
+		for t := range steps(from, to, 2) {
+			s.at(t).lease(component, holder, rev, renew)
+		}
+	}
+	upgraded := func(change func(*story)) func() *story {
+		return func() *story {
+			s := fleetOf(release36)
+			for _, n := range threeNodes {
+				s.asks("kube-scheduler", n, n, 1, 58).asks("kube-controller-manager", n, n, 1, 58)
+			}
+			s.upgraded("one", "node-1", release36, release37, 10)
+			change(s)
+			return s.at(59)
+		}
+	}
+	scheduler := upgraded(func(s *story) {
+		led(s, "kube-scheduler", "node-2_a", 0, 2, 40)
+		s.action("node-2", 20)
+	})
+	both := func() *story {
+		s := scheduler()
+		led(s, "kube-controller-manager", "node-3_a", 0, 2, 40)
+		return s.at(59)
+	}
+	still := func(s *story) {
+		rev := led(s, "kube-scheduler", "node-2_a", 0, 2, 16)
+		stood(s, "kube-scheduler", "node-2_a", rev, 14, 16, 46)
+	}
+	rule(t, record.Check{Requirement: "HA-UP-006", Judge: "own-apiserver", Params: map[string]string{"older": "1"}}, []ruling{
+		{name: "the scheduler", want: Pass, story: scheduler},
+		{name: "both", want: Pass, story: both},
+		{name: "the instance on the upgraded node", want: Inconclusive, says: "0 elected components had an active instance of an older version", story: upgraded(func(s *story) {
+			led(s, "kube-scheduler", "node-1_a", 0, 2, 40)
+		})},
+		{name: "it is active for too short", want: Inconclusive, says: "0 elected components", story: upgraded(func(s *story) {
+			rev := led(s, "kube-scheduler", "node-2_a", 0, 2, 16)
+			led(s, "kube-scheduler", "node-1_b", rev, 30, 50)
+		})},
+		{name: "its lease was seen once", want: Inconclusive, says: "0 elected components", story: upgraded(func(s *story) {
+			rev := led(s, "kube-scheduler", "node-2_a", 0, 2, 16)
+			stood(s, "kube-scheduler", "node-2_a", rev, 14, 16, 24)
+		})},
+		{name: "nothing was upgraded", want: Inconclusive, says: "0 elected components", story: func() *story {
+			return scheduler().change(func(r *record.Run) { r.Steps, r.Changes = nil, nil })
+		}},
+		{name: "the lease stands still", want: Fail, says: "kube-scheduler v1.36.3 on node-2 held its lease beside v1.37.1 on node-1, and from 14.000s on the lease was neither renewed nor taken over for 30s", story: upgraded(still)},
+		{name: "the lease stands still after a fault", want: Inconclusive, says: "0 elected components", story: upgraded(func(s *story) {
+			still(s)
+			s.fault("kill", "kill", "node-3", "etcd", 18, 40)
+		})},
+		{name: "another one takes over in time", want: Pass, story: upgraded(func(s *story) {
+			rev := led(s, "kube-scheduler", "node-2_a", 0, 2, 16)
+			stood(s, "kube-scheduler", "node-2_a", rev, 14, 16, 34)
+			led(s, "kube-scheduler", "node-3_b", rev, 36, 56)
+		})},
+		{name: "a reading that comes late", want: Pass, story: upgraded(func(s *story) {
+			led(s, "kube-scheduler", "node-2_a", 0, 2, 50)
+			s.at(50.5).lease("kube-scheduler", "node-2_a", 7, 14)
+		})},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-006", Judge: "own-apiserver", Params: map[string]string{"older": "2"}}, []ruling{
+		{name: "both of two", want: Pass, story: both},
+		{name: "one of two", want: Inconclusive, says: "1 elected component had an active instance of an older version", story: scheduler},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-006", Judge: "own-apiserver"}, []ruling{
+		{name: "none is required", want: Pass, story: upgraded(func(*story) {})},
+		{name: "the lease stands still, none is required", want: Fail, says: "must work beside an API server of a newer version", story: upgraded(still)},
+	})
+}
+
 func TestObjectsBetweenVersions(t *testing.T) {
 	// mixed has API servers of two versions pass objects to each other.
 	mixed := func(n int, change func(o *record.Op, i int)) func() *story {
