@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -79,6 +80,10 @@ func (s *story) trustLook(t float64, at map[string]trusting, serial map[string]i
 func rotated(stages []string, change func(changes int, o *record.Op)) func() *story {
 	return func() *story {
 		s := newStory()
+		for i := 61; i <= 100; i++ {
+			s.at(float64(i)).harness(2 * time.Millisecond)
+		}
+		s.run.EndAt = sec(100)
 		at, serial, n := map[string]trusting{}, map[string]int{}, 0
 		for _, node := range threeNodes {
 			at[node] = trustStages[""]
