@@ -222,6 +222,12 @@ type CARotator interface {
 	// TrustStages returns the stage of each node: the lowest and the highest that any part of it
 	// may be at.
 	TrustStages() map[string][2]TrustStage
+	// EtcdCAClients is CAClients for the CAs of etcd and its clients.
+	EtcdCAClients() (map[string]rest.TLSClientConfig, error)
+	// FrontProxies returns the certificates of front proxies, which make requests to API servers
+	// on behalf of users: one from the old CA of front proxies and one from the new one. The key
+	// is the name of the CA.
+	FrontProxies() (map[string]rest.TLSClientConfig, error)
 }
 
 // TrustStage is how far a node is in the rotation of the CAs.
@@ -234,7 +240,8 @@ const (
 	TrustBoth
 	// TrustBothUseNew has certificates from the new CA, and accepts certificates from either.
 	TrustBothUseNew
-	// TrustNew has and accepts only certificates from the new CA.
+	// TrustNew has and accepts only certificates from the new CA. Tokens of service accounts that
+	// the old key signed are accepted until they expire.
 	TrustNew
 )
 

@@ -75,6 +75,18 @@ func (c *Cluster) ReplaceCA(ctx context.Context, name string) error {
 	return n.reissue(ctx, c.pki.Unprepared(), []framework.Component{framework.APIServer})
 }
 
+// DropTokenKey makes the API server of a node accept only the tokens of service accounts that
+// the key it signs with has signed: a violation to plant.
+func (c *Cluster) DropTokenKey(ctx context.Context, name string) error {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	n, err := c.rotatable(ctx, name)
+	if err != nil {
+		return err
+	}
+	return n.reissue(ctx, c.pki.OneTokenKey(n.stages()[1]), []framework.Component{framework.APIServer})
+}
+
 // TrustStages implements framework.CARotator.
 func (c *Cluster) TrustStages() map[string][2]framework.TrustStage {
 	all := map[string][2]framework.TrustStage{}
@@ -86,14 +98,35 @@ func (c *Cluster) TrustStages() map[string][2]framework.TrustStage {
 
 // CAClients implements framework.CertificateRotator.
 func (c *Cluster) CAClients() (map[string]rest.TLSClientConfig, error) {
+	return c.oldAndNew((*pki.PKI).Signer, func(p *pki.PKI) (rest.TLSClientConfig, error) {
+		config, err := p.RESTConfig(pki.Admin(), "")
+		if err != nil {
+			return rest.TLSClientConfig{}, err
+		}
+		return config.TLSClientConfig, nil
+	})
+}
+
+// EtcdCAClients implements framework.CARotator.
+func (c *Cluster) EtcdCAClients() (map[string]rest.TLSClientConfig, error) {
+	return c.oldAndNew((*pki.PKI).EtcdSigner, (*pki.PKI).EtcdClient)
+}
+
+// FrontProxies implements framework.CARotator.
+func (c *Cluster) FrontProxies() (map[string]rest.TLSClientConfig, error) {
+	return c.oldAndNew((*pki.PKI).FrontProxySigner, (*pki.PKI).FrontProxy)
+}
+
+// oldAndNew returns a client of each of two CAs, the old one and the new one, by the CA's name.
+func (c *Cluster) oldAndNew(name func(*pki.PKI) string, client func(*pki.PKI) (rest.TLSClientConfig, error)) (map[string]rest.TLSClientConfig, error) {
 	all := map[string]rest.TLSClientConfig{}
-	old, next := c.pki.Names()
-	for name, stage := range map[string]framework.TrustStage{old: framework.TrustOld, next: framework.TrustNew} {
-		config, err := c.pki.At(stage).RESTConfig(pki.Admin(), "")
+	for _, stage := range []framework.TrustStage{framework.TrustOld, framework.TrustNew} {
+		at := c.pki.At(stage)
+		config, err := client(at)
 		if err != nil {
 			return nil, err
 		}
-		all[name] = config.TLSClientConfig
+		all[name(at)] = config
 	}
 	return all, nil
 }

@@ -59,8 +59,9 @@ func newRotateCACommand() *cobra.Command {
 		Long: `Replace the CAs of Kubernetes, etcd and the front proxy, and the key that signs the
 tokens of service accounts, in three stages, each of them node by node: every node trusts
 the old and the new ones; every node receives certificates from the new CAs and signs tokens
-with the new key; every node trusts the new ones alone. From then on the API servers
-reject tokens that the old key signed.
+with the new key; every node trusts certificates of the new ones alone. Tokens that the old
+key signed are accepted until they expire: the API servers keep its public half, which signs
+nothing.
 
 The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is updated after
 each node: it trusts both CAs in the meantime, and only the new one in the end. Replace earlier

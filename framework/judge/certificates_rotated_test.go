@@ -3,21 +3,23 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // trusting says at which stage the API server of a node is: from which CA its certificates
-// are, and whose clients it accepts.
+// are and which key signs its tokens, whose clients it accepts, and the tokens of which keys.
 type trusting struct {
-	issuer   string
-	accepted []string
+	issuer         string
+	accepted, keys []string
 }
 
 var trustStages = map[string]trusting{
-	"": {"old", []string{"old"}}, "trust-both": {"old", []string{"old", "new"}},
-	"use-new": {"new", []string{"old", "new"}}, "trust-new": {"new", []string{"new"}},
+	"": {"old", []string{"old"}, []string{"old"}}, "trust-both": {"old", []string{"old", "new"}, []string{"old", "new"}},
+	"use-new": {"new", []string{"old", "new"}, []string{"old", "new"}}, "trust-new": {"new", []string{"new"}, []string{"old", "new"}},
 }
 
 // trustLook records what the ports of all nodes serve, and whom the API servers accept.
@@ -42,22 +44,34 @@ func (s *story) trustLook(t float64, at map[string]trusting, serial map[string]i
 				outcome, value = record.Refused, "Unauthorized"
 			}
 			put("trust", n, "certificate/"+ca, value, outcome)
+			// etcd's CA and that of front proxies go with it.
+			if outcome == record.OK {
+				put("trust", n, "etcd-client/"+ca+" etcd", "", record.OK)
+				put("trust", n, "etcd-peer/"+ca+" etcd", "", record.OK)
+				put("trust", n, "front-proxy/"+ca+" proxy", "holdfast-proxied", record.OK)
+			} else {
+				put("trust", n, "etcd-client/"+ca+" etcd", "TLS alert", record.Refused)
+				put("trust", n, "etcd-peer/"+ca+" etcd", "TLS alert", record.Refused)
+				put("trust", n, "front-proxy/"+ca+" proxy", "Unauthorized", record.Refused)
+			}
 			if at[n].issuer != ca {
 				outcome, value = record.Refused, "Untrusted"
 			}
 			put("trust", n, "alone/"+ca, value, outcome)
 		}
 		// The keys of service accounts go with the CAs.
+		put("trust", n, "issue", "issued by key "+at[n].issuer+" for 3600s", record.OK)
 		for _, issuer := range append(slices.Clone(threeNodes), "first") {
 			outcome, value, key := record.OK, "system:serviceaccount:default:trust", at[issuer].issuer
 			if issuer == "first" {
 				key = "old"
 			}
-			if !slices.Contains(at[n].accepted, key) {
+			if !slices.Contains(at[n].keys, key) {
 				outcome, value = record.Refused, "Unauthorized"
 			}
 			put("trust", n, "token/"+issuer, value, outcome)
 		}
+		put("trust", n, "token/forged", "Unauthorized", record.Refused)
 	}
 }
 
@@ -66,6 +80,10 @@ func (s *story) trustLook(t float64, at map[string]trusting, serial map[string]i
 func rotated(stages []string, change func(changes int, o *record.Op)) func() *story {
 	return func() *story {
 		s := newStory()
+		for i := 61; i <= 100; i++ {
+			s.at(float64(i)).harness(2 * time.Millisecond)
+		}
+		s.run.EndAt = sec(100)
 		at, serial, n := map[string]trusting{}, map[string]int{}, 0
 		for _, node := range threeNodes {
 			at[node] = trustStages[""]
@@ -97,6 +115,22 @@ func TestCertificatesRotated(t *testing.T) {
 	unseen := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Unknown, false, "" }
 	refused := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Refused, false, "Unauthorized" }
 	accepted := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.OK, true, "" }
+	alert := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Refused, false, "TLS alert" }
+	lost := func(o *record.Op) { o.Purpose = "not recorded" }
+	// A replacement of Kubernetes' CA alone.
+	keptEtcd := func(n int, o *record.Op) {
+		switch {
+		case strings.HasPrefix(o.Key, "etcd/"):
+			o.Value = fmt.Sprintf("%x old etcd", n)
+		case strings.HasSuffix(o.Key, "/old etcd"):
+			accepted(o)
+		}
+	}
+	untried := func(_ int, o *record.Op) {
+		if strings.HasPrefix(o.Key, "etcd-") || strings.HasPrefix(o.Key, "front-proxy/") {
+			lost(o)
+		}
+	}
 	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated", Params: map[string]string{"complete": "true"}}, []ruling{
 		{name: "stage by stage", want: Pass, took: "45 certificates", story: rotated(all, asIs)},
 		{name: "no period of trusting both", want: Fail, says: "A CA must be trusted everywhere before", story: rotated([]string{"trust-new"}, asIs)},
@@ -108,17 +142,76 @@ func TestCertificatesRotated(t *testing.T) {
 		{name: "the old one is trusted for ever", want: Fail, says: "on node-3 served one with a certificate from old", story: rotated(all, at(9, "node-3", "certificate/old", accepted))},
 		{name: "a token from before is refused early", want: Fail, says: "refused one that was issued before the first change", story: rotated(all, at(5, "node-2", "token/first", refused))},
 		{name: "a token of another API server is refused", want: Fail, says: "refused one that the API server on node-1 had issued", story: rotated(all, at(5, "node-2", "token/node-1", refused))},
-		{name: "the old key is trusted for ever", want: Fail, says: "signed with the old key: the one on node-2 accepted one", story: rotated(all, at(9, "node-2", "token/first", accepted))},
-		{name: "the old token was not tried in the end", want: Inconclusive, says: "signed with the old key", story: rotated(all, at(9, "node-2", "token/first", unseen))},
+		{name: "the old key is dropped before its tokens expire", want: Fail, says: "the API server on node-2 refused one that was issued before the first change", story: rotated(all, at(9, "node-2", "token/first", refused))},
+		{name: "the old token was not tried in the end", want: Inconclusive, says: "issued before the first change", story: rotated(all, at(9, "node-2", "token/first", unseen))},
+		{name: "the old token had expired when it was refused", want: Inconclusive, says: "may have expired by then", story: rotated(all, func(n int, o *record.Op) {
+			if o.Key == "issue" {
+				o.Value = strings.Replace(o.Value, "3600s", "60s", 1)
+			}
+			if n >= 6 && o.Key == "token/first" {
+				refused(o)
+			}
+		})},
+		{name: "nothing says how long the old token is valid", want: Inconclusive, says: "may have expired by then", story: rotated(all, func(n int, o *record.Op) {
+			if o.Key == "issue" {
+				o.Value = "issued"
+			}
+			if n == 9 && o.Key == "token/first" {
+				refused(o)
+			}
+		})},
+		{name: "the old key signs for ever", want: Fail, says: "the one on node-3 signed one with the old key", story: rotated(all, func(n int, o *record.Op) {
+			if o.Key == "issue" && o.Entrance == "node-3" {
+				o.Value = "issued by key old for 3600s"
+			}
+		})},
+		{name: "no token was issued in the end", want: Inconclusive, says: "with which key the API server on node-2 signs", story: rotated(all, at(9, "node-2", "issue", unseen))},
+		{name: "nothing says which key signs", want: Inconclusive, says: "with which key the API server on node-1 signs", story: rotated(all, func(_ int, o *record.Op) {
+			if o.Key == "issue" {
+				o.Value = "issued"
+			}
+		})},
+		{name: "a token of any key is accepted", want: Fail, says: "the API server on node-3 took it for one of", story: rotated(all, at(4, "node-3", "token/forged", accepted))},
+		{name: "a forged token was not tried", want: Inconclusive, says: "refuses tokens that were signed with a key that was never trusted", story: rotated(all, at(9, "node-3", "token/forged", unseen))},
 		{name: "a token was not tried", want: Inconclusive, says: "accepts a token", story: rotated(all, at(3, "node-2", "token/node-3", unseen))},
 		{name: "nothing was replaced", want: Fail, says: "must have a certificate from the new CA", story: rotated([]string{"trust-both"}, asIs)},
 		{name: "a port that was not looked at", want: Inconclusive, says: "etcd/peer on node-1", story: rotated(all, at(1, "node-1", "etcd/peer", unseen))},
 		{name: "a client that got no answer", want: Inconclusive, says: "whether the API server on node-2 accepts", story: rotated(all, at(4, "node-2", "certificate/old", unseen))},
 		{name: "no request in the end", want: Inconclusive, says: "serves in the end", story: rotated(all, at(9, "node-1", "alone/new", unseen))},
+		{name: "a member that has dropped etcd's old CA early", want: Fail, says: "the peer port on node-2 refused a client with a certificate from old etcd", story: rotated(all, at(4, "node-2", "etcd-peer/old etcd", alert))},
+		{name: "a member that serves with a CA that another does not trust yet", want: Fail, says: "the client port on node-3 refused a client with a certificate from new etcd, which issued that of node-1", story: rotated(all, at(4, "node-3", "etcd-client/new etcd", alert))},
+		{name: "etcd's new CA is refused before any member serves with it", want: Pass, took: "45 certificates", story: rotated(all, at(3, "node-3", "etcd-client/new etcd", alert))},
+		{name: "a member that closed the connection", want: Inconclusive, says: "the peer port of etcd on node-2 accepts clients with certificates of old etcd", story: rotated(all, at(4, "node-2", "etcd-peer/old etcd", unseen))},
+		{name: "a member that was not asked", want: Inconclusive, says: "the client port of etcd on node-1 accepts", story: rotated(all, at(6, "node-1", "etcd-client/new etcd", lost))},
+		{name: "etcd's old CA is trusted for ever", want: Fail, says: "In the end no etcd member may serve a client with a certificate from the old CA: the client port on node-2", story: rotated(all, at(9, "node-2", "etcd-client/old etcd", accepted))},
+		{name: "peers of etcd's old CA are accepted for ever", want: Fail, says: "the peer port on node-3 served one with a certificate from old etcd", story: rotated(all, at(9, "node-3", "etcd-peer/old etcd", accepted))},
+		{name: "clients of etcd's old CA were not tried in the end", want: Inconclusive, says: "the peer port of etcd on node-3 refuses clients of the old CA", story: rotated(all, at(9, "node-3", "etcd-peer/old etcd", unseen))},
+		{name: "etcd keeps its CA", want: Fail, says: "every etcd member must have a certificate from the new CA: the client port on node-1 has one from old etcd", story: rotated(all, keptEtcd)},
+		{name: "an API server drops the old CA of front proxies early", want: Fail, says: "the one on node-1 refused a proxy with a certificate from old proxy", story: rotated(all, at(5, "node-1", "front-proxy/old proxy", refused))},
+		{name: "an API server does not know the new CA of front proxies", want: Fail, says: "the one on node-3 refused a proxy with a certificate from new proxy", story: rotated(all, at(4, "node-3", "front-proxy/new proxy", refused))},
+		{name: "the old CA of front proxies is refused once it is not in use", want: Pass, took: "45 certificates", story: rotated(all, at(6, "node-1", "front-proxy/old proxy", refused))},
+		{name: "the old CA of front proxies is trusted for ever", want: Fail, says: "no API server may accept a front proxy with a certificate from the old CA: the one on node-2", story: rotated(all, at(9, "node-2", "front-proxy/old proxy", accepted))},
+		{name: "no front proxy in the end", want: Inconclusive, says: "the API server on node-2 refuses front proxies of the old CA", story: rotated(all, at(9, "node-2", "front-proxy/old proxy", unseen))},
+		{name: "a front proxy that was not tried", want: Inconclusive, says: "whether the API server on node-2 accepts front proxies of new proxy", story: rotated(all, at(5, "node-2", "front-proxy/new proxy", unseen))},
+		{name: "front proxies of both CAs from the start", want: Inconclusive, says: "before the first change whose front proxies", story: rotated(all, at(0, "node-2", "front-proxy/new proxy", accepted))},
+		{name: "neither etcd's clients nor front proxies were tried", want: Inconclusive, says: "of etcd on node-1 accepts", story: rotated(all, untried)},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 	})
 	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated"}, []ruling{
 		{name: "new certificates of the same CA", want: Pass, took: "15 certificates", story: rotated([]string{""}, asIs)},
+		{name: "a token is refused by a node with new certificates", want: Fail, says: "issued before the first change", story: rotated([]string{""}, at(2, "node-2", "token/first", refused))},
+		{name: "a forged token is accepted", want: Fail, says: "never trusted", story: rotated([]string{""}, at(2, "node-2", "token/forged", accepted))},
+		{name: "a member that refuses clients of its own CA", want: Fail, says: "the client port on node-2 refused a client with a certificate from old etcd", story: rotated([]string{""}, at(1, "node-2", "etcd-client/old etcd", alert))},
+		{name: "a member that closed the connection of a client", want: Inconclusive, says: "the client port of etcd on node-2 accepts", story: rotated([]string{""}, at(1, "node-2", "etcd-client/old etcd", unseen))},
+		{name: "neither etcd's clients nor front proxies were tried", want: Pass, took: "15 certificates", story: rotated([]string{""}, untried)},
+		{name: "tokens that say nothing of themselves", want: Pass, took: "15 certificates", story: rotated([]string{""}, func(_ int, o *record.Op) {
+			switch o.Key {
+			case "issue":
+				o.Value = "issued"
+			case "token/forged":
+				o.Purpose = "not recorded"
+			}
+		})},
 		{name: "controller managers and schedulers that serve on the loopback alone", want: Pass, took: "9 certificates", story: rotated([]string{""}, func(_ int, o *record.Op) {
 			if o.Key == "kube-controller-manager/https" || o.Key == "kube-scheduler/https" {
 				o.Purpose = "not recorded"

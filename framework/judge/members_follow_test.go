@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -51,6 +52,27 @@ func replacedByName(gone string) *story {
 	return s.lists(45.1, "node-2", left...).at(50)
 }
 
+// sight is something seen at a time.
+type sight interface{ put(*story) }
+
+// backendAt is a balancer's report of a backend.
+type backendAt struct {
+	t    float64
+	name string
+	up   bool
+}
+
+func (b backendAt) put(s *story) { s.at(b.t).backend(b.name, b.up, b.t) }
+
+// listAt is a member's list of the members that vote.
+type listAt struct {
+	t       float64
+	node    string
+	members []string
+}
+
+func (l listAt) put(s *story) { s.lists(l.t, l.node, l.members...) }
+
 func TestMembersFollow(t *testing.T) {
 	// with changes the list that was made at a time.
 	with := func(at float64, change func(*record.EtcdStatus)) func() *story {
@@ -69,6 +91,17 @@ func TestMembersFollow(t *testing.T) {
 			s := newStory().lists(5, "node-2", "m1", "m2", "m3").at(15)
 			add(s, &s.run.Nodes, record.NodeChange{Name: "cut", Phase: record.NodeUndone, Called: sec(10), Error: "interrupted"})
 			return s.lists(15.1, "node-2", after...).at(20)
+		}
+	}
+	// seen adds what a balancer reported and what members listed while the nodes changed.
+	seen := func(all ...sight) func() *story {
+		return func() *story {
+			s := joinedAndLeft()
+			for _, one := range all {
+				one.put(s)
+			}
+			slices.SortStableFunc(s.run.Etcd, func(a, b record.Timed[record.EtcdStatus]) int { return cmp.Compare(a.At, b.At) })
+			return s.at(30)
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-MB-003", Judge: "members-follow"}, []ruling{
@@ -118,6 +151,29 @@ func TestMembersFollow(t *testing.T) {
 		{name: "the machine goes before the leader is moved", want: Fail, says: `"move etcd leadership" began`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) {
 				r.Steps[7].V.Name, r.Steps[8].V.Name = record.StepRemove, record.StepLeader
+			})
+		}},
+		{name: "the balancer reports the order", want: Pass, took: "2 changes", story: seen(
+			backendAt{3, "node-1", true}, backendAt{14.5, "node-4", true}, listAt{14.4, "node-1", []string{"m1", "m2", "m3", "m4"}},
+			backendAt{19, "node-1", false}, listAt{23.5, "node-2", []string{"m2", "m3", "m4"}}, backendAt{24, "node-2", false})},
+		{name: "the balancer loses the node after its member is gone", want: Fail, says: "node-2 did not list that member at 21.000s any more, and the load balancer still reported the backend at 23.500s",
+			story: seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}}, backendAt{23.5, "node-1", false})},
+		{name: "the balancer never loses the node", want: Fail, says: "must take the node from the load balancer before its etcd member is removed",
+			story: seen(backendAt{28, "node-1", true})},
+		{name: "the balancer reports late", want: Pass, took: "2 changes", story: seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}}, backendAt{22.9, "node-1", false})},
+		{name: "the balancer fails once the member is gone", want: Pass, took: "2 changes", story: func() *story {
+			s := seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}})()
+			return silence(s.at(23.5)).at(30)
+		}},
+		{name: "the balancer has the node before its member votes", want: Fail, says: "etcd's leader on node-1 did not list that member among those that vote at 12.600s",
+			story: seen(backendAt{10.2, "node-4", false}, listAt{12.6, "node-1", []string{"m1", "m2", "m3"}})},
+		{name: "a member that lags behind the leader", want: Pass, took: "2 changes",
+			story: seen(backendAt{10.2, "node-4", false}, listAt{12.6, "node-2", []string{"m1", "m2", "m3"}})},
+		{name: "a list from just after the balancer's report", want: Pass, took: "2 changes",
+			story: seen(backendAt{12.5, "node-4", false}, listAt{14.4, "node-1", []string{"m1", "m2", "m3"}})},
+		{name: "the balancer has the node again under its name", want: Pass, took: "4 changes", story: func() *story {
+			return replacedByName("m9").change(func(r *record.Run) {
+				r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(34.5), V: record.Backend{Name: "node-1", Up: true}})
 			})
 		}},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},

@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	release35 = "v1.35.8"
 	release36 = "v1.36.3"
 	release37 = "v1.37.1"
 )
@@ -126,6 +127,27 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "a server that answered before it was upgraded", want: Pass, took: "3 changes", story: func() *story {
 			return fleetOf("v1.35.8").upgraded("one", "node-1", "v1.35.8", release36, 10).upgraded("two", "node-2", "v1.35.8", release36, 20).
 				says("node-3", "kube-apiserver", "v1.35.8", 28).upgraded("three", "node-3", "v1.35.8", release36, 30)
+		}},
+		{name: "two minor versions, one after the other", want: Pass, took: "6 changes", says: "after each of 18 steps", story: func() *story {
+			s := fleetOf(release35)
+			for i, n := range threeNodes {
+				s.upgraded("first-"+n, n, release35, release36, float64(1+8*i))
+			}
+			for i, n := range threeNodes {
+				s.upgraded("second-"+n, n, release36, release37, float64(25+8*i))
+			}
+			return s
+		}},
+		{name: "the second minor version before the first is complete", want: Fail, says: "kube-apiserver v1.35.8 on node-3 and kube-apiserver v1.37.1 on node-1 run in one cluster", story: func() *story {
+			s := fleetOf(release35).upgraded("first-1", "node-1", release35, release36, 1).upgraded("first-2", "node-2", release35, release36, 9)
+			return s.upgraded("second-1", "node-1", release36, release37, 17).upgraded("first-3", "node-3", release35, release36, 25)
+		}},
+		{name: "the second minor version on some nodes only", want: Fail, says: "node-3 is of v1.36.3", story: func() *story {
+			s := fleetOf(release35)
+			for i, n := range threeNodes {
+				s.upgraded("first-"+n, n, release35, release36, float64(1+8*i))
+			}
+			return s.upgraded("second-1", "node-1", release36, release37, 25).upgraded("second-2", "node-2", release36, release37, 33)
 		}},
 		{name: "it could not be done", want: Inconclusive, says: "no such version", story: failed("")},
 		{name: "the cluster cannot do it", want: NotApplicable, says: "no such version", story: failed("Upgrader")},

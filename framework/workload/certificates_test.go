@@ -117,7 +117,7 @@ func TestVersions(t *testing.T) {
 	c.metrics.Config.ErrorLog = log.New(io.Discard, "", 0)
 	c.metrics.StartTLS()
 	defer c.metrics.Close()
-	answer := `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`
+	answer := `{"major":"1","minor":"37","emulationMajor":"1","emulationMinor":"36","gitVersion":"v1.37.1"}`
 	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
 		text, ok := map[string]string{
 			"/version": answer,
@@ -142,9 +142,13 @@ func TestVersions(t *testing.T) {
 	if err := Versions(t.Context(), c, w); err != nil {
 		t.Fatal(err)
 	}
-	var ok, unknown []string
+	var ok, unknown, emulated []string
 	for _, o := range read().Ops {
 		op := o.V
+		if op.Purpose == "emulated-version" {
+			emulated = append(emulated, op.Entrance+" "+op.Key+" "+op.Value)
+			continue
+		}
 		if op.Purpose != "version" || op.Entrance != "node-1" {
 			t.Errorf("%+v", op)
 		}
@@ -160,5 +164,8 @@ func TestVersions(t *testing.T) {
 	}
 	if len(unknown) != 1 || !strings.Contains(unknown[0], "no gitVersion") {
 		t.Errorf("unknown %q", unknown)
+	}
+	if len(emulated) != 1 || emulated[0] != "node-1 kube-apiserver v1.36" {
+		t.Errorf("emulated %q", emulated)
 	}
 }

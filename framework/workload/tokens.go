@@ -76,7 +76,9 @@ func deleteAccount(ctx context.Context, e framework.Entrance, path string) {
 	}
 }
 
-// issueToken returns a token, empty if it failed.
+// issueToken returns a token, empty if it failed. The value of the operation is "issued", and the
+// key that signed the token and how long it is valid if the token says so: "issued by key K for
+// 3600s".
 func issueToken(ctx context.Context, e framework.Entrance, path string, op record.Op, w *record.Writer) string {
 	token := ""
 	lookOp(ctx, e, e.Config, path, client.TokenRequest(), op, w, func(answer []byte) string {
@@ -84,15 +86,24 @@ func issueToken(ctx context.Context, e framework.Entrance, path string, op recor
 		if token, err = client.IssuedToken(answer); err != nil {
 			return ""
 		}
-		return "issued"
+		info, err := client.ReadToken(token)
+		if err != nil || info.KeyID == "" || info.Lifetime <= 0 {
+			return "issued"
+		}
+		return fmt.Sprintf("issued by key %s for %ds", info.KeyID, int(info.Lifetime.Seconds()))
 	})
 	return token
 }
 
 // useToken asks an API server which user a client with only a token is.
 func useToken(ctx context.Context, e framework.Entrance, token string, op record.Op, w *record.Writer) {
+	askWho(ctx, e, client.WithToken(e.Config, token), op, w)
+}
+
+// askWho asks an API server which user a client is.
+func askWho(ctx context.Context, e framework.Entrance, config *rest.Config, op record.Op, w *record.Writer) {
 	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-	lookOp(ctx, e, client.WithToken(e.Config, token), whoAmI, body, op, w, func(answer []byte) string {
+	lookOp(ctx, e, config, whoAmI, body, op, w, func(answer []byte) string {
 		var review struct {
 			Status struct{ UserInfo struct{ Username string } }
 		}

@@ -25,7 +25,8 @@ import (
 // Versions asks each API server, directly, for its version (/version), and each controller
 // manager and scheduler whose node reports its serving endpoint (the metric
 // kubernetes_build_info); for others the node asks the program. The operations have the purpose "version", the component as their key
-// and the version as their value.
+// and the version as their value. One with the purpose "emulated-version" has the version that an
+// API server emulates, if it reports that.
 //
 // For every kubelet and kube-proxy that the first API server lists there is one more operation,
 // with component and node as its key, such as "kubelet/worker-1".
@@ -43,6 +44,11 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 			op := record.Op{Client: "versions", Entrance: node, API: "kubernetes", Type: record.OpGet, Key: string(component), Purpose: "version", Call: w.Now()}
 			a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: path})
 			op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
+			if emulated := emulatedVersion(a.Body); component == framework.APIServer && op.Outcome == record.OK && emulated != "" {
+				own := op
+				own.Purpose, own.Value, own.Found = "emulated-version", emulated, true
+				_ = w.Append(record.KindOp, own)
+			}
 			if op.Outcome == record.OK {
 				version, err := read(a.Body)
 				if op.Value, op.Found = version, err == nil; err != nil {
@@ -163,6 +169,17 @@ func GitVersion(body []byte) (string, error) {
 		return "", fmt.Errorf("the answer holds no gitVersion: %s", client.Shorten(string(body)))
 	}
 	return v.GitVersion, nil
+}
+
+// emulatedVersion returns the version that an API server emulates ("v1.36"), according to the
+// response to /version; empty if it does not report that. It is the minor version of its own
+// unless --emulated-version names an older one.
+func emulatedVersion(body []byte) string {
+	var v struct{ EmulationMajor, EmulationMinor string }
+	if err := json.Unmarshal(body, &v); err != nil || v.EmulationMajor == "" || v.EmulationMinor == "" {
+		return ""
+	}
+	return "v" + v.EmulationMajor + "." + v.EmulationMinor
 }
 
 // buildInfoVersion finds the version in the metrics of a component

@@ -52,6 +52,9 @@ func memberPlants() []Plant {
 				{Requirement: "HA-MB-010", Says: cut},
 				{Requirement: "HA-MB-011", Says: cut},
 			}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "members-not-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none, a single node that becomes three",
+			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/members-replaced",
+			Catches: []Catch{{Requirement: "HA-MB-001", Says: "still held []"}}, May: []string{"endpoints-never-empty", "steady-state"}},
 		{Name: "leaves-a-member", Violation: "a member that no node runs is left, for 2 s, by the last addition that was interrupted",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/members-replaced", From: 16, Do: phantomOnce,
 			// The next removal finds one member more, too.

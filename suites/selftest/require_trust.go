@@ -62,7 +62,25 @@ func trustPlants() []Plant {
 			Cluster: growing, Twin: growing, Scenario: "catalogue/certificates-rotated", From: 3, Do: replaceCA,
 			Catches: []Catch{{Requirement: "HA-SEC-004", Says: "A CA must be trusted everywhere before"},
 				{Judge: "certificates-rotated", Says: "A CA must be trusted everywhere before"}}, May: []string{"steady-state", "restarts"}},
+		{Name: "no-way-in-while-rotating", Violation: "a load balancer that repeatedly loses every API server for 8 s while certificates are replaced",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/certificates-rotated", From: 3, Do: cutBalancer,
+			Catches: []Catch{{Requirement: "HA-SEC-004", Says: "must not go without a successful request"}}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "token-key-dropped", Violation: "an API server loses the old key of service accounts while tokens that it signed are valid",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/ca-replaced", From: 19, Do: dropTokenKey,
+			Catches: []Catch{{Requirement: "HA-SEC-004", Says: "refused one that was issued before the first change"},
+				{Judge: "certificates-rotated", Says: "refused one that was issued before the first change"}}, May: []string{"steady-state", "restarts"}},
 	}
+}
+
+// dropTokenKey makes the last API server forget the old key of service accounts.
+func dropTokenKey(ctx context.Context, c framework.Cluster) error {
+	dropper, ok := c.(interface {
+		DropTokenKey(ctx context.Context, name string) error
+	})
+	if !ok {
+		return errors.New("no key of service accounts can be dropped in the cluster")
+	}
+	return dropper.DropTokenKey(ctx, c.Nodes()[2].Name())
 }
 
 // replaceCA makes the last API server use and trust only the new CA.

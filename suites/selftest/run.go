@@ -268,8 +268,9 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 		r.close(ctx)
 		return nil, acted, err
 	}
-	// The next unit must not find what was planted or broken before.
-	if !suiterun.LeftAsFound(run, r.cluster) {
+	// The next unit must not find what was planted or broken before, nor nodes that were upgraded
+	// or have other certificates.
+	if s.Spec.Cluster.Own || !suiterun.LeftAsFound(run, r.cluster) {
 		r.close(ctx)
 	}
 	return judge.Evaluate(run), acted, nil

@@ -111,3 +111,34 @@ func TestLeftChanged(t *testing.T) {
 	}
 	r.close(t.Context())
 }
+
+// TestOwnCluster shows that no unit runs on the cluster of a scenario that changes its own.
+func TestOwnCluster(t *testing.T) {
+	var found, closed []int
+	made := 0
+	r := &runner{env: Env{Dir: t.TempDir(), Progress: func(line string) { t.Log(line) }}, tries: 1}
+	r.make = func(context.Context) (cluster, error) {
+		made++
+		return &bare{number: made, nodes: []string{"node-1"}, closed: &closed}, nil
+	}
+	r.run = func(_ context.Context, c framework.Cluster, _ engine.Experiment, o engine.Options) error {
+		found = append(found, c.(*bare).number)
+		w, err := record.Create(o.Dir, record.Meta{Version: record.Version, Run: "test", Scenario: "test", Nodes: []record.Node{{Name: "node-1"}}})
+		if err != nil {
+			return err
+		}
+		return errors.Join(w.Append(record.KindSteady, record.Steady{Phase: "after", OK: true}), w.Close(record.End{}))
+	}
+	for _, scenario := range []string{"traffic", catalogue + "ca-replaced", catalogue + "upgrade-one-by-one", "traffic", "traffic"} {
+		if o := r.unit(t.Context(), Unit{Scenario: scenario}); o.Problem != "" {
+			t.Fatalf("%+v", o)
+		}
+	}
+	r.close(t.Context())
+	if want := []int{1, 1, 2, 3, 3}; !slices.Equal(found, want) {
+		t.Errorf("the runs were on clusters %v, want %v", found, want)
+	}
+	if want := []int{1, 2, 3}; !slices.Equal(closed, want) {
+		t.Errorf("clusters %v were closed, want %v", closed, want)
+	}
+}

@@ -47,18 +47,39 @@ func (p *PKI) RESTConfig(id Identity, server string) (*rest.Config, error) {
 // EtcdClientTLS returns the TLS configuration of an etcd client. It verifies
 // the member's certificate.
 func (p *PKI) EtcdClientTLS() (*tls.Config, error) {
-	cert, key, err := p.issueClient(p.etcd, p.clients.etcd, leaf{name: "holdfast-etcd-client", client: true})
+	client, err := p.EtcdClient()
 	if err != nil {
-		return nil, fmt.Errorf("failed to issue an etcd client certificate: %w", err)
+		return nil, err
 	}
-	pair, err := tls.X509KeyPair(cert, key)
+	pair, err := tls.X509KeyPair(client.CertData, client.KeyData)
 	if err != nil {
 		return nil, fmt.Errorf("failed to load an etcd client certificate: %w", err)
 	}
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(p.EtcdCA())
+	pool.AppendCertsFromPEM(client.CAData)
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
+
+// EtcdClient returns the TLS configuration of an etcd client, PEM encoded.
+func (p *PKI) EtcdClient() (rest.TLSClientConfig, error) {
+	cert, key, err := p.issueClient(p.etcd, p.clients.etcd, leaf{name: "holdfast-etcd-client", client: true})
+	if err != nil {
+		return rest.TLSClientConfig{}, fmt.Errorf("failed to issue an etcd client certificate: %w", err)
+	}
+	return rest.TLSClientConfig{CAData: p.EtcdCA(), CertData: cert, KeyData: key}, nil
+}
+
+// FrontProxy returns the TLS configuration with which a front proxy makes requests to API servers.
+func (p *PKI) FrontProxy() (rest.TLSClientConfig, error) {
+	cert, key, err := p.frontProxy.issue(leaf{name: frontProxyName, client: true})
+	if err != nil {
+		return rest.TLSClientConfig{}, fmt.Errorf("failed to issue the client certificate of a front proxy: %w", err)
+	}
+	return rest.TLSClientConfig{CAData: p.CA(), CertData: cert, KeyData: key}, nil
+}
+
+// frontProxyName is the name of front proxies (--requestheader-allowed-names).
+const frontProxyName = "front-proxy-client"
 
 func (p *PKI) clientCert(id Identity) (cert, key []byte, err error) {
 	cert, key, err = p.issueClient(p.kubernetes, p.clients.kubernetes, leaf{name: id.User, groups: id.Groups, client: true})

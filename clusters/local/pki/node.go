@@ -48,7 +48,7 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 	}{
 		{APIServerCert, APIServerKey, p.kubernetes, leaf{name: "kube-apiserver", server: true, addrs: apiAddrs, dns: apiNames}},
 		{APIServerEtcdCert, APIServerEtcdKey, p.etcd, leaf{name: "kube-apiserver-etcd-client", client: true}},
-		{FrontProxyCert, FrontProxyKey, p.frontProxy, leaf{name: "front-proxy-client", client: true}},
+		{FrontProxyCert, FrontProxyKey, p.frontProxy, leaf{name: frontProxyName, client: true}},
 		{ControllerManagerCert, ControllerManagerKey, p.kubernetes, leaf{name: "kube-controller-manager", server: true, addrs: addrs, dns: names}},
 		{SchedulerCert, SchedulerKey, p.kubernetes, leaf{name: "kube-scheduler", server: true, addrs: addrs, dns: names}},
 		// etcd uses its server certificate as a client too, for its own

@@ -14,6 +14,10 @@ import (
 
 // At returns the PKI of a node at a stage of the replacement of the CAs by the prepared new
 // ones.
+//
+// The old key of service accounts verifies tokens at the last stage, too, where it signs none:
+// those that it signed are valid until they expire, and how long that takes is the choice of
+// whoever asked for them.
 func (p *PKI) At(stage framework.TrustStage) *PKI {
 	at := *p
 	at.authorities, at.trusted, at.clients = p.old, authorities{}, authorities{}
@@ -24,8 +28,17 @@ func (p *PKI) At(stage framework.TrustStage) *PKI {
 		at.authorities, at.trusted = p.next, p.old
 	case framework.TrustNew:
 		at.authorities = p.next
+		at.trusted.serviceAccount = p.old.serviceAccount
 	}
 	return &at
+}
+
+// OneTokenKey is At without the key of service accounts that only verifies tokens: a violation
+// to plant.
+func (p *PKI) OneTokenKey(stage framework.TrustStage) *PKI {
+	at := p.At(stage)
+	at.trusted.serviceAccount = nil
+	return at
 }
 
 // Unprepared returns the PKI of a node that was given the new CA of Kubernetes without a period
@@ -106,6 +119,12 @@ func (p *PKI) Names() (old, next string) {
 
 // Signer returns the name of the CA that signs for Kubernetes.
 func (p *PKI) Signer() string { return p.kubernetes.cert.Subject.CommonName }
+
+// EtcdSigner returns the name of the CA that signs for etcd.
+func (p *PKI) EtcdSigner() string { return p.etcd.cert.Subject.CommonName }
+
+// FrontProxySigner returns the name of the CA that signs for front proxies.
+func (p *PKI) FrontProxySigner() string { return p.frontProxy.cert.Subject.CommonName }
 
 // Trusted returns the names of the trusted CAs.
 func (p *PKI) Trusted() string {

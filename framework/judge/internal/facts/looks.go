@@ -6,7 +6,7 @@ import "github.com/holdfast-ha/holdfast/framework/record"
 // consists of, rather than data that clients keep in it.
 func isLook(op record.Op) bool {
 	switch op.Purpose {
-	case "ready", "version", "certificate", "token", "lock", "mixed-object", "addon", PurposeExpiry, PurposeServed, PurposeTrust, PurposeUnknownEtcdClient, PurposeUnknownReader, PurposeAddMember,
+	case "ready", "version", "certificate", "token", "lock", "mixed-object", "addon", PurposeEmulated, PurposeExpiry, PurposeServed, PurposeTrust, PurposeUnknownEtcdClient, PurposeUnknownReader, PurposeAddMember,
 		PurposeSnapshot, PurposeInformedWrite, PurposeInformedVersion, PurposeInformedStore, PurposeInformedList:
 		return true
 	}
@@ -14,6 +14,9 @@ func isLook(op record.Op) bool {
 }
 
 const PurposeExpiry = "expiry"
+
+// PurposeEmulated marks the versions that API servers emulate.
+const PurposeEmulated = "emulated-version"
 
 // The purposes of checks of the certificates that ports serve, and of the clients that they
 // accept.

@@ -180,8 +180,11 @@ func covered(outages []facts.Outage) (total time.Duration) {
 func ownAPIServer() Definition {
 	return Definition{verdict.Doc{
 		Name:      "own-apiserver",
-		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes.",
-		Source:    "Automated HA master deployment",
+		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. An active instance that is of an older version than an API server that serves renews its lease, or another one takes it over.",
+		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
+		Params: map[string]string{
+			"older": "how many elected components must have had an active instance of an older version while an API server of a newer one served (default 0)",
+		},
 	}, judgeOwnAPIServer}
 }
 
@@ -190,6 +193,10 @@ func ownAPIServer() Definition {
 const askLimit = 10 * time.Second
 
 func judgeOwnAPIServer(m *facts.Matter) Finding {
+	least, problem := countParam(m, "older", 0, 0)
+	if problem != nil {
+		return *problem
+	}
 	changed := map[string]record.Nanos{} // when the last change of a node was complete, long enough before the end
 	for _, c := range m.Run.Changes {
 		if c.V.Effect+record.Nanos(askLimit) <= m.Run.EndAt {
@@ -214,7 +221,14 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 	if foreign != "" {
 		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)
 	}
-	var missing []string
+	leads, broken := olderLeads(m)
+	if broken != nil {
+		return broken.counted("%d requests", requests)
+	}
+	var missing, older []string
+	for _, l := range leads {
+		older = append(older, l.String())
+	}
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
 		for _, n := range m.NodesWith(component) {
 			switch instance := component + " on " + n.Name; {
@@ -229,6 +243,10 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 	if len(missing) > 0 || requests == 0 {
 		return Inconclusive("the audit logs show no request of %s", strings.Join(missing, ", ")).counted("%d requests", requests)
 	}
+	if len(older) < least {
+		return Inconclusive("%s had an active instance of an older version beside an API server of a newer one for two retry periods, with two renewals of the lease; %d are required",
+			text.Plural(len(older), "elected component"), least).counted("%d requests", requests).Shows(older...)
+	}
 	return Passed("All of %d logged requests of %d instances of controller manager and scheduler went to the API server of their own node.",
-		requests, len(seen)).counted("%d requests", requests)
+		requests, len(seen)).counted("%d requests", requests).Shows(older...)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -15,38 +16,13 @@ import (
 func certificatesRotated() Definition {
 	return Definition{verdict.Doc{
 		Name:      "certificates-rotated",
-		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server accepts clients with certificates from that CA. Until the old ones are dropped, every API server accepts the tokens of service accounts that any of them issues, and those issued before the first change.",
+		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token that a key signed which was never trusted.",
 		Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"complete": "true: the last change completes the replacement of the CAs: in the end every API server serves a client that trusts only the new one, and none serves a client that trusts only the old one",
+			"complete": "true: the last change completes the replacement of the CAs: in the end every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
 		},
 	}, judgeCertificatesRotated}
-}
-
-// trustLook is what was seen between two changes, by node and key; if something was seen several
-// times, the last one.
-type trustLook map[[2]string]record.Op
-
-// trustLooks are what was seen before the first change and after each one.
-func trustLooks(m *facts.Matter, changes []record.NodeChange) []trustLook {
-	all := make([]trustLook, len(changes)+1)
-	for i := range all {
-		from, until := record.Nanos(0), facts.Endless
-		if i > 0 {
-			from = changes[i-1].Effect
-		}
-		if i < len(changes) {
-			until = changes[i].Called
-		}
-		all[i] = trustLook{}
-		for _, o := range m.Run.Ops {
-			if op := o.V; (op.Purpose == facts.PurposeServed || op.Purpose == facts.PurposeTrust) && op.Call >= from && op.Return <= until {
-				all[i][[2]string{op.Entrance, op.Key}] = op
-			}
-		}
-	}
-	return all
 }
 
 func judgeCertificatesRotated(m *facts.Matter) Finding {
@@ -55,7 +31,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		return *problem
 	}
 	looks := trustLooks(m, changes)
-	renewed, dropped := 0, false
+	old, renewed, complete := firstToken(m), 0, m.Param("complete", "false") == "true"
 	var missing []string
 	for i, l := range looks {
 		unseen, f := trustsWhatIsServed(m, l)
@@ -63,8 +39,11 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 			return *f
 		}
 		missing = append(missing, unseen...)
-		dropped = dropped || i > 0 && changes[i-1].To == lastStage
-		if unseen, f = acceptsTokens(m, l, dropped); f != nil {
+		if unseen, f = l.membersTrustWhatIsServed(m, complete); f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = acceptsTokens(m, l, old); f != nil {
 			return *f
 		}
 		missing = append(missing, unseen...)
@@ -78,9 +57,22 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		renewed += n
 		missing = append(missing, unseen...)
 	}
-	if m.Param("complete", "false") == "true" {
-		unseen, f := onlyNewIsTrusted(m, looks[0], looks[len(looks)-1])
+	if complete {
+		last := looks[len(looks)-1]
+		unseen, f := onlyNewIsTrusted(m, looks[0], last)
 		if f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = onlyNewKeySigns(m, old, last); f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = membersTrustOnlyNew(changes, looks[0], last); f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if unseen, f = frontProxies(m, changes, looks); f != nil {
 			return *f
 		}
 		missing = append(missing, unseen...)
@@ -92,18 +84,12 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		len(changes), renewed).counted("%d certificates", renewed)
 }
 
-// issuerOf is the CA of a certificate that was served.
-func issuerOf(op record.Op) string {
-	_, ca, _ := strings.Cut(op.Value, " ")
-	return ca
-}
-
 // trustsWhatIsServed checks that no API server refuses clients of a CA that is in use.
 func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken *Finding) {
 	keys := slices.SortedFunc(maps.Keys(l), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, served := range keys {
 		if l[served].Purpose != facts.PurposeServed || l[served].Outcome != record.OK || strings.HasPrefix(served[1], "etcd/") {
-			continue // etcd has a CA of its own
+			continue // etcd has a CA of its own: see membersTrustWhatIsServed
 		}
 		for _, server := range m.APIServers() {
 			op := l[[2]string{server, "certificate/" + issuerOf(l[served])}]
@@ -119,37 +105,90 @@ func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken 
 	return missing, nil
 }
 
-// lastStage is the one at which a node no longer trusts what was replaced.
-const lastStage = "trust-new"
+// tokenIssue is what the record says about a token of a service account. It is empty if it says
+// nothing.
+type tokenIssue struct {
+	key   string       // the ID of the key that signed it
+	until record.Nanos // when it expires, at the earliest
+}
+
+// issueOf reads the operation that issued a token.
+func issueOf(op record.Op) (t tokenIssue) {
+	seconds := 0
+	if n, _ := fmt.Sscanf(op.Value, "issued by key %s for %ds", &t.key, &seconds); n != 2 || op.Outcome != record.OK {
+		return tokenIssue{}
+	}
+	// The API server counts from the second in which it issued the token.
+	t.until = op.Call + record.Nanos(time.Duration(seconds-1)*time.Second)
+	return t
+}
+
+// firstToken is the token that is tried again at each look: the first one that was issued.
+func firstToken(m *facts.Matter) (t tokenIssue) {
+	first := facts.Endless
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == facts.PurposeTrust && op.Key == keyIssue && op.Outcome == record.OK && op.Found && op.Call < first {
+			first, t = op.Call, issueOf(op)
+		}
+	}
+	return t
+}
+
+// The keys of operations about tokens of service accounts: the issue of one, and the use of the
+// first one and of its forged copy.
+const (
+	keyIssue  = "issue"
+	keyToken  = "token/"
+	fromFirst = "first"
+	forged    = "forged"
+)
 
 // acceptsTokens checks that no API server refuses a token of a service account: one that another
-// has just issued or, unless its key has been dropped, one from before the changes.
-func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string, broken *Finding) {
+// has just issued or, before it expires, the one from before the changes.
+func acceptsTokens(m *facts.Matter, l trustLook, old tokenIssue) (missing []string, broken *Finding) {
 	for _, server := range m.APIServers() {
-		issuers := m.APIServers()
-		if !dropped {
-			issuers = append(issuers, firstToken)
-		}
-		for _, issuer := range issuers {
-			op := l[[2]string{server, "token/" + issuer}]
+		for _, issuer := range append(m.APIServers(), fromFirst) {
+			op := l[[2]string{server, keyToken + issuer}]
 			of := "that the API server on " + issuer + " had issued"
-			if issuer == firstToken {
+			if issuer == fromFirst {
 				of = "that was issued before the first change"
 			}
+			refused := op.Outcome == record.Refused && op.Value == "Unauthorized"
 			switch {
-			case op.Outcome == record.Refused && op.Value == "Unauthorized":
+			case refused && issuer == fromFirst && op.Return > old.until:
+				missing = append(missing, fmt.Sprintf("the API server on %s refused the token %s, which may have expired by then", server, of))
+			case refused:
 				return nil, Failed("Tokens of service accounts must be accepted everywhere for as long as they are valid: the API server on %s refused one %s.", server, of).
 					Rests(op.Call, op.Return).Shows(text.Describe(op)).problem()
 			case op.Outcome != record.OK:
 				missing = append(missing, fmt.Sprintf("no request shows whether the API server on %s accepts a token %s", server, of))
 			}
 		}
+		if op := l[[2]string{server, keyToken + forged}]; op.Outcome == record.OK && op.Found {
+			return nil, Failed("A token that was signed with a key that was never trusted must be refused: the API server on %s took it for one of %s.", server, op.Value).
+				Shows(text.Describe(op)).problem()
+		}
 	}
 	return missing, nil
 }
 
-// firstToken takes the place of the issuer for the token from before the first change.
-const firstToken = "first"
+// onlyNewKeySigns checks that in the end every API server signs tokens with another key than the
+// first token's, and refuses one that a key signed which was never trusted.
+func onlyNewKeySigns(m *facts.Matter, old tokenIssue, last trustLook) (missing []string, broken *Finding) {
+	for _, server := range m.APIServers() {
+		op := last[[2]string{server, keyIssue}]
+		switch key := issueOf(op).key; {
+		case key == "" || old.key == "":
+			missing = append(missing, "no token shows with which key the API server on "+server+" signs in the end")
+		case key == old.key:
+			return missing, Failed("In the end every API server must sign tokens with the new key: the one on %s signed one with the old key %s.", server, key).Shows(text.Describe(op)).problem()
+		}
+		if op := last[[2]string{server, keyToken + forged}]; op.Outcome != record.Refused || op.Value != "Unauthorized" {
+			missing = append(missing, "no request shows whether the API server on "+server+" refuses tokens that were signed with a key that was never trusted")
+		}
+	}
+	return missing, nil
+}
 
 // servesNew checks that each port of a changed node serves another certificate than before.
 func servesNew(c record.NodeChange, before, after trustLook) (n int, missing []string, broken *Finding) {
@@ -198,17 +237,13 @@ func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string,
 			return missing, Failed("In the end every API server must have a certificate from the new CA: the one on %s has one from %s.", server, old).Shows(text.Describe(last[port])).problem()
 		}
 		alone, without := last[[2]string{server, "alone/" + next}], last[[2]string{server, "alone/" + old}]
-		accepted, token := last[[2]string{server, "certificate/" + old}], last[[2]string{server, "token/" + firstToken}]
+		accepted := last[[2]string{server, "certificate/" + old}]
 		switch {
 		case alone.Outcome == record.Refused && alone.Value != "":
 			return missing, Failed("In the end every API server must serve a client that trusts only the new CA: the one on %s did not (%s).", server, alone.Value).Shows(text.Describe(alone)).problem()
 		case without.Outcome == record.OK || accepted.Outcome == record.OK:
 			return missing, Failed("In the end no API server may serve a client with a certificate from the old CA: the one on %s served one with a certificate from %s.", server, old).
 				Shows(text.Describe(without), text.Describe(accepted)).problem()
-		case token.Outcome == record.OK:
-			return missing, Failed("In the end no API server may accept a token that was signed with the old key: the one on %s accepted one.", server).Shows(text.Describe(token)).problem()
-		case token.Outcome != record.Refused || token.Value == "":
-			missing = append(missing, "no request shows whether the API server on "+server+" refuses tokens that were signed with the old key")
 		case alone.Outcome != record.OK || without.Outcome != record.Refused || without.Value == "" || accepted.Outcome != record.Refused || accepted.Value == "":
 			missing = append(missing, "no request shows which clients the API server on "+server+" serves in the end")
 		}

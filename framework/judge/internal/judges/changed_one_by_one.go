@@ -23,6 +23,7 @@ func changedOneByOne() Definition {
 			"changes":     "names of the changes to judge, separated by commas (default: all)",
 			"complete":    "true: in the end every node has the version of the last change",
 			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or taken back, separated by commas (default: none)",
+			"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
 		},
 	}, judgeChangedOneByOne}
 }
@@ -75,6 +76,9 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		f := answersIn(m, c)
 		if f == nil {
 			f = restartsNamed(m, c)
+		}
+		if f == nil {
+			f = emulates(m, c)
 		}
 		if f != nil {
 			return f.Shows(evidence...)
@@ -272,6 +276,34 @@ func restartsNamed(m *facts.Matter, c record.NodeChange) *Finding {
 		}
 	}
 	return nil
+}
+
+// emulates checks which version the API server of a changed node reported to emulate before the
+// node was changed again, if one is required.
+func emulates(m *facts.Matter, c record.NodeChange) *Finding {
+	want := m.Param("emulated", "")
+	if want == "" {
+		return nil
+	}
+	until := facts.Endless
+	for _, next := range m.Run.Changes {
+		if v := next.V; v.Node.Name == c.Node.Name && v.Called >= c.Effect {
+			until = min(until, v.Called)
+		}
+	}
+	is := ""
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == facts.PurposeEmulated && op.Entrance == c.Node.Name && op.Outcome == record.OK && op.Call >= c.Effect && op.Call < until {
+			is = op.Value
+		}
+	}
+	switch is {
+	case want:
+		return nil
+	case "":
+		return Inconclusive("the API server on %s did not report which version it emulates between the %s and the next one", c.Node.Name, facts.InPlaceWords(c)).problem()
+	}
+	return Failed("After %s the API server of the node must emulate %s: it reported that it emulates %s.", facts.InPlaceWords(c), want, is).problem()
 }
 
 // complete checks that every node has the version of the last change, if that is required.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -16,7 +17,7 @@ import (
 func membersFollow() Definition {
 	return Definition{verdict.Doc{
 		Name:      "members-follow",
-		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins only once its API server is ready; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. An interrupted change leaves no member behind.",
+		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins only once its API server is ready; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
 		Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
 		Params: map[string]string{
 			"changes": "names of the changes to judge, separated by commas (default: all)",
@@ -115,6 +116,9 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		if f := inOrder(m, c, t.At); f != nil {
 			return f.Shows(evidence...)
 		}
+		if f := seenInOrder(m, c, nextAfter(m, i)); f != nil {
+			return f.Shows(evidence...)
+		}
 	}
 	if want := text.SplitList(m.Check.Params["sizes"]); len(want) > 0 && !slices.Equal(sizes, want) {
 		return Inconclusive("the changes led through %s voting members; the check is about %s", strings.Join(sizes, ", "), strings.Join(want, ", ")).Shows(evidence...)
@@ -202,6 +206,50 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
 			if slices.Index(order, earlier.Name) > slices.Index(order, s.Name) || s.Began < earlier.Done {
 				return Failed("The steps of the %s must come in the order of the design (%s): %q began %s, and %q was complete %s.",
 					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Rests(earlier.Began, s.Done).problem()
+			}
+		}
+	}
+	return nil
+}
+
+// viewDelay is how old the load balancer's view of its backends may be when it is recorded.
+const viewDelay = 2 * time.Second
+
+// seenInOrder compares what etcd's members listed with the backends that the load balancer
+// reported, from the start of a change until the next one: the steps alone are what the provider
+// says of itself. A backend is recorded when it appears and when it changes, not when it is gone.
+func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Finding {
+	switch c.Phase {
+	case record.NodeRemoved, record.NodeLost:
+		own := memberOf(m, c.Node.Name, c.Called)
+		gone := slices.IndexFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
+			return e.At > c.Called && e.At <= until && e.V.OK && len(e.V.Members) > 0 && !slices.Contains(e.V.Members, own)
+		})
+		if own == "" || gone < 0 {
+			return nil
+		}
+		list := m.Run.Etcd[gone]
+		for _, b := range m.Run.Backends {
+			if b.V.Name == c.Node.Name && b.At > list.At+record.Nanos(viewDelay) && b.At <= until {
+				return Failed("The %s must take the node from the load balancer before its etcd member is removed: %s did not list that member %s any more, and the load balancer still reported the backend %s.",
+					facts.Changing(c), list.V.Node, text.At(list.At), text.At(b.At)).Rests(list.At, b.At).problem()
+			}
+		}
+	case record.NodeAdded:
+		own := memberOf(m, c.Node.Name, until)
+		used := slices.IndexFunc(m.Run.Backends, func(b record.Timed[record.Backend]) bool {
+			return b.V.Name == c.Node.Name && b.At >= c.Called && b.At <= until
+		})
+		if own == "" || used < 0 {
+			return nil
+		}
+		backend := m.Run.Backends[used]
+		for _, e := range m.Run.Etcd {
+			// Another member may not have heard of the latest members yet.
+			leads := e.V.OK && len(e.V.Members) > 0 && e.V.Leader == e.V.Member
+			if leads && e.At > backend.At+record.Nanos(viewDelay) && e.At <= until && !slices.Contains(e.V.Members, own) {
+				return Failed("The %s must give the node to the load balancer only once its etcd member votes and its API server is ready: the load balancer reported the backend %s, and etcd's leader on %s did not list that member among those that vote %s.",
+					facts.Changing(c), text.At(backend.At), e.V.Node, text.At(e.At)).Rests(backend.At, e.At).problem()
 			}
 		}
 	}

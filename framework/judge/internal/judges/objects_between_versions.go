@@ -2,6 +2,7 @@ package judges
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,10 +15,10 @@ import (
 func objectsBetweenVersions() Definition {
 	return Definition{verdict.Doc{
 		Name:      "objects-between-versions",
-		Guarantee: "While API servers of two versions serve, an object that was written through one of them is read as it was written through the other, in both directions, and keeps its fields when the other changes it.",
+		Guarantee: "While API servers of two versions serve, an object that was written through one of them is read as it was written through the other, in both directions, and keeps its fields when the other changes it. An object that an older version wrote before is read as it was written, too.",
 		Source:    "Automated HA master deployment",
 		Params: map[string]string{
-			"least": "how many reads are required in each direction (default 10)",
+			"least": "how many reads are required in each direction between versions that served at the same time (default 10)",
 		},
 	}, judgeObjectsBetweenVersions}
 }
@@ -27,9 +28,10 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	if problem != nil {
 		return *problem
 	}
-	version := map[string]string{} // of API servers
-	wrote := map[string]string{}   // the last version that wrote an object
-	reads := map[string]int{}      // by direction
+	version := map[string]string{}   // of API servers
+	together := map[[2]string]bool{} // versions that served at the same time, in both orders
+	wrote := map[string]string{}     // the last version that wrote an object
+	reads := map[[2]string]int{}     // by direction: from one version to another
 	kinds := map[string]bool{}
 	refused := 0
 	ops := slices.Clone(m.Run.Ops)
@@ -38,6 +40,11 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 		op := o.V
 		if op.Purpose == "version" && op.Key == "kube-apiserver" && op.Outcome == record.OK {
 			version[op.Entrance] = op.Value
+			for _, other := range version {
+				if other != op.Value {
+					together[[2]string{op.Value, other}], together[[2]string{other, op.Value}] = true, true
+				}
+			}
 		}
 		if op.Purpose != "mixed-object" {
 			continue
@@ -61,25 +68,34 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 				op.Key, text.OrUnknown(before), op.Entrance, text.OrUnknown(is), bad).Shows(text.Describe(op))
 		}
 		if op.Type == record.OpGet && is != "" && is != before {
-			reads[before+" to "+is]++
+			reads[[2]string{before, is}]++
 			kind, _, _ := strings.Cut(op.Key, "/")
 			kinds[kind] = true
 		}
 	}
-	var directions []string
-	total := 0
-	for direction, n := range reads {
-		from, to, _ := strings.Cut(direction, " to ")
-		if n < least || reads[to+" to "+from] < least {
-			return Inconclusive("%d reads went from %s and %d the other way, and %d each are required", n, direction, reads[to+" to "+from], least)
-		}
-		total += n
-		directions = append(directions, fmt.Sprintf("%d from %s", n, direction))
-	}
-	if len(directions) == 0 {
+	if len(reads) == 0 {
 		return Inconclusive("no object was written through an API server of one version and read through one of another (%d requests were not answered)", refused)
 	}
-	slices.Sort(directions)
-	return Passed("Objects of %d kinds were read as they were written by an API server of the other version: %s.", len(kinds), text.And(directions)).
+	if len(together) == 0 {
+		return Inconclusive("no API servers of two versions were seen to serve at the same time")
+	}
+	// There is no way back between versions that never served at the same time.
+	for _, d := range slices.SortedFunc(maps.Keys(together), byVersions) {
+		if back := [2]string{d[1], d[0]}; reads[d] < least || reads[back] < least {
+			return Inconclusive("%d reads went from %s to %s and %d the other way, and %d each are required", reads[d], d[0], d[1], reads[back], least)
+		}
+	}
+	var directions []string
+	total := 0
+	for _, d := range slices.SortedFunc(maps.Keys(reads), byVersions) {
+		if reads[d] < least {
+			return Inconclusive("%d reads went from %s to %s, and %d are required", reads[d], d[0], d[1], least)
+		}
+		total += reads[d]
+		directions = append(directions, fmt.Sprintf("%d from %s to %s", reads[d], d[0], d[1]))
+	}
+	return Passed("Objects of %d kinds were read as they were written by an API server of another version: %s.", len(kinds), text.And(directions)).
 		counted("%d reads", total)
 }
+
+func byVersions(a, b [2]string) int { return slices.Compare(a[:], b[:]) }

@@ -1,0 +1,98 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// tokenKeys returns the key with which a node signs tokens of service accounts, and those with
+// which it verifies them.
+func tokenKeys(t *testing.T, p *PKI) (signs *ecdsa.PrivateKey, verify []*ecdsa.PublicKey) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) []byte {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	block, _ := pem.Decode(read(ServiceAccountKey))
+	signs, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rest := read(ServiceAccountPub); ; {
+		if block, rest = pem.Decode(rest); block == nil {
+			return signs, verify
+		}
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verify = append(verify, key.(*ecdsa.PublicKey))
+	}
+}
+
+// TestTokenKeys shows that tokens of either key are accepted from the first stage of a
+// replacement to the last one, and which key signs.
+func TestTokenKeys(t *testing.T) {
+	p, _ := newTestPKI(t)
+	for _, tc := range []struct {
+		name          string
+		at            *PKI
+		signs         *ecdsa.PrivateKey
+		verifies, not []*ecdsa.PrivateKey
+	}{
+		{"trust-old", p.At(framework.TrustOld), p.old.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount}, []*ecdsa.PrivateKey{p.next.serviceAccount}},
+		{"trust-both", p.At(framework.TrustBoth), p.old.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount, p.next.serviceAccount}, nil},
+		{"use-new", p.At(framework.TrustBothUseNew), p.next.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount, p.next.serviceAccount}, nil},
+		{"trust-new", p.At(framework.TrustNew), p.next.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount, p.next.serviceAccount}, nil},
+		{"dropped too early", p.OneTokenKey(framework.TrustNew), p.next.serviceAccount, []*ecdsa.PrivateKey{p.next.serviceAccount}, []*ecdsa.PrivateKey{p.old.serviceAccount}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			signs, verify := tokenKeys(t, tc.at)
+			if !signs.Equal(tc.signs) {
+				t.Error("another key signs")
+			}
+			has := func(key *ecdsa.PrivateKey) bool {
+				for _, v := range verify {
+					if v.Equal(key.Public()) {
+						return true
+					}
+				}
+				return false
+			}
+			for _, key := range tc.verifies {
+				if !has(key) {
+					t.Error("tokens of a key are refused")
+				}
+			}
+			for _, key := range tc.not {
+				if has(key) {
+					t.Error("tokens of a key are accepted")
+				}
+			}
+		})
+	}
+}
+
+// TestTrustedCAs shows that only the new CAs are trusted at the last stage.
+func TestTrustedCAs(t *testing.T) {
+	p, _ := newTestPKI(t)
+	at := p.At(framework.TrustNew)
+	_, next := p.Names()
+	if at.Trusted() != next || string(at.CA()) != string(p.next.kubernetes.certPEM) || string(at.EtcdCA()) != string(p.next.etcd.certPEM) ||
+		string(at.frontProxyCA()) != string(p.next.frontProxy.certPEM) {
+		t.Errorf("%s is trusted", at.Trusted())
+	}
+}
