@@ -145,3 +145,26 @@ func TestShellCommands(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Logs may have secrets, so no example of a CI job publishes them.
+func TestExamplesPublishNoLogs(t *testing.T) {
+	dir := filepath.Join("..", "..", "docs", "ci")
+	for name, want := range map[string]string{
+		"github-nightly.yaml": "          path: |\n            results\n            !results/logs/**\n",
+		"prow-nightly.yaml":   `cp results/results.json results/summary.md results/report.html "$ARTIFACTS"`,
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not publish exactly %q", name, want)
+		}
+		for _, published := range []string{"upload-artifact", "$ARTIFACTS/"} {
+			if strings.Count(text, published) > 1 {
+				t.Errorf("%s publishes more: %s", name, published)
+			}
+		}
+	}
+}
