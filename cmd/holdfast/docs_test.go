@@ -168,3 +168,21 @@ func TestExamplesPublishNoLogs(t *testing.T) {
 		}
 	}
 }
+
+// Each screenshot is on a page.
+func TestScreenshotsAreShown(t *testing.T) {
+	root := filepath.Join("..", "..")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := filepath.Glob(filepath.Join(root, "docs", "img", "*.png"))
+	if err != nil || len(all) < 4 {
+		t.Fatalf("%v: %v", all, err)
+	}
+	for _, file := range all {
+		if name := "(docs/img/" + filepath.Base(file) + ")"; !strings.Contains(string(readme), name) {
+			t.Errorf("README.md has no %s", name)
+		}
+	}
+}
