@@ -107,7 +107,6 @@ func TestTextKeeps(t *testing.T) {
 		`{"kind":"ConfigMap","apiVersion":"v1","data":{"x":"y"}}`,
 		`{"kind":"Event","involvedObject":{"kind":"Secret","namespace":"default","name":"x"},"reason":"Expired"}`,
 		`{"kind":"Secret","managedFields":[{"fieldsV1":{"f:data":{".":{},"f:x":{}}}}]}`,
-		`W1126 08:45:11 reflector.go:561] failed to list *v1.Secret: Unauthorized`,
 		"cluster-1 |  3 nodes  | deadbeef",
 		"",
 		"\n",
