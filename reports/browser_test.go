@@ -159,6 +159,7 @@ addEventListener("load", async () => {
   seen.form = getComputedStyle(tables[0].tHead).display === "none" ? "cards" : "table";
   // Only the option that is wider than a phone takes several lines.
   seen.options = [...document.querySelectorAll("dd .word")].filter(w => w.offsetHeight > 30).length + " of " + document.querySelectorAll("dd .word").length;
+  for (const e of document.querySelectorAll(".facts b, .problem, .headline, .exhibit > p, td.finding")) e.append(" https://" + "x".repeat(200));
   seen.wide = String(document.documentElement.scrollWidth <= innerWidth);
   seen.images = String(document.images.length);
   seen.dark = String(matchMedia("(prefers-color-scheme: dark)").matches);
@@ -283,7 +284,7 @@ func TestReportInBrowser(t *testing.T) {
 	for name, args := range map[string][]string{
 		"wide": {page, "--window-size=1280,1031"}, "phone": {page, "--window-size=390,978"},
 		"dark":     {filepath.Join(dir, "dark.html"), "--window-size=1280,1478", "--blink-settings=preferredColorScheme=0"},
-		"timeline": {filepath.Join(dir, "timeline.html"), "--window-size=1280,1426"},
+		"timeline": {filepath.Join(dir, "timeline.html"), "--window-size=1280,1448"},
 	} {
 		file, err := filepath.Abs(filepath.Join(*screenshots, "report-"+name+".png"))
 		if err != nil {
