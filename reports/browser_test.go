@@ -67,6 +67,7 @@ addEventListener("load", async () => {
   const soon = () => new Promise(done => setTimeout(done, 100));
   seen.start = rows();
   type("ep-003"); seen.search = rows() + " " + document.querySelector(".shown").textContent;
+  type("elected components"); seen.area = rows();
   type("no such thing"); seen.nothing = rows();
   document.dispatchEvent(new KeyboardEvent("keydown", {key: "/"})); seen.focused = String(document.activeElement === input);
   document.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"})); seen.cleared = rows();
@@ -108,15 +109,30 @@ addEventListener("load", async () => {
   await key("ArrowRight", true); seen.right = range();
   await key("-"); seen.out = range();
   mouse("dblclick", .5, overs.at(-1)); await soon(); seen.reset = range();
+  const shown = () => String(tip.hidden) + " " + tip.textContent.split("\n")[0] + " at " + box.querySelector(".now").textContent;
+
+  // One finger moves the cursor of all plots, and stays where it is put; two zoom; one elsewhere hides it.
+  const touch = (type, pointerId, share) => {
+    const r = overs[0].getBoundingClientRect();
+    overs[0].dispatchEvent(new PointerEvent(type, {bubbles: true, pointerType: "touch", pointerId, clientX: r.left + r.width * share, clientY: r.top + fault}));
+  };
+  touch("pointerdown", 1, .4); touch("pointermove", 1, .5); await soon();
+  seen.touched = shown() + " " + new Set([...box.querySelectorAll(".u-cursor-x")].map(e => e.style.transform)).size;
+  touch("pointerdown", 2, .7); touch("pointermove", 2, .9); await soon(); seen.pinched = range();
+  touch("pointerup", 2, .9); touch("pointermove", 1, .5); touch("pointerup", 1, .5); touch("pointermove", 1, .9); await soon();
+  seen.lifted = range() + " " + shown();
+  document.body.dispatchEvent(new PointerEvent("pointerdown", {bubbles: true, pointerType: "touch", pointerId: 3})); await soon();
+  seen.elsewhere = tip.hidden + " " + box.querySelector(".now").textContent;
+  mouse("dblclick", .5, overs.at(-1)); await soon();
 
   // The keys move the cursor of all plots, with the tips of the mouse, and what it shows is read aloud.
-  const shown = () => String(tip.hidden) + " " + tip.textContent.split("\n")[0] + " at " + box.querySelector(".now").textContent;
   mouse("mouseleave", .5, overs.at(-1)); await soon();
   await key("ArrowRight"); seen.keyed = shown();
   await key("ArrowDown");
   for (let i = 0; i < 10; i++) await key("ArrowRight");
   seen.walked = shown() + " " + new Set([...box.querySelectorAll(".u-cursor-x")].map(e => e.style.transform)).size + " " + box.querySelector(".label.current").textContent;
   seen.aloud = document.querySelector(".live[role=status]").textContent.replaceAll("\n", " / ");
+  await key("ArrowDown"); seen.component = shown();
   await key("ArrowDown"); seen.leader = shown();
   await key("+"); seen.zoomedAt = range() + " " + shown();
   await key("ArrowLeft"); seen.finer = shown();
@@ -135,8 +151,15 @@ addEventListener("load", async () => {
   type("cl-003"); seen.filtered = String(below("HA-INV-001").offsetParent === null && below("HA-CL-003").offsetParent !== null); type("");
   const settings = document.querySelector("header ~ .settings");
   seen.settings = settings.textContent.trim().replace(/\s+/g, " ") + "; " + String(settings.offsetHeight <= 90 && settings.getBoundingClientRect().right <= innerWidth);
+  seen.named = [...settings.querySelectorAll("span")].filter(s => s.tabIndex === 0 && s.title).length + " of " + settings.querySelectorAll("span").length;
+  // No part of the table is out of view, also with the longest formula of the catalogue.
+  document.querySelector("table.cards .formula").textContent = "G + N + L + 4.4P + 2M = 29.4s";
+  const tables = [...document.querySelectorAll("table.cards")];
+  seen.cut = tables.filter(t => t.parentElement.scrollWidth > t.parentElement.clientWidth).length + " of " + tables.length;
+  seen.form = getComputedStyle(tables[0].tHead).display === "none" ? "cards" : "table";
   // Only the option that is wider than a phone takes several lines.
   seen.options = [...document.querySelectorAll("dd .word")].filter(w => w.offsetHeight > 30).length + " of " + document.querySelectorAll("dd .word").length;
+  for (const e of document.querySelectorAll(".facts b, .problem, .headline, .exhibit > p, td.finding")) e.append(" https://" + "x".repeat(200));
   seen.wide = String(document.documentElement.scrollWidth <= innerWidth);
   seen.images = String(document.images.length);
   seen.dark = String(matchMedia("(prefers-color-scheme: dark)").matches);
@@ -166,9 +189,12 @@ func TestReportInBrowser(t *testing.T) {
 	if err := os.WriteFile(driven, bytes.Replace(text, []byte("</body>"), []byte(drive+"</body>"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	forms := map[string]string{"390 pixels wide": "cards", "768 pixels wide": "cards", "1000 pixels wide": "cards",
+		"1060 pixels wide": "table", "1280 pixels wide": "table", "1920 pixels wide": "table", "dark": "table", "sharp": "table"}
 	for name, args := range map[string][]string{
-		"390 pixels wide": {"--window-size=390,900"}, "768 pixels wide": {"--window-size=768,900"}, "1280 pixels wide": {"--window-size=1280,900"},
-		"1920 pixels wide": {"--window-size=1920,900"}, "dark": {"--window-size=1280,900", "--blink-settings=preferredColorScheme=0"},
+		"390 pixels wide": {"--window-size=390,900"}, "768 pixels wide": {"--window-size=768,900"}, "1000 pixels wide": {"--window-size=1000,900"},
+		"1060 pixels wide": {"--window-size=1060,900"}, "1280 pixels wide": {"--window-size=1280,900"}, "1920 pixels wide": {"--window-size=1920,900"},
+		"dark":  {"--window-size=1280,900", "--blink-settings=preferredColorScheme=0"},
 		"sharp": {"--window-size=1280,900", "--force-device-scale-factor=2"},
 	} {
 		out, log := browse(t, driven, append(args, patient, "--dump-dom")...)
@@ -186,6 +212,7 @@ func TestReportInBrowser(t *testing.T) {
 		for key, ok := range map[string]bool{
 			"start":        all == len(New(fixtureRun(), fixtureResults(), nil).Requirements),
 			"search":       strings.HasPrefix(seen["search"], "HA-EP-003 1 of "),
+			"area":         seen["area"] == "HA-LE-002",
 			"nothing":      seen["nothing"] == "",
 			"focused":      seen["focused"] == "true",
 			"cleared":      seen["cleared"] == seen["start"],
@@ -201,9 +228,14 @@ func TestReportInBrowser(t *testing.T) {
 			"right":        seen["right"] == "0.31 to 0.56",
 			"out":          seen["out"] == "0.19 to 0.69",
 			"reset":        seen["reset"] == "0.00 to 1.00",
+			"touched":      regexp.MustCompile(`^false kill kube-apiserver on node-2 at (39|40)\.\d\ds 1$`).MatchString(seen["touched"]),
+			"pinched":      seen["pinched"] == "0.25 to 0.75",
+			"lifted":       regexp.MustCompile(`^0\.25 to 0\.75 false kill kube-apiserver on node-2 at (39|40)\.\d\ds$`).MatchString(seen["lifted"]),
+			"elsewhere":    seen["elsewhere"] == "true",
 			"keyed":        seen["keyed"] == "false phase fault at 40.00s",
 			"walked":       seen["walked"] == "false kill kube-apiserver on node-2 at 48.00s 1 kill-api-server",
 			"aloud":        regexp.MustCompile(`^48\.00s / kill-api-server: kill kube-apiserver on node-2 / 20\.00s to .* / Latency of requests: \d`).MatchString(seen["aloud"]),
+			"component":    seen["component"] == "false kube-apiserver on node-2: down signal: killed at 48.00s",
 			"leader":       seen["leader"] == "false etcd leader: node-1, term 2 at 48.00s",
 			"zoomedAt":     seen["zoomedAt"] == "0.35 to 0.85 false etcd leader: node-1, term 2 at 48.00s",
 			"finer":        seen["finer"] == "false etcd leader: node-1, term 2 at 47.60s",
@@ -215,6 +247,9 @@ func TestReportInBrowser(t *testing.T) {
 			"once":         seen["once"] == "3 true",
 			"filtered":     seen["filtered"] == "true",
 			"settings":     seen["settings"] == "Settings L = 15s R = 10s P = 2s T = 15s I = 10s E = 1s or 3s H = 2s M = 2s G = 50s N = 5s A = 1m00s; true",
+			"named":        seen["named"] == "11 of 11",
+			"cut":          seen["cut"] == "0 of 2",
+			"form":         seen["form"] == forms[name],
 			"wide":         seen["wide"] == "true",
 			"options":      regexp.MustCompile(`^[01] of [1-9]`).MatchString(seen["options"]),
 			"images":       seen["images"] == "0",
@@ -248,8 +283,8 @@ func TestReportInBrowser(t *testing.T) {
 	}
 	for name, args := range map[string][]string{
 		"wide": {page, "--window-size=1280,1031"}, "phone": {page, "--window-size=390,978"},
-		"dark":     {filepath.Join(dir, "dark.html"), "--window-size=1280,1432", "--blink-settings=preferredColorScheme=0"},
-		"timeline": {filepath.Join(dir, "timeline.html"), "--window-size=1280,1380"},
+		"dark":     {filepath.Join(dir, "dark.html"), "--window-size=1280,1478", "--blink-settings=preferredColorScheme=0"},
+		"timeline": {filepath.Join(dir, "timeline.html"), "--window-size=1280,1448"},
 	} {
 		file, err := filepath.Abs(filepath.Join(*screenshots, "report-"+name+".png"))
 		if err != nil {

@@ -57,12 +57,23 @@ func DiffExitCode(changes []Change) int {
 	return code
 }
 
-// A measured duration counts as changed only if it did by a quarter and by half a second; less is
-// noise on a busy machine.
+// A measured duration counts as changed only if it did by a quarter, and by half a second or by a
+// quarter of its bound; less is noise on a busy machine.
 const (
 	noiseShare = 0.25
 	noiseFloor = 500 * time.Millisecond
 )
+
+// noiseOf returns the change of a measured duration below which it is noise.
+func noiseOf(measured time.Duration, bounds ...*judge.Bound) time.Duration {
+	floor := noiseFloor
+	for _, b := range bounds {
+		if b != nil && b.Limit > 0 {
+			floor = min(floor, time.Duration(noiseShare*float64(b.Limit)))
+		}
+	}
+	return max(floor, time.Duration(noiseShare*float64(measured.Abs())))
+}
 
 // Diff reports what changed from a to b: the worse first, then by ID. It leaves out seed, times
 // and scenarios, which are expected to differ.
@@ -231,7 +242,7 @@ func diffRequirement(x, y Requirement) []Change {
 	}
 	if x.MeasuredDuration != nil && y.MeasuredDuration != nil {
 		before, after := *x.MeasuredDuration, *y.MeasuredDuration
-		if d := (after - before).Abs(); d >= noiseFloor && float64(d) >= noiseShare*float64(before.Abs()) {
+		if (after - before).Abs() >= noiseOf(before, x.Bound, y.Bound) {
 			changes = append(changes, Change{Kind: ChangedMeasured, ID: x.ID, Before: human(before), After: human(after), Worse: after > before})
 		}
 	}

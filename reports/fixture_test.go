@@ -95,6 +95,17 @@ func apiServerKilled() *record.Run {
 	fault.Phase, fault.Called, fault.Effect, fault.Proof = record.FaultHealed, sec(healed), sec(healed+1.9), "process 97 runs and /readyz answers"
 	appendAt(&run.Faults, sec(healed+1.9), fault)
 
+	for i, n := range run.Meta.Nodes {
+		process := record.ProcessState{Node: n.Name, Component: "kube-apiserver", PID: 40 + i}
+		appendAt(&run.Processes, sec(0.2), process)
+		if n.Name == "node-2" {
+			process.PID, process.LastExit = 0, "signal: killed"
+			appendAt(&run.Processes, sec(killed+0.2), process)
+			process.PID, process.Restarts = 97, 1
+			appendAt(&run.Processes, sec(healed+0.4), process)
+		}
+	}
+
 	leaderTerms(run, end, func(at float64) (string, uint64) { return "node-1", 2 }, nil)
 	for i := 0; float64(i) < end; i++ {
 		at := float64(i) + 0.3

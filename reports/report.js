@@ -7,7 +7,7 @@ for (const form of document.querySelectorAll("form.filter")) {
     const words = input.value.toLowerCase().split(/\s+/), wanted = chips.filter(c => c.ariaPressed === "true").map(c => c.dataset.verdict);
     let count = 0;
     for (const row of rows) {
-      const text = row.textContent.toLowerCase();
+      const text = (row.parentElement.rows[0].textContent + row.textContent).toLowerCase(); // with the area's name
       row.hidden = !wanted.includes(row.dataset.verdict) || !words.every(word => text.includes(word));
       count += row.hidden ? 0 : 1;
     }
@@ -26,14 +26,17 @@ for (const form of document.querySelectorAll("form.filter")) {
 // What bars look like: fill, text, edge. Names are those of colours in the style sheet.
 const paints = {
   "phase": ["rail", "soft"], "phase odd": ["line", "soft"], "node other": ["soft", "#fff"], "fault": ["fault", "#fff"], "fault unproven": ["hatch", "ink", "fault"],
-  "gone": ["hatch", "fail"], "partial": ["dots", "ink"], "bad": ["down", "#fff"], "violated": ["fail-bg"], "down": ["down"], "up": ["up"],
-  "span": ["up", "ink", "heal"], "span open": ["dots", "ink", "inc"], "span culprit": ["fail-bg", "fail", "fail"], "span open culprit": ["fail-bg", "fail", "fail"],
+  "gone": ["hatch", "fail"], "partial": ["dots", "ink"], "bad": ["lines", "#fff"], "violated": ["fail-bg"], "down": ["lines"], "up": ["up"],
+  "span": ["up", "ink", "heal"], "span open": ["dots", "ink", "inc"], "span culprit": ["hatch", "fail", "fail"], "span open culprit": ["hatch", "fail", "fail"],
 };
+// Lines through all lanes: colour and dashes.
+const dashes = {"injected": ["mark", [6, 3]], "healed": ["heal", [1.5, 3]]};
 for (let i = 0; i < 7; i++) paints["node n" + i] = ["n" + i, "#fff"];
 const style = getComputedStyle(document.documentElement), known = {}; // paints by name
 const colour = name => known[name] ??= name[0] === "#" ? name : style.getPropertyValue("--" + name);
-// Patterns stand for what is missing or open, so that they can be distinguished without colours.
+// Patterns stand for what is missing, wrong or open, so that they can be distinguished without colours.
 const tiles = {
+  lines: ["down", "#fff", (c, s) => { c.globalAlpha = .5; c.lineWidth = s / 6; for (const x of [-s, 0, s]) { c.moveTo(x, 0); c.lineTo(x + s, s); } c.stroke(); }],
   hatch: ["fail-bg", "gone", (c, s) => { c.globalAlpha = .5; c.lineWidth = s / 4; for (const x of [-s, 0, s]) { c.moveTo(x, s); c.lineTo(x + s, 0); } c.stroke(); }],
   dots: ["inc-bg", "inc", (c, s) => { c.arc(s / 2, s / 2, s / 5, 0, 7); c.fill(); }],
 };
@@ -48,11 +51,14 @@ const paint = (ctx, name) => {
 };
 const legend = () => {
   for (const swatch of document.querySelectorAll("canvas.swatch")) {
-    const ctx = swatch.getContext("2d"), mark = {injected: "mark", healed: "heal"}[swatch.dataset.class];
-    ctx.clearRect(0, 0, swatch.width, swatch.height);
-    ctx.fillStyle = paint(ctx, mark ?? paints[swatch.dataset.class][0]);
-    if (mark) for (const y of [0, 8]) ctx.fillRect(7, y, 2, 5);
-    else ctx.fillRect(0, 0, swatch.width, swatch.height);
+    const {width, height} = swatch, ctx = swatch.getContext("2d"), mark = dashes[swatch.dataset.class];
+    ctx.clearRect(0, 0, width, height);
+    if (mark) {
+      ctx.strokeStyle = colour(mark[0]); ctx.lineWidth = 2; ctx.setLineDash(mark[1]);
+      ctx.beginPath(); ctx.moveTo(width / 2, 0); ctx.lineTo(width / 2, height); ctx.stroke();
+    } else {
+      ctx.fillStyle = paint(ctx, paints[swatch.dataset.class][0]); ctx.fillRect(0, 0, width, height);
+    }
   }
 };
 legend();
@@ -90,7 +96,7 @@ const rowsOf = ({phases, groups}) => {
 
 // A timeline is a plot of lanes, whose bars are painted into it, and a plot for each chart.
 // They share a range and a cursor: a drag across one of them zooms all, a double click shows
-// all again, and keys do the same for users without a mouse.
+// all again, and keys and fingers do the same for users without a mouse.
 class Timeline {
   static count = 0;
   constructor(box, data) {
@@ -141,6 +147,10 @@ class Timeline {
     this.observer.observe(this.box);
     this.box.addEventListener("keydown", event => this.steer(event));
     this.box.addEventListener("blur", () => this.leave());
+    // A finger elsewhere hides the cursor, before what it touches may show its own.
+    document.addEventListener("pointerdown", event => {
+      if (event.pointerType === "touch" && !this.box.contains(event.target) && lanes.cursor.left >= 0) this.hide();
+    }, true);
     // A move of nothing comes from scrolling.
     this.box.addEventListener("mousemove", event => { if (event.movementX || event.movementY) this.lead(); });
   }
@@ -160,7 +170,36 @@ class Timeline {
       hooks: {drawClear: [under], draw: [u => { over(u); this.marks(u); }], setCursor: [moved], setScale: [(u, key) => { if (key === "x") this.box.dataset.range = [u.scales.x.min, u.scales.x.max]; }]},
     }, data, this.box);
     this.plots.push(u);
+    this.touch(u);
     return u;
+  }
+  // touch lets one finger move the cursor and two zoom: uPlot follows a mouse only. A page can still
+  // be scrolled with a finger that moves up or down.
+  touch(u) {
+    const fingers = new Map(); // where each is from the left, by its pointer
+    let held = []; // the times under two fingers, which stay under them
+    const begin = event => {
+      if (event.pointerType !== "touch") return;
+      fingers.set(event.pointerId, 0);
+      move(event);
+      held = fingers.size === 2 ? [...fingers.values()].map(x => u.posToVal(x, "x")) : [];
+    };
+    const move = event => {
+      if (!fingers.has(event.pointerId)) return;
+      const {left, top, width} = u.over.getBoundingClientRect();
+      fingers.set(event.pointerId, event.clientX - left);
+      if (fingers.size === 1) {
+        this.lead();
+        u.setCursor({left: event.clientX - left, top: event.clientY - top}, true, true);
+      }
+      const [one, other] = fingers.values(), perPixel = (held[1] - held[0]) / (other - one);
+      if (perPixel > 0 && isFinite(perPixel)) this.zoom(held[0] - one * perPixel, held[0] + (width - one) * perPixel);
+    };
+    const end = event => { fingers.delete(event.pointerId); held = []; };
+    u.over.addEventListener("pointerdown", begin);
+    u.over.addEventListener("pointermove", move);
+    u.over.addEventListener("pointerup", end);
+    u.over.addEventListener("pointercancel", event => { if (fingers.has(event.pointerId)) this.hide(); end(event); }); // the page scrolls
   }
   label(u, top, height, {title, name, note}) {
     const label = element(u.root.querySelector(".u-wrap"), "label");
@@ -206,9 +245,10 @@ class Timeline {
   // marks are lines through all lanes.
   marks(u) {
     this.clipped(u, (ctx, bbox, x, ratio) => {
-      ctx.lineWidth = 1.2 * ratio; ctx.setLineDash([4 * ratio, 3 * ratio]);
+      ctx.lineWidth = 1.5 * ratio;
       for (const [at, kind] of this.data.marks ?? []) {
-        ctx.strokeStyle = colour(kind === "injected" ? "mark" : "heal");
+        const [ink, dash] = dashes[kind];
+        ctx.strokeStyle = colour(ink); ctx.setLineDash(dash.map(length => length * ratio));
         ctx.beginPath(); ctx.moveTo(x(at), bbox.top); ctx.lineTo(x(at), bbox.top + bbox.height); ctx.stroke();
       }
     });
@@ -313,9 +353,10 @@ class Timeline {
   leave() {
     if (this.at === undefined) return;
     this.lead();
-    this.plots[0].setCursor({left: -10, top: -10}, true, true);
+    this.hide();
     live.textContent = "";
   }
+  hide() { this.plots[0].setCursor({left: -10, top: -10}, true, true); }
 }
 
 const timelines = [...document.querySelectorAll(".timeline")].map(box => new Timeline(box, JSON.parse(box.textContent)));

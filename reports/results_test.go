@@ -325,6 +325,33 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// What counts as slower follows from the bound, where that is shorter than two seconds.
+func TestDiffOfShortTimes(t *testing.T) {
+	at := func(bound *judge.Bound, measured float64) *Results {
+		return New(Run{ID: "r"}, []judge.Result{{Requirement: "HA-QR-011", Level: "MUST", Scenario: "s", Verdict: judge.Pass, Bound: bound, MeasuredDuration: dur(measured)}}, nil)
+	}
+	short, long := fixtureBound("240ms", 0.24, nil), fixtureBound("H + M", 4, nil)
+	for _, test := range []struct {
+		name   string
+		bound  *judge.Bound
+		before float64
+		after  float64
+		worse  bool
+	}{
+		{"a quarter of a short bound", short, 0.1, 0.16, true},
+		{"less than that", short, 0.1, 0.155, false},
+		{"less than a quarter of what it was", short, 2, 2.4, false},
+		{"less than half a second of a long bound", long, 0.1, 0.5, false},
+		{"half a second of a long bound", long, 0.1, 0.6, true},
+		{"no bound", nil, 0.1, 0.5, false},
+	} {
+		changes := Diff(at(test.bound, test.before), at(test.bound, test.after))
+		if worse := len(changes) == 1 && changes[0].Kind == ChangedMeasured && changes[0].Worse; worse != test.worse || len(changes) > 1 {
+			t.Errorf("%s: %+v", test.name, changes)
+		}
+	}
+}
+
 // FuzzResults checks that any results file is either refused or read and written again unchanged.
 func FuzzResults(f *testing.F) {
 	var text bytes.Buffer

@@ -145,3 +145,44 @@ func TestShellCommands(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Logs may have secrets, so no example of a CI job publishes them.
+func TestExamplesPublishNoLogs(t *testing.T) {
+	dir := filepath.Join("..", "..", "docs", "ci")
+	for name, want := range map[string]string{
+		"github-nightly.yaml": "          path: |\n            results\n            !results/logs/**\n",
+		"prow-nightly.yaml":   `cp results/results.json results/summary.md results/report.html "$ARTIFACTS"`,
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not publish exactly %q", name, want)
+		}
+		for _, published := range []string{"upload-artifact", "$ARTIFACTS/"} {
+			if strings.Count(text, published) > 1 {
+				t.Errorf("%s publishes more: %s", name, published)
+			}
+		}
+	}
+}
+
+// Each screenshot is on a page.
+func TestScreenshotsAreShown(t *testing.T) {
+	root := filepath.Join("..", "..")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := filepath.Glob(filepath.Join(root, "docs", "img", "*.png"))
+	if err != nil || len(all) < 4 {
+		t.Fatalf("%v: %v", all, err)
+	}
+	for _, file := range all {
+		if name := "(docs/img/" + filepath.Base(file) + ")"; !strings.Contains(string(readme), name) {
+			t.Errorf("README.md has no %s", name)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func reportIn(dir string) string {
 
 // announce prints the verdicts and notes on them, and returns their exit code.
 func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.Results], notes ...string) error {
-	results := reports.New(v.Report(), v.Results, scenarios.Titles())
+	results := reports.New(v.Redacted().Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
 		if results.Run.Certificate != nil {
 			notes = append([]string{results.Headline()}, notes...)

@@ -5,7 +5,10 @@ package redact
 
 import (
 	"bufio"
+	"cmp"
+	"encoding/base64"
 	"io"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -38,17 +41,19 @@ type Redactor struct {
 	known []string // values, the longest first
 }
 
-// New returns a redactor that knows the secrets in the environment of this process.
+// New returns a redactor that knows the secrets in the environment of this process, also in base64
+// and escaped for a URL.
 func New() *Redactor {
 	r := &Redactor{}
 	for _, entry := range os.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
 		if Secret(name) && len(value) >= 6 {
-			r.known = append(r.known, value)
+			r.known = append(r.known, value, base64.RawStdEncoding.EncodeToString([]byte(value)), url.QueryEscape(value), url.PathEscape(value))
 		}
 	}
 	// A longer secret may contain a shorter one.
-	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(r.known, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	r.known = slices.Compact(r.known)
 	return r
 }
 
@@ -99,6 +104,7 @@ type lines struct {
 }
 
 func (l *lines) line(s string) string {
+	object := strings.Contains(s, auditEvent) || isObject(s)
 	if strings.Contains(s, "PRIVATE KEY-----") {
 		marks := pemLine.FindAllStringSubmatch(s, -1)
 		if len(marks) > 0 {
@@ -109,7 +115,10 @@ func (l *lines) line(s string) string {
 			}
 		}
 		s = pemInline.ReplaceAllString(s, Mark)
-	} else if l.inKey || len(s) == 64 && keyLine.MatchString(s) && !digest.MatchString(s) || strings.Contains(s, auditEvent) {
+	} else if l.inKey || len(s) == 64 && keyLine.MatchString(s) && !digest.MatchString(s) {
+		return Mark
+	}
+	if object {
 		return Mark
 	}
 	for _, v := range l.known {

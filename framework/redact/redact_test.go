@@ -6,7 +6,10 @@ import (
 	"testing"
 )
 
-const marker = "hunter2marker"
+const (
+	marker   = "hunter2marker"
+	inBase64 = "aHVudGVyMm1hcmtlcg=="
+)
 
 // Secrets of every form are removed, and a second pass changes nothing.
 func TestText(t *testing.T) {
@@ -55,6 +58,17 @@ func TestText(t *testing.T) {
 		`{"url":"https://root:` + marker + `@host","mail":"a@b.net"}`: `{"url":"https://[redacted]@host","mail":"a@b.net"}`,
 
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","requestObject":{"data":{"x":"` + marker + `"}}}`: "[redacted]",
+
+		// Objects, as components log them: whole lines.
+		`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"x"},"data":{"x":"` + inBase64 + `"},"type":"Opaque"}`:                                                        "[redacted]",
+		`{"kind": "Secret", "stringData": {"x": "` + marker + `"}}`:                                                                                                          "[redacted]",
+		`I1126 12:44:41.123456 1 request.go:1212] "Response Body" body="{\"kind\":\"Secret\",\"data\":{\"x\":\"` + inBase64 + `\"}}"`:                                        "[redacted]",
+		`{"msg":"Request Body","body":"{\"data\":{\"x\":\"` + inBase64 + `\"},\"kind\":\"Secret\"}"}`:                                                                        "[redacted]",
+		`{"kind":"SecretList","apiVersion":"v1","items":[{"metadata":{"name":"x"},"data":{"x":"` + inBase64 + `"}}]}`:                                                        "[redacted]",
+		`got &Secret{ObjectMeta:{x default},Data:map[string][]byte{x: [104 117 110 116],},Type:Opaque,StringData:map[string]string{y: ` + marker + `,},}`:                    "[redacted]",
+		"body=<\n\t00000000  6b 38 73 00 0a 0c 0a 02  76 31 12 06 53 65 63 72  |k8s.....v1..Secr|\n\t00000010  68 75 6e 74                                       |hunt|\n >": "body=<\n[redacted]\n[redacted]\n >",
+		`{"msg":"Response Body","body":"00000000  68 75 6e 74 65 72 32 6d  61 72 6b 65 72 0a        |` + marker + `.|\n"}`:                                                   "[redacted]",
+		`{"kind":"Secret","stringData":{"x":"` + marker + `","y":"-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n"}}`:                                 "[redacted]",
 	} {
 		got := (&Redactor{}).Text(secret)
 		if got != want {
@@ -90,6 +104,10 @@ func TestTextKeeps(t *testing.T) {
 		"sleep.go 123456.12345 elapsed",
 		`I1126 12:44:41 1 tokencleaner.go:117] "Starting token cleaner controller"`,
 		"configMapAndSecretChangeDetectionStrategy: Watch",
+		`{"kind":"ConfigMap","apiVersion":"v1","data":{"x":"y"}}`,
+		`{"kind":"Event","involvedObject":{"kind":"Secret","namespace":"default","name":"x"},"reason":"Expired"}`,
+		`{"kind":"Secret","managedFields":[{"fieldsV1":{"f:data":{".":{},"f:x":{}}}}]}`,
+		"cluster-1 |  3 nodes  | deadbeef",
 		"",
 		"\n",
 	} {
@@ -104,6 +122,16 @@ func TestNew(t *testing.T) {
 	t.Setenv("VENDOR_TOKEN", marker+"-long")
 	t.Setenv("VENDOR_PASSWORD", marker)
 	t.Setenv("VENDOR_TOKEN_FILE", "/etc/tokens")
+	t.Setenv("VENDOR_SECRET", "a/b c+"+marker)
+	for text, want := range map[string]string{
+		"data: " + inBase64:                   "data: [redacted]==",
+		"GET /x?q=a%2Fb+c%2B" + marker + "&y": "GET /x?q=[redacted]&y",
+		"GET /a%2Fb%20c+" + marker + "/y":     "GET /[redacted]/y",
+	} {
+		if got := New().Text(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
 	if got, want := New().Text("with "+marker+"-long, "+marker+" and /etc/tokens"), "with [redacted], [redacted] and /etc/tokens"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

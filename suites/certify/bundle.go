@@ -9,13 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/redact"
@@ -160,7 +158,7 @@ func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (s
 // the logs, without possible secrets. Reports are rendered from these.
 func gather(dir, to string, v *run.Verdicts) error {
 	r := redactor{redact.New()}
-	p := r.plan(v.Plan)
+	p := v.Plan.Redacted(r.Redactor)
 	if err := p.Save(to); err != nil {
 		return err
 	}
@@ -185,43 +183,6 @@ func gather(dir, to string, v *run.Verdicts) error {
 		return err
 	}
 	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
-}
-
-// plan returns the plan without secrets in arguments, and without access to its cluster.
-func (r redactor) plan(p *run.Plan) *run.Plan {
-	kept := *p
-	kept.Command = r.command(p.Command)
-	if kept.Problem != "" {
-		kept.Problem = r.Text(p.Problem)
-	}
-	kept.Cluster = r.cluster(p.Cluster)
-	kept.Parts = make([]run.Part, len(p.Parts))
-	for i, part := range p.Parts {
-		part.Cluster, part.Problem = r.cluster(part.Cluster), r.Text(part.Problem)
-		kept.Parts[i] = part
-	}
-	return &kept
-}
-
-// cluster returns a cluster without secrets in arguments. For a cluster that holdfast did not
-// create it omits the kubeconfig and the access to its nodes.
-func (r redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
-	kept := *c
-	kept.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
-	kept.Spec.Nodes = slices.Clone(c.Spec.Nodes)
-	for n := range kept.Spec.Nodes {
-		kept.Spec.Nodes[n].ExtraArgs = r.arguments(c.Spec.Nodes[n].ExtraArgs)
-	}
-	if c.Spec.Inventory != nil {
-		i := *c.Spec.Inventory
-		i.Spec.Kubeconfig, i.Spec.Context, i.Spec.SSH, i.Spec.PowerFile, i.Spec.Nodes = "", "", nil, "", slices.Clone(i.Spec.Nodes)
-		for n := range i.Spec.Nodes {
-			i.Spec.Nodes[n].SSH, i.Spec.Nodes[n].Power = "", nil
-		}
-		i.Spec.LoadBalancer.Server = r.Text(i.Spec.LoadBalancer.Server)
-		kept.Spec.Inventory = &i
-	}
-	return &kept
 }
 
 // link makes a file appear in another place, as a hard link or, if that fails, as a copy.

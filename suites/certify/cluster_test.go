@@ -20,6 +20,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -99,7 +101,8 @@ spec:
   - {id: HA-TOP-002, judge: control-plane-complete}
 `
 
-// Secrets stored in a cluster, or sent to it, are in no file of a bundle.
+// Secrets stored in a cluster, or sent to it, are in no file of a bundle, and in no report or record
+// beside it.
 func TestBundleOfCluster(t *testing.T) {
 	spec := clusters.Default()
 	spec.SetNodes(1)
@@ -127,6 +130,11 @@ func TestBundleOfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := searched(t, file, marker)
+	beside := filesIn(t, out, raw)
+	search(t, beside, marker)
+	if beside[reports.HTMLFile] == "" || beside["record/planting/"+record.FileName] == "" {
+		t.Errorf("neither the report nor the record is among %d files", len(beside))
+	}
 	if log := files["logs/cluster-1/node-1/kube-apiserver.log.zst"]; len(log) == 0 {
 		t.Errorf("no log of the API server among %d files", len(files))
 	}

@@ -14,7 +14,7 @@ import (
 // testProduct returns a product that can be submitted.
 func testProduct() Product {
 	return Product{PlatformName: "P", PlatformVersion: "1", VendorName: "V", WebsiteURL: "https://example.com", DocumentationURL: "https://example.com/docs", Description: "d",
-		ProductLogoURL: "https://example.com/logo.SVG?v=2", ContactEmail: "ha@example.com", K8sConformanceURL: "https://github.com/cncf/k8s-conformance/tree/master/v1.37/p"}
+		ProductLogoURL: "https://example.com/logo.SVG", ContactEmail: "ha@example.com", K8sConformanceURL: "https://github.com/cncf/k8s-conformance/tree/master/v1.37/p"}
 }
 
 // passedAll returns the outcome of a bundle in which all required rows passed.

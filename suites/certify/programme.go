@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -97,9 +96,10 @@ var rules = []rule{
 		return ""
 	})},
 	// instructions.md (PRODUCT.yaml) and the template for pull requests: formats of vector graphics.
+	// validate.go: the URL itself ends with one, so that it has no query.
 	{"the logo can be scaled", aboutMetadata, oneField("productLogoUrl", func(value string) string {
-		if u, err := url.Parse(value); err != nil || !slices.Contains([]string{".svg", ".eps", ".ai"}, strings.ToLower(path.Ext(u.Path))) {
-			return fmt.Sprintf(": %q is not the URL of an .svg, .eps or .ai file", value)
+		if !slices.ContainsFunc([]string{".svg", ".eps", ".ai"}, func(end string) bool { return strings.HasSuffix(strings.ToLower(value), end) }) {
+			return fmt.Sprintf(": %q does not end with .svg, .eps or .ai", value)
 		}
 		return ""
 	})},

@@ -52,6 +52,7 @@ func TestRules(t *testing.T) {
 		{"the submission for Kubernetes conformance is named", in("cncf/k8s-conformance", "example/k8s-conformance"), "", "metadata.k8sConformanceUrl"},
 		{"URLs are complete", in("websiteUrl: https://example.com", "websiteUrl: example.com"), "", "metadata.websiteUrl"},
 		{"the logo can be scaled", in("logo.SVG", "logo.png"), "", "metadata.productLogoUrl"},
+		{"the logo can be scaled", in("logo.SVG", "logo.SVG?v=2"), "", `metadata.productLogoUrl: "https://example.com/logo.SVG?v=2" does not end with .svg, .eps or .ai`},
 		{"the contact is an address", in("ha@example.com", "ha at example.com"), "", "metadata.contactEmailAddress"},
 		{"rows are the checklist's", inRow(row, "level: MUST", "level: SHOULD"), "", row + " has another description or level"},
 		{"rows are the checklist's", inRow(row, "description: When", "description: Whenever"), "", row + " has another description or level"},

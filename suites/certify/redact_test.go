@@ -1,12 +1,14 @@
 package certify
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +18,9 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/redact"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 const marker = "hunter2marker"
@@ -33,23 +37,49 @@ func forms(secret string) []string {
 		`{\"token\": \"a ` + secret + `\"}`,
 		"Authorization: Bearer " + secret,
 		secret + "-environment",
+		"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("root:"+secret)),
+		"X-Value: " + base64.StdEncoding.EncodeToString([]byte(secret+"-environment")),
 	}
 }
 
-func TestArguments(t *testing.T) {
-	r := redactor{&redact.Redactor{}}
-	args := []string{"holdfast", "certify", "--token", marker, "--name", "x", "--password=a " + marker, "--key", "https://root:" + marker + "@host"}
-	if got := r.command(args); strings.Contains(fmt.Sprint(got), marker) || got[5] != "x" || got[6] != "--password="+redact.Mark {
-		t.Errorf("%q", got)
+// objects are Secrets as components log them with -v=8: each is a line of its own.
+func objects(secret string) []string {
+	data := base64.StdEncoding.EncodeToString([]byte(secret))
+	object := `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"planted"},"data":{"x":"` + data + `"},"type":"Opaque"}`
+	return []string{
+		object,
+		`I1126 12:44:41.123456 1 request.go:1212] "Response Body" body=` + strconv.Quote(object),
+		`{"kind":"SecretList","items":[{"metadata":{"name":"planted"},"data":{"x":"` + data + `"}}]}`,
+		`{"kind":"Secret","stringData":{"x":"a ` + secret + `"}}`,
 	}
-	got := r.arguments(clusters.ExtraArgs{"kube-apiserver": {"oidc-client-secret": marker, "v": "2", "token-auth-file": "/x", "etcd-servers": "https://root:" + marker + "@host:2379"}})["kube-apiserver"]
-	if got["oidc-client-secret"] != redact.Mark || got["v"] != "2" || got["token-auth-file"] != "/x" || got["etcd-servers"] != "https://[redacted]@host:2379" {
-		t.Errorf("%v", got)
+}
+
+// shapes are what to search for to find a secret: itself, and what it looks like in base64, which
+// depends on how many bytes are before it. Escaping leaves a secret of letters and digits as it is.
+func shapes(secret string) []string {
+	all := []string{secret}
+	for before := range 3 {
+		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
+		// Without the characters that have bits of the bytes before or after it.
+		all = append(all, text[(before*8+5)/6:(before+len(secret))*8/6])
+	}
+	return all
+}
+
+// Each shape is in the base64 of texts with the secret.
+func TestShapes(t *testing.T) {
+	all := shapes(marker)
+	for before := range 6 {
+		text := base64.StdEncoding.EncodeToString([]byte("0123456789"[:before] + marker + "-after"))
+		if !slices.ContainsFunc(all[1:], func(shape string) bool { return len(shape) >= 15 && strings.Contains(text, shape) }) {
+			t.Errorf("%s has none of %q", text, all)
+		}
 	}
 }
 
 // Secrets in arguments, in the environment, in logs, in entries of audit logs and in the error
-// texts of records are in no file of a bundle, and the bundle holds.
+// texts of records are in no file of a bundle, and the bundle holds. They are not in the reports
+// either.
 func TestBundleHasNoSecrets(t *testing.T) {
 	t.Setenv("VENDOR_API_TOKEN", marker+"-environment")
 	c := newCertification(t, "HA-QR-005")
@@ -71,9 +101,9 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	if err := c.plan.Save(c.dir); err != nil {
 		t.Fatal(err)
 	}
-	const entry = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"create","requestObject":{"kind":"Secret","data":{"x":"` + marker + `"}}}`
+	entry := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"create","requestObject":` + objects(marker)[0] + `}`
 	for name, text := range map[string]string{
-		"logs/cluster-1/node-1/kube-apiserver.log": "begins\n" + strings.Join(forms(marker), "\n") + "\n" + entry + "\nusing " + marker + "-environment\n",
+		"logs/cluster-1/node-1/kube-apiserver.log": "begins\n" + strings.Join(append(forms(marker), objects(marker)...), "\n") + "\n" + entry + "\nusing " + marker + "-environment\n",
 		"logs/cluster-1/node-1/audit.log":          entry + "\n",
 		"logs/cluster-1/node-1/pki/ca.key":         marker + "\n",
 		"kubeconfig":                               marker + "\n",
@@ -103,6 +133,23 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	if v, err := Verify(file, key, nil); err != nil || !v.Holds() {
 		t.Errorf("%+v, %v", v, err)
 	}
+
+	// Neither are they in the reports and records beside it.
+	v, err := run.Judge(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Judge(v)
+	if err := v.Write(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	beside := filesIn(t, c.dir, raw)
+	search(t, beside, marker)
+	for _, name := range []string{reports.ResultsFile, reports.HTMLFile} {
+		if !strings.Contains(beside[name], "--oidc-client-secret=[redacted]") || !strings.Contains(beside[name], "--password=[redacted]") {
+			t.Errorf("%s lacks the arguments or the command", name)
+		}
+	}
 }
 
 // What a record keeps although it looks random.
@@ -115,7 +162,7 @@ const (
 // verdict cites.
 func failures(name string) func(*record.Writer) error {
 	return func(w *record.Writer) error {
-		text := strings.Join(append(forms(marker), "sha256:"+sum), ", ")
+		text := strings.Join(append(forms(marker), "sha256:"+sum), ", ") + "\n" + strings.Join(objects(marker), "\n")
 		var errs []error
 		for kind, v := range map[record.Kind]any{
 			record.KindOp:      record.Op{API: "kubernetes", Type: record.OpGet, Key: "k", Revision: "123456", Outcome: record.Unknown, Error: text},
@@ -133,11 +180,11 @@ func failures(name string) func(*record.Writer) error {
 	}
 }
 
-// searched finds the files of a bundle that contain a text, decompressed and including its
-// statements, and returns them by name.
-func searched(t *testing.T, file, text string) map[string]string {
+// searched searches the files of a bundle for a secret, decompressed and including its statements,
+// and returns them by name.
+func searched(t *testing.T, file, secret string) map[string]string {
 	t.Helper()
-	dir, files := t.TempDir(), map[string]string{}
+	dir := t.TempDir()
 	b, err := bundle.Open(file, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -150,9 +197,29 @@ func searched(t *testing.T, file, text string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := filesIn(t, dir, func(string) bool { return false })
 	files["the statement"] = string(statement)
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	search(t, files, secret)
+	return files
+}
+
+// raw reports whether a file of a results directory is not to be published: the plan is as the
+// command was, since --resume needs it, and logs are as the components write them.
+func raw(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	return top == "logs" || top == run.PlanFile || top == "kubeconfig" || strings.HasPrefix(top, "data-")
+}
+
+// filesIn returns the files in a directory by name, decompressed, without those to be skipped.
+func filesIn(t *testing.T, dir string, skip func(name string) bool) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if name = filepath.ToSlash(name); err != nil || skip(name) {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -163,19 +230,25 @@ func searched(t *testing.T, file, text string) map[string]string {
 				dec.Close()
 			}
 		}
-		name, _ := filepath.Rel(dir, path)
-		files[filepath.ToSlash(name)] = string(data)
+		files[name] = string(data)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return files
+}
+
+// search finds a secret in files, in any of its shapes.
+func search(t *testing.T, files map[string]string, secret string) {
+	t.Helper()
 	for name, data := range files {
-		if i := strings.Index(data, text); i >= 0 {
-			t.Errorf("%s has a secret: %q", name, data[max(0, i-80):min(len(data), i+80)])
+		for _, shape := range shapes(secret) {
+			if i := strings.Index(data, shape); i >= 0 {
+				t.Errorf("%s has a secret: %q", name, data[max(0, i-80):min(len(data), i+80)])
+			}
 		}
 	}
-	return files
 }
 
 // The logs of kind's containers are packed once, although kind exports them under two names.

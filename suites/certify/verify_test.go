@@ -153,6 +153,9 @@ func TestVerifyForged(t *testing.T) {
 		"an experiment left out": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Scenarios = p.Scenarios[1:] })
 		}, "the plan lacks " + first.Metadata.Name},
+		"an experiment planned twice": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios = append(p.Scenarios, p.Scenarios[0]) })
+		}, "the plan has " + first.Metadata.Name + " twice"},
 		"a row added to the plan": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Rows = append(p.Rows, "HA-EP-003") })
 		}, "the plan lacks apiserver-killed-victim-1"},

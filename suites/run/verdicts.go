@@ -183,9 +183,9 @@ func (v *Verdicts) JSON(p *Plan) ([]byte, error) {
 // Record returns the record of a scenario; nil if there is no usable one.
 func (v *Verdicts) Record(scenario string) *record.Run { return v.records[scenario] }
 
-// Write writes the reports to a results directory.
+// Write writes the reports to a results directory, as they may be published.
 func (v *Verdicts) Write(dir string) error {
-	return reports.Write(dir, v.Report(), v.Results, v.records, scenarios.Titles())
+	return reports.Write(dir, v.Redacted().Report(), v.Results, v.records, scenarios.Titles())
 }
 
 // NotJudged says how many requirements of the catalogue the run does not judge, and why;
