@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -59,7 +60,7 @@ func contended(run *record.Run, from, to record.Nanos) (n int) {
 func TestNoBursts(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)
-	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1"), {Heal: "a"}}, Traffic: Traffic{Profiles: []string{workload.ProfileSet}},
+	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1"), {Heal: "a"}}, Traffic: Traffic{Profiles: []string{workload.ProfileSet}, Set: workload.SetSettings{Interval: 10 * time.Millisecond}},
 		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
 	dir := t.TempDir()
 	problem := Run(t.Context(), c, e, Options{Dir: dir, Run: "test"})
