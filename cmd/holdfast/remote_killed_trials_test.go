@@ -186,7 +186,7 @@ const (
 	// leashSlack: the agent checks its leash every second, and shares the processors with the
 	// whole cluster.
 	leashSlack = 3 * time.Second
-	// restartSlack: the leash of an agent that was restarted begins anew.
+	// restartSlack: the leash of an agent that was restarted begins again.
 	restartSlack = 2 * time.Second
 	// guardSlack: the guard looks every 2 s for how long the agent, which shows itself every
 	// second, was silent; then it kills processes, heals, and deletes the agent.
@@ -194,6 +194,8 @@ const (
 	// releaseSlack: a release waits until agents look unused, for 9 s at most, and then as long as
 	// the leash for one that does not answer.
 	releaseSlack = 15 * time.Second
+	// besideOthers: without killTrials, the trials run beside other tests.
+	besideOthers = 30 * time.Second
 )
 
 // limit returns how long after the kill the fault may still be active on any node.
