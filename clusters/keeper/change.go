@@ -256,9 +256,10 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 }
 
 // Change changes nodes of the cluster and returns the steps that took effect, also with an
-// error, which names the last of them and says how to finish or undo the change. When ctx ends before the change does, an upgrade leaves the node whose turn it is
-// between two versions, and asking again continues, as for a rotation; a node that is
-// being added is removed again. What is wrong with the request is an error of type fault.Refused.
+// error, which names the last of them and says how to finish or undo the change. When ctx ends
+// before the change does, an upgrade leaves the node whose turn it is between two versions, and
+// asking again continues, as for a rotation; a node that is being added is removed again. What
+// is wrong with the request is an error of type fault.Refused.
 func (h *Handle) Change(ctx context.Context, r ChangeRequest, p clusters.Preparation) ([]framework.Step, error) {
 	preparer, ok := h.provider.(UpgradePreparer)
 	if r.Version != "" && !ok {

@@ -42,7 +42,7 @@ func (r ChangeRequest) remedy(interrupted bool) string {
 	case r.Version != "":
 		return again + " to finish, or upgrade each changed node to its old version to undo (kubeadm cannot downgrade)"
 	case r.Save != "":
-		return "no snapshot was saved: " + again
+		return "no snapshot was saved, unless its file exists: " + again
 	case r.Restore != "" && interrupted:
 		return "a restore that has begun continues: wait until `holdfast status` reports the cluster ready, or " + again
 	case r.Rotate == RotateCA && r.Undo:

@@ -24,6 +24,8 @@ func missingAbility(err error) *fault.MissingAbility {
 // checked when their time comes.
 func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 	r.foreseen = true
+	ctx, cancel := context.WithTimeout(ctx, injectLimit)
+	defer cancel()
 	for i, s := range r.experiment.Timeline[first:] {
 		if a := s.Action; a != nil && ChangesNodes(a.Name) {
 			impossible, err := r.foreseeChange(a)
