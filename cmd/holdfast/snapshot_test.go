@@ -77,6 +77,17 @@ func TestClusterSnapshot(t *testing.T) {
 		t.Errorf("the same snapshot was restored again: the revision was %d, and is %d", later, now)
 	}
 
+	// No member is left that could be asked.
+	again := revision("again")
+	for _, member := range []string{"etcd/1", "etcd/2", "etcd/3"} {
+		c.do(exitPass, "inject", "kill", "--on", member, "--for", "5m")
+	}
+	back()
+	kubectl(exitPass, "create", "configmap", "last", "--from-literal=a=1")
+	if now := revision("last"); now < again+backup.Bump/2 {
+		t.Errorf("the snapshot was restored with all members down: the revision was %d, and is %d", again, now)
+	}
+
 	// Another cluster must not accept it by mistake.
 	c.do(exitPass, "down", "--name", "back")
 	c.up("--nodes", "1", "--name", "other", "--wait")

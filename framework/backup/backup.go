@@ -229,8 +229,9 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 }
 
 // peersOf returns how the members reach each other, and the highest revision that any of them
-// has, as reported by the members that answer; it works without a quorum, too. If none answers, the
-// members are those that the nodes report, and the highest revision is unknown (0).
+// has, as reported by the members that answer; it works without a quorum, too. If none answers,
+// the members are those that the nodes report. Their revision is unknown then, and may already be
+// one that a restore raised: the time in nanoseconds is higher, also than at the previous restore.
 func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
@@ -251,7 +252,7 @@ func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAcce
 	if err != nil {
 		return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(append(errs, err)...))
 	}
-	return peers, 0, nil
+	return peers, time.Now().UnixNano(), nil
 }
 
 // configured returns the etcd members of all nodes as these are configured.
