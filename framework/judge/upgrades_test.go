@@ -181,49 +181,49 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "etcd as before", want: Fail, says: "etcd reported v3.6.16", story: etcd("3.6.16")},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-008", Judge: "changed-one-by-one"}, []ruling{
-		{name: "other arguments", want: Pass, took: "2 changes", story: func() *story { return reconfigured(named, named) }},
+		{name: "other arguments", want: Pass, took: "2 changes", story: func() *story { return reconfigured(allFour, allFour) }},
 		{name: "only some components are named", want: Pass, took: "2 changes", story: func() *story {
-			return reconfigured(named[:1], named[:1]).change(func(r *record.Run) {
+			return reconfigured(allFour[:1], allFour[:1]).change(func(r *record.Run) {
 				for i := range r.Changes {
-					r.Changes[i].V.Restarts = named[:1]
+					r.Changes[i].V.Restarts = allFour[:1]
 				}
 			}).lives("node-1", "kube-scheduler", 17, 5, 50)
 		}},
 		{name: "a component runs as before", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
-			return reconfigured(named, named).lives("node-2", "kube-scheduler", 17, 5, 50)
+			return reconfigured(allFour, allFour).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
 		{name: "a component runs as before without a step", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
-			return reconfigured(named, named[:3]).lives("node-2", "kube-scheduler", 17, 5, 50)
+			return reconfigured(allFour, allFour[:3]).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
 		{name: "restarted as another process", want: Pass, took: "2 changes", story: func() *story {
-			return reconfigured(named, named).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 28, 50)
+			return reconfigured(allFour, allFour).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 28, 50)
 		}},
 		{name: "a process seen only before the end of the change", want: Pass, took: "2 changes", story: func() *story {
-			return reconfigured(named, named).lives("node-2", "kube-scheduler", 17, 5, 22)
+			return reconfigured(allFour, allFour).lives("node-2", "kube-scheduler", 17, 5, 22)
 		}},
 		{name: "a process that had exited", want: Pass, took: "2 changes", story: func() *story {
-			return reconfigured(named, named).lives("node-2", "kube-scheduler", 17, 5, 50).change(func(r *record.Run) { r.Processes[1].V.State = "Z" })
+			return reconfigured(allFour, allFour).lives("node-2", "kube-scheduler", 17, 5, 50).change(func(r *record.Run) { r.Processes[1].V.State = "Z" })
 		}},
 		{name: "a component stands by", want: Pass, took: "2 changes", story: func() *story {
-			return reconfigured(named, named).lives("node-2", "kube-scheduler", 0, 5, 50)
+			return reconfigured(allFour, allFour).lives("node-2", "kube-scheduler", 0, 5, 50)
 		}},
 		{name: "a process whose start is unknown", want: Pass, took: "2 changes", story: func() *story {
-			return reconfigured(named, named).at(5).process("node-2", "kube-scheduler", 1).at(50).process("node-2", "kube-scheduler", 1)
+			return reconfigured(allFour, allFour).at(5).process("node-2", "kube-scheduler", 1).at(50).process("node-2", "kube-scheduler", 1)
 		}},
-		{name: "no step of one", want: Inconclusive, says: "no restart of kube-scheduler by the reconfigure of node-2", story: func() *story { return reconfigured(named, named[:3]) }},
+		{name: "no step of one", want: Inconclusive, says: "no restart of kube-scheduler by the reconfigure of node-2", story: func() *story { return reconfigured(allFour, allFour[:3]) }},
 		{name: "no step of the second change of a node", want: Inconclusive, says: "no restart of a component by reconfigure of node-1", story: func() *story {
-			return reconfigured(named, nil).change(func(r *record.Run) { r.Changes[1].V.Node.Name = "node-1" })
+			return reconfigured(allFour, nil).change(func(r *record.Run) { r.Changes[1].V.Node.Name = "node-1" })
 		}},
 		{name: "an older record", want: Pass, took: "2 changes", story: func() *story {
-			return unnamed(reconfigured(named, named))
+			return unnamed(reconfigured(allFour, allFour))
 		}},
 		{name: "an older record without a restart of one", want: Inconclusive, says: "not which components that was to restart", story: func() *story {
-			return unnamed(reconfigured(named, named[:3])).lives("node-2", "kube-scheduler", 17, 5, 50)
+			return unnamed(reconfigured(allFour, allFour[:3])).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
 	})
 }
 
-var named = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+var allFour = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
 // reconfigured restarts components of two nodes; all four were to be restarted.
 func reconfigured(first, second []string) *story {
@@ -233,7 +233,7 @@ func reconfigured(first, second []string) *story {
 			r.Steps[i].V.Version = r.Meta.Versions["node-1"][r.Steps[i].V.Component]
 		}
 		for i := range r.Changes {
-			r.Changes[i].V.Restarts = named
+			r.Changes[i].V.Restarts = allFour
 		}
 	})
 }
