@@ -73,9 +73,9 @@ schedulers are restarted. What was written since the snapshot is lost. It also w
 etcd has permanently lost its quorum. If no member answers, the members are those that
 the nodes are configured with.
 
-The revision is raised by %d, by more if no member answers, and all before it
-compacted, so that clients do not see the revision go back: their watches end with
-410 Gone, and they list again.
+The revision is raised by %d (by more if no member answers) and all before it
+compacted, so that clients do not see the revision go back:
+their watches end with 410 Gone, and they list again.
 
 The snapshot is verified before anything is touched, and refused if it is of another
 cluster: if the UID of this one's namespace kube-system is not in it. --foreign restores
