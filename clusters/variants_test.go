@@ -63,7 +63,7 @@ func TestVariants(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
 		variant, known := variants[name]
 		if !known {
-			t.Errorf("%s is no variant that is known", name)
+			t.Errorf("%s is not a known variant", name)
 		}
 		c, err := Load(f)
 		if err != nil {

@@ -122,7 +122,7 @@ func TestAttachForReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all := addresses(); len(all) != len(before) || all[added.Name()] != "" {
-		t.Errorf("after that there are %v", all)
+		t.Errorf("the nodes after that: %v", all)
 	}
 	for n := range before {
 		left, err := cli.Run(ctx, "exec", n, "sh", "-c", "ls -d "+strings.Join([]string{agent.BinaryPath, agent.ConnectPath, agent.UnitPath, agent.ConfigPath}, " ")+" 2>/dev/null; cat /proc/[0-9]*/comm | grep holdfast-node; true")

@@ -37,7 +37,7 @@ const (
 
 var rollingOperators = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-config"}
 
-// rolling returns the rollout that is under way; empty if there is none.
+// rolling returns the rollout that is under way; empty without one.
 func (a *access) rolling(ctx context.Context) (string, error) {
 	for _, check := range []func(context.Context) (string, error){a.planned, a.replaced, a.progressing} {
 		if problem, err := check(ctx); err != nil || problem != "" {

@@ -142,7 +142,7 @@ func (v *vendor) touched() []string {
 }
 
 // TestRefused: each reason to refuse a run ends it with exit code 2 before anything is touched: the
-// API receives nothing but reads, ssh nothing but looks, and there is no results directory.
+// API receives only reads, ssh only looks, and no results directory is made.
 func TestRefused(t *testing.T) {
 	ready := func(status string) string {
 		return `{"items": [{"metadata": {"name": "cp-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}, {"metadata": {"name": "cp-2"}, ` + status + `}]}`

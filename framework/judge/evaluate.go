@@ -38,10 +38,10 @@ const busyLimit = 0.9
 //
 // Some rules hold for every check, whatever its judge says: it is inconclusive if the record is
 // damaged or the run was interrupted (except for a violation that nothing later can explain; see
-// Doc.Lasting), the baseline was unhealthy (see judges.Defects), or a fault that it names has no proof of effect or of
-// healing, and if a failure was measured while the harness was starved; it is not applicable if
-// the cluster cannot have the fault, or has it only together with faults on other components that
-// the judge must do without; and at level INFO it never fails.
+// Doc.Lasting), the baseline was unhealthy (see judges.Defects), or a fault that it names has no
+// proof of effect or of healing, and if a failure was measured while the harness was starved; it is
+// not applicable if the cluster cannot have the fault, or has it only together with faults on other
+// components that the judge must do without; and at level INFO it never fails.
 func Evaluate(run *record.Run, own ...Judge) []Result {
 	c := &evaluator{run: run, own: own, faults: facts.Injections(run), parts: map[string]bool{}}
 	c.shared = sync.OnceValue(func() *facts.Collections { return facts.NewCollections(run) })

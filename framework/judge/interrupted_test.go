@@ -72,7 +72,7 @@ func TestInterruptedChecks(t *testing.T) {
 		{"a stale read through an isolated member", member, old, "No quorum read may be stale"},
 		{"a stale read", stale, old, "No quorum read may be stale"},
 		{"a write without a quorum", quorum, func() *story { return lost().write(create, "node-3", "new", "x", 181, 18, 18.1) }, "no write may be acknowledged"},
-		{"nobody acknowledged a write for too long", member, stopped, ""},
+		{"no write was acknowledged for too long", member, stopped, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			judged := func(change func(*record.Run)) Result {

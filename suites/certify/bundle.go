@@ -218,7 +218,7 @@ func pack(from, to string) error {
 }
 
 // logLimit is the size to which each log in a bundle is cut, keeping its end.
-const logLimit = 1 << 20
+const logLimit = 512 << 10
 
 // logs copies component logs, compressed. It skips audit logs, since the records have what judges
 // need from them, and the containers' logs under their second name, as kind exports them.

@@ -67,7 +67,7 @@ type Settled struct {
 // created is the answer to a request for a cluster.
 type created struct {
 	Took time.Duration `json:"took"` // 0 if it already existed
-	// Refused is why there is none, if the cluster must not be broken; see ErrRefused.
+	// Refused is why the cluster must not be broken, in which case none is given; see ErrRefused.
 	Refused string `json:"refused,omitempty"`
 }
 

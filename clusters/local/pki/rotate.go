@@ -16,8 +16,8 @@ import (
 // ones.
 //
 // The old key of service accounts verifies tokens at the last stage, too, where it signs none:
-// those that it signed are valid until they expire, and how long that takes is the choice of
-// whoever asked for them.
+// those that it signed are valid until they expire, and the client that requested a token chose
+// for how long.
 func (p *PKI) At(stage framework.TrustStage) *PKI {
 	at := *p
 	at.authorities, at.trusted, at.clients = p.old, authorities{}, authorities{}

@@ -79,7 +79,7 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	if len(together) == 0 {
 		return Inconclusive("no API servers of two versions were seen to serve at the same time")
 	}
-	// There is no way back between versions that never served at the same time.
+	// Versions that never served at the same time need no way back.
 	for _, d := range slices.SortedFunc(maps.Keys(together), byVersions) {
 		if back := [2]string{d[1], d[0]}; reads[d] < least || reads[back] < least {
 			return Inconclusive("%d reads went from %s to %s and %d the other way, and %d each are required", reads[d], d[0], d[1], reads[back], least)
