@@ -176,9 +176,10 @@ func (f *foreign) interrupt(x killTrial, before map[string]string) {
 	if x.mode == killKeeper { // only the guard is left on the node
 		f.awaitBefore(before, killed, 3*time.Minute, "node-2")
 	}
-	if !x.guards {
-		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
+	if x.guards { // they clear the nodes; only a release deletes the run's namespaces
+		f.awaitBefore(before, killed, 5*time.Minute, f.nodes()...)
 	}
+	f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
 	f.awaitBefore(before, killed, 5*time.Minute, everything...)
 }
 

@@ -31,6 +31,9 @@ func TestEmulated(t *testing.T) {
 			for i := range s.run.Steps {
 				s.run.Steps[i].V.Version = release37
 			}
+			for i := range s.run.Changes {
+				s.run.Changes[i].V.Restarts = inOrder // of reconfigurations
+			}
 			change(s)
 			return s.at(59)
 		}
