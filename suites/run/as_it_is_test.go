@@ -18,6 +18,7 @@ func TestSettledAsItIs(t *testing.T) {
 		adds    = "it adds nodes, and the provider lends cannot add any"
 		disk    = "it needs disk fuse"
 		version = "it needs Kubernetes v1.36.3"
+		older   = "it needs Kubernetes v1.35.8"
 	)
 	both := map[string][]string{
 		// Disks that lose, delay, refuse or damage data: it has to pass through holdfast's file system.
@@ -34,9 +35,9 @@ func TestSettledAsItIs(t *testing.T) {
 		"HA-RC-005": {changes},
 		// Certificates, and CAs, are replaced.
 		"HA-SEC-004": {changes},
-		// An upgrade cannot be undone, and starts from the version before.
-		"HA-UP-001": {version}, "HA-UP-002": {version}, "HA-UP-003": {version}, "HA-UP-004": {version}, "HA-UP-005": {version},
-		"HA-UP-006": {version}, "HA-UP-007": {version}, "HA-UP-008": {version},
+		// An upgrade cannot be undone, and starts from the version before, or the one before that.
+		"HA-UP-001": {version, older}, "HA-UP-002": {version}, "HA-UP-003": {version}, "HA-UP-004": {version}, "HA-UP-005": {version, older},
+		"HA-UP-006": {version, older}, "HA-UP-007": {version}, "HA-UP-008": {version},
 	}
 	withoutNodes := map[string][]string{"HA-EP-008": {changes, adds}, "HA-EP-009": {changes, adds}, "HA-CL-002": {changes, adds}}
 	maps.Copy(withoutNodes, both)
