@@ -86,7 +86,7 @@ func leasePlants() []Plant {
 				{Judge: "active-again", Says: "none renewed the lease"},
 			}},
 		{Name: "dark-scheduler-for-good", Violation: "no standby scheduler can write its lease once the node of the active one has lost power",
-			Cluster: proxied, Scenario: "catalogue/active-scheduler-power-lost", From: 1, Until: 4, Tamper: refused(scheduler),
+			Cluster: proxied, Scenario: "catalogue/active-scheduler-power-lost", From: 1, Until: 5, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-013", Says: "A standby of kube-scheduler must take over within"}}},
 		{Name: "ahead-for-good", Violation: "no standby controller manager can write its lease once the active one, whose clock is ahead, is killed",
 			Cluster: proxied, Scenario: "catalogue/clocks-apart", From: 3, May: neverSteady, Tamper: refused(managers),

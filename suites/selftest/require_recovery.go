@@ -31,6 +31,9 @@ func recoveryPlants() []Plant {
 				{Requirement: "HA-RC-002", Says: "kube-controller-manager on node-2"},
 				{Judge: "components-go-on", Says: "kube-controller-manager on node-2"},
 			}, May: []string{"restarts"}},
+		{Name: "watcher-stays-down", Violation: "a process watcher that nothing starts again for 15 s when it was killed",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 2, Do: killed(2, framework.NodeAgent, 15*time.Second),
+			Catches: []Catch{{Requirement: "HA-RC-002", Says: "must be started again within 10s"}}},
 		{Name: "back-after-half-a-minute", Violation: "an API server that stays down for 25 s when its node has rebooted",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 29, Do: killed(3, framework.APIServer, 25*time.Second),
 			Catches: []Catch{

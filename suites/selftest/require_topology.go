@@ -3,11 +3,14 @@ package selftest
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"path"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Steps of the catalogue's scenario steady.
@@ -38,6 +41,10 @@ func topologyPlants() []Plant {
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},
 			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "must be at most one minor version apart"},
 				{Judge: "version-skew", Says: "must be at most one minor version apart"}}},
+		{Name: "older-kubelet", Violation: "a kubelet five minor versions older than the API servers",
+			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers, Do: olderKubelet,
+			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "A component of a node may be 3 minor versions older than an API server: kubelet"},
+				{Judge: "version-skew", Says: "kubelet"}}, May: []string{"steady-state"}},
 		{Name: "hour-long-lease", Violation: "kube-scheduler --leader-elect-lease-duration=1h",
 			Cluster: sluggish, Twin: proxied, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-TOP-005", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"},
@@ -55,6 +62,23 @@ func topologyPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-TOP-003", Says: "2 of 3 voting members"}, {Judge: "fault-domains", Says: "2 of 3 voting members"},
 				{Requirement: "HA-CL-009", Says: "through node-2 it is not valid for api."}, {Judge: "certificates", Says: "through node-2 it is not valid for api."}}},
 	}
+}
+
+// olderKubelet adds a Node whose kubelet reports an old version, for 10 s.
+func olderKubelet(ctx context.Context, c framework.Cluster) error {
+	const node = "/api/v1/nodes/from-the-past"
+	// kwok leaves Nodes of the control plane alone, unless it is started for them.
+	err := ask(ctx, c, client.Request{Method: http.MethodPost, Path: path.Dir(node), Type: "application/json",
+		Body: fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": {"node-role.kubernetes.io/control-plane": ""}}}`, path.Base(node))})
+	if err != nil {
+		return err
+	}
+	go func() {
+		client.Pause(ctx, 10*time.Second)
+		_ = ask(context.WithoutCancel(ctx), c, client.Request{Method: http.MethodDelete, Path: node})
+	}()
+	return ask(ctx, c, client.Request{Method: http.MethodPatch, Path: node + "/status", Type: "application/merge-patch+json",
+		Body: []byte(`{"status": {"nodeInfo": {"kubeletVersion": "v1.32.0"}}}`)})
 }
 
 // withOtherKey returns the default cluster, except that the third API server uses another of the

@@ -24,6 +24,8 @@ const (
 	previousEtcd = "previous-release-and-etcd"
 	// previousProxied is the first with proxies.
 	previousProxied = "previous-release-proxied"
+	// previousEtcdProxied is the second with proxies.
+	previousEtcdProxied = "previous-release-and-etcd-proxied"
 	// previousAstray is the same, with a scheduler that talks to another node's API server.
 	previousAstray = "previous-release-astray"
 	// previousAddons has add-on managers; previousStale has one whose files are not upgraded.
@@ -33,12 +35,13 @@ const (
 
 func upgradeKinds() map[string]kind {
 	return map[string]kind{
-		previous:        {topology(previous), false},
-		previousProxied: {topology(previous), true},
-		previousEtcd:    {topology(previousEtcd), false},
-		previousAstray:  {astray(), false},
-		previousAddons:  {topology(previousAddons), false},
-		previousStale:   {staleAddons(), false},
+		previous:            {topology(previous), false},
+		previousProxied:     {topology(previous), true},
+		previousEtcd:        {topology(previousEtcd), false},
+		previousEtcdProxied: {topology(previousEtcd), true},
+		previousAstray:      {astray(), false},
+		previousAddons:      {topology(previousAddons), false},
+		previousStale:       {staleAddons(), false},
 	}
 }
 
@@ -100,6 +103,10 @@ func upgradePlants() []Plant {
 				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-apiserver reported v1.36"},
 				{Judge: "changed-one-by-one", Says: "kube-apiserver reported v1.36"},
 			}},
+		{Name: "member-stays-old", Violation: "an etcd member that still has the old version once all are upgraded",
+			Cluster: previousEtcdProxied, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 5,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.OlderRelease, By: 1}, 3)},
+			Catches: []Catch{{Requirement: "HA-UP-003", Says: "every component of the node must have the new version: etcd reported v3.6"}}},
 		{Name: "no-way-back", Violation: "a load balancer that repeatedly loses every API server for 8 s while etcd is upgraded, a node downgraded and every component restarted",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 2, Do: cutBalancer,
 			Catches: []Catch{

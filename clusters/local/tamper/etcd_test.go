@@ -262,6 +262,19 @@ func TestEtcdProxy(t *testing.T) {
 			t.Error("it answers")
 		}
 	})
+	t.Run("an older release", func(t *testing.T) {
+		rules(t, Rule{Mode: OlderRelease, By: 1})
+		lie, err := through.Status(ctx, through.Endpoints()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth, err := direct.Status(ctx, direct.Endpoints()[0])
+		var is, says int
+		if _, scan := fmt.Sscanf(truth.Version+" "+lie.Version, "3.%d.0 3.%d.0", &is, &says); err != nil || says != is-1 {
+			t.Errorf("reported %s, is %s: %v, %v", lie.Version, truth.Version, err, scan)
+		}
+		acted(t, 1)
+	})
 	t.Run("answers about the member", func(t *testing.T) {
 		rules(t, Rule{Mode: WrongHash}, Rule{Mode: FalseAlarm})
 		endpoint := through.Endpoints()[0]

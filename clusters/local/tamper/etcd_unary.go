@@ -154,6 +154,14 @@ func (p *etcdProxy) status(_ context.Context, q *pb.StatusRequest, ask func(*pb.
 			a.Errors = append(a.Errors, fmt.Sprintf("memberID:%d alarm:CORRUPT ", a.Header.GetMemberId()))
 		}
 	}
+	if err == nil {
+		var major, minor int64
+		if n, _ := fmt.Sscanf(a.Version, "%d.%d.", &major, &minor); n == 2 {
+			if r, ok := p.desk.act(OlderRelease, ""); ok {
+				a.Version = fmt.Sprintf("%d.%d.0", major, minor-r.By)
+			}
+		}
+	}
 	if err == nil && a.Leader != a.Header.GetMemberId() {
 		if _, ok := p.desk.act(ClaimedLeader, ""); ok {
 			a.Leader = a.Header.GetMemberId()

@@ -61,6 +61,8 @@ const (
 	ClaimedLeader Mode = "claimed-leader"
 	// OldStatus answers for a member that does not with its last status.
 	OldStatus Mode = "old-status"
+	// OlderRelease makes the member report a version that is Rule.By minor versions older.
+	OlderRelease Mode = "older-release"
 	// WrongHash changes the hash of the member's data.
 	WrongHash Mode = "wrong-hash"
 	// SpoiltSnapshot changes a byte of a snapshot.
@@ -128,7 +130,7 @@ const (
 
 var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
-	EarlyProgress, SilentGap, ClaimedLeader, OldStatus, WrongHash, SpoiltSnapshot, FalseAlarm, ForgottenMember}
+	EarlyProgress, SilentGap, ClaimedLeader, OldStatus, OlderRelease, WrongHash, SpoiltSnapshot, FalseAlarm, ForgottenMember}
 
 var apiModes = []Mode{Unavailable, RefusedList, RefusedWatch, ClaimedLease, LateAnswer, OldAnswer, EmptyAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, EndedWatch, LateStart, OldStream}
