@@ -24,8 +24,9 @@ type AuditSupporter interface {
 
 // BackendReporter is the ability of a cluster to report how its load balancer sees its backends.
 type BackendReporter interface {
-	// Backends queries the balancer for the state of all of its backends; none if the cluster has
-	// no balancer. A balancer that cannot report it is errors.ErrUnsupported.
+	// Backends queries the balancer for the state of all of its backends, up or not; none if the
+	// cluster has no balancer. An API server that was taken out of it, before its node is removed,
+	// is not one of them. A balancer that cannot report it is errors.ErrUnsupported.
 	Backends(ctx context.Context) ([]Backend, error)
 }
 

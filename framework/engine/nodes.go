@@ -135,10 +135,11 @@ func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange,
 		return problem
 	}
 	if !changesInPlace(a.Name) {
-		// What etcd itself says.
+		// What etcd itself says, and then the load balancer.
 		if problem := observe.ListEtcd(ctx, r.cluster, r.w); problem != nil {
 			return problem
 		}
+		r.observers.ListBackends(ctx)
 	}
 	if err != nil {
 		return errUnproven

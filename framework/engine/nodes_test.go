@@ -7,13 +7,16 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 func TestValidateNodes(t *testing.T) {
@@ -167,6 +170,118 @@ func TestChangeNodes(t *testing.T) {
 	}
 	if !slices.ContainsFunc(run.Processes, func(p record.Timed[record.ProcessState]) bool { return p.V.Node == "node-4" }) {
 		t.Error("the node that was added was not observed")
+	}
+}
+
+// balancedCluster removes its third node, with the etcd member, and has a load balancer.
+type balancedCluster struct {
+	*fakeCluster
+	keeps    bool // the balancer keeps the node that is removed
+	mu       sync.Mutex
+	backends []framework.Backend // guarded by mu
+}
+
+func (c *balancedCluster) Backends(context.Context) ([]framework.Backend, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.backends), nil
+}
+
+func (c *balancedCluster) AddNode(context.Context) (framework.Node, error) {
+	return nil, errors.New("it does not grow")
+}
+
+func (c *balancedCluster) RemoveNode(ctx context.Context, name string) error {
+	err := framework.DoStep(ctx, name, record.StepUnbalance, func(context.Context) (string, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.keeps {
+			c.backends = slices.Clone(c.backends[:2])
+		}
+		return "the load balancer has two backends", nil
+	})
+	if err != nil {
+		return err
+	}
+	err = framework.DoStep(ctx, name, record.StepRemove, func(ctx context.Context) (string, error) {
+		return "no member lists it", c.removeMember(ctx, name)
+	})
+	if err != nil {
+		return err
+	}
+	return framework.DoStep(ctx, name, record.StepDiscard, func(context.Context) (string, error) {
+		c.nodes = c.nodes[:2]
+		return "it is gone", nil
+	})
+}
+
+// removeMember repeats a removal that etcd refuses, which it does until the members have been
+// connected for 5 s, until the member is not listed any more.
+func (c *balancedCluster) removeMember(ctx context.Context, name string) error {
+	etcd, err := client.NewEtcd(c, "node-1")
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	for client.Pause(ctx, 100*time.Millisecond) {
+		members, err := etcd.MemberList(ctx)
+		if err != nil {
+			continue
+		}
+		found := false
+		for _, m := range members.Members {
+			if m.Name == name {
+				found = true
+				_, _ = etcd.MemberRemove(ctx, m.ID)
+			}
+		}
+		if !found {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// The record has what the load balancer reports after a node was removed, which shows whether the
+// step was made that the provider reports.
+func TestBalancerAfterRemoval(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		keeps bool
+		want  judge.Verdict
+		says  string
+	}{
+		"it keeps the node": {true, judge.Fail, "must take the node from the load balancer before its etcd member is removed"},
+		"it loses the node": {false, judge.Pass, "the steps came in the order of the design"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &balancedCluster{fakeCluster: newFake(t), keeps: test.keeps}
+			for _, n := range c.Nodes() {
+				c.backends = append(c.backends, framework.Backend{Name: n.Name(), Up: true, Since: time.Now()})
+			}
+			run, err := carryOut(t.Context(), t, c, Options{}, Step{Wait: "1s"}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(run.Nodes) != 1 || run.Nodes[0].V.Phase != record.NodeRemoved {
+				t.Fatalf("recorded %+v", run.Nodes)
+			}
+			var after []string
+			for _, b := range run.Backends {
+				if b.V.Asked > run.Nodes[0].At {
+					after = append(after, b.V.Name)
+				}
+			}
+			if want := framework.NodeNames(c.fakeCluster.Cluster.Nodes()); !test.keeps && !slices.Equal(after, want[:2]) || test.keeps && !slices.Equal(after, want) {
+				t.Errorf("the backends after the removal were %v", after)
+			}
+			run.Meta.Checks = []record.Check{{Requirement: "HA-MB-003", Judge: "members-follow"}}
+			run.Harness = []record.Timed[record.Harness]{{At: run.EndAt}} // how loaded this machine is does not matter
+			if result := judge.Evaluate(run)[0]; result.Verdict != test.want || !strings.Contains(result.Sentence, test.says) {
+				t.Errorf("%s: %s", result.Verdict, result.Sentence)
+			}
+		})
 	}
 }
 

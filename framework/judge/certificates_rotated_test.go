@@ -76,14 +76,15 @@ func (s *story) trustLook(t float64, at map[string]trusting, serial map[string]i
 }
 
 // rotated is the replacement of the CAs through the stages, node by node, with what change
-// makes of each operation after a number of changes.
+// makes of each operation after a number of changes. At stage "" a node's certificates are
+// replaced by ones of the CAs that it has.
 func rotated(stages []string, change func(changes int, o *record.Op)) func() *story {
 	return func() *story {
-		s := newStory()
-		for i := 61; i <= 100; i++ {
+		s, end := newStory(), max(100, 10*len(stages)*len(threeNodes)+10)
+		for i := 61; i <= end; i++ {
 			s.at(float64(i)).harness(2 * time.Millisecond)
 		}
-		s.run.EndAt = sec(100)
+		s.run.EndAt = sec(float64(end))
 		at, serial, n := map[string]trusting{}, map[string]int{}, 0
 		for _, node := range threeNodes {
 			at[node] = trustStages[""]
@@ -92,8 +93,11 @@ func rotated(stages []string, change func(changes int, o *record.Op)) func() *st
 		for _, stage := range stages {
 			for _, node := range threeNodes {
 				n++
-				s.inPlace(fmt.Sprint(stage, node), "rotate-ca", node, "", stage, float64(n*10), float64(n*10+5), "kube-apiserver")
-				at[node] = trustStages[stage]
+				action := "rotate-certificates"
+				if stage != "" {
+					action, at[node] = "rotate-ca", trustStages[stage]
+				}
+				s.inPlace(fmt.Sprint(stage, node), action, node, "", stage, float64(n*10), float64(n*10+5), "kube-apiserver")
 				serial[node]++
 				s.trustLook(float64(n*10+6), at, serial, func(o *record.Op) { change(n, o) })
 			}
@@ -104,6 +108,7 @@ func rotated(stages []string, change func(changes int, o *record.Op)) func() *st
 
 func TestCertificatesRotated(t *testing.T) {
 	all := []string{"trust-both", "use-new", "trust-new"}
+	renewed := []string{"trust-both", "use-new", "", "trust-new"}
 	asIs := func(int, *record.Op) {}
 	at := func(changes int, node, key string, change func(*record.Op)) func(int, *record.Op) {
 		return func(n int, o *record.Op) {
@@ -194,6 +199,11 @@ func TestCertificatesRotated(t *testing.T) {
 		{name: "no front proxy in the end", want: Inconclusive, says: "the API server on node-2 refuses front proxies of the old CA", story: rotated(all, at(9, "node-2", "front-proxy/old proxy", unseen))},
 		{name: "a front proxy that was not tried", want: Inconclusive, says: "whether the API server on node-2 accepts front proxies of new proxy", story: rotated(all, at(5, "node-2", "front-proxy/new proxy", unseen))},
 		{name: "front proxies of both CAs from the start", want: Inconclusive, says: "before the first change whose front proxies", story: rotated(all, at(0, "node-2", "front-proxy/new proxy", accepted))},
+		{name: "new certificates of the same CA before the old one is dropped", want: Pass, took: "60 certificates", story: rotated(renewed, asIs)},
+		{name: "new certificates of the same CA before the new one is used", want: Pass, took: "60 certificates", story: rotated([]string{"trust-both", "", "use-new", "trust-new"}, asIs)},
+		{name: "new certificates of the same CA in the end", want: Pass, took: "60 certificates", story: rotated([]string{"trust-both", "use-new", "trust-new", ""}, asIs)},
+		{name: "the new CA of front proxies is refused after new certificates of the same CA", want: Fail, says: "the one on node-3 refused a proxy with a certificate from new proxy", story: rotated(renewed, at(9, "node-3", "front-proxy/new proxy", refused))},
+		{name: "the old CA of front proxies is trusted for ever after new certificates of the same CA", want: Fail, says: "no API server may accept a front proxy with a certificate from the old CA: the one on node-2", story: rotated(renewed, at(12, "node-2", "front-proxy/old proxy", accepted))},
 		{name: "neither etcd's clients nor front proxies were tried", want: Inconclusive, says: "of etcd on node-1 accepts", story: rotated(all, untried)},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 	})

@@ -64,6 +64,17 @@ type backendAt struct {
 
 func (b backendAt) put(s *story) { s.at(b.t).backend(b.name, b.up, b.t) }
 
+// viewAt is a balancer's report of a backend, and when the balancer was queried for it.
+type viewAt struct {
+	asked float64
+	backendAt
+}
+
+func (v viewAt) put(s *story) {
+	v.backendAt.put(s)
+	s.run.Backends[len(s.run.Backends)-1].V.Asked = sec(v.asked)
+}
+
 // listAt is a member's list of the members that vote.
 type listAt struct {
 	t       float64
@@ -102,6 +113,19 @@ func TestMembersFollow(t *testing.T) {
 			}
 			slices.SortStableFunc(s.run.Etcd, func(a, b record.Timed[record.EtcdStatus]) int { return cmp.Compare(a.At, b.At) })
 			return s.at(30)
+		}
+	}
+	// lost removes a node that the balancer found down when it had lost its power.
+	lost := func(after viewAt) func() *story {
+		return func() *story {
+			s := newStory().lists(5, "node-1", "m1", "m2", "m3").lists(5, "node-2", "m1", "m2", "m3")
+			viewAt{2.9, backendAt{3, "node-2", true}}.put(s)
+			viewAt{11.4, backendAt{11.5, "node-2", false}}.put(s)
+			s.steps("node-2", 12, losing...).changed("two", record.NodeLost, "node-2", "10.77.0.12", 10, 11)
+			s.run.Nodes[0].At = sec(15)
+			s.lists(15.1, "node-1", "m1", "m3")
+			after.put(s)
+			return s.at(20)
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-MB-003", Judge: "members-follow"}, []ruling{
@@ -158,8 +182,16 @@ func TestMembersFollow(t *testing.T) {
 			backendAt{19, "node-1", false}, listAt{23.5, "node-2", []string{"m2", "m3", "m4"}}, backendAt{24, "node-2", false})},
 		{name: "the balancer loses the node after its member is gone", want: Fail, says: "node-2 did not list that member at 21.000s any more, and the load balancer still reported the backend at 23.500s",
 			story: seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}}, backendAt{23.5, "node-1", false})},
-		{name: "the balancer never loses the node", want: Fail, says: "must take the node from the load balancer before its etcd member is removed",
+		{name: "the balancer never loses the node", want: Fail, says: "node-2 did not list that member at 25.100s any more, and the load balancer still reported the backend at 25.400s",
+			story: seen(viewAt{2.9, backendAt{3, "node-1", true}}, viewAt{23.9, backendAt{24, "node-1", false}}, viewAt{25.3, backendAt{25.4, "node-1", false}}, viewAt{25.3, backendAt{25.4, "node-2", true}})},
+		{name: "the balancer has the other nodes after the change", want: Pass, took: "2 changes",
+			story: seen(viewAt{2.9, backendAt{3, "node-1", true}}, viewAt{25.3, backendAt{25.4, "node-2", true}}, viewAt{25.3, backendAt{25.4, "node-4", true}})},
+		{name: "the balancer reports the node again after a silence", want: Fail, says: "must take the node from the load balancer before its etcd member is removed",
 			story: seen(backendAt{28, "node-1", true})},
+		{name: "the balancer was queried before the member was gone, and answered late", want: Pass, took: "2 changes",
+			story: seen(listAt{24.9, "node-2", []string{"m2", "m3", "m4"}}, viewAt{24.8, backendAt{26.7, "node-1", false}})},
+		{name: "the balancer was queried just after the member was gone", want: Fail, says: "still reported the backend at 21.200s",
+			story: seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}}, viewAt{21.1, backendAt{21.2, "node-1", true}})},
 		{name: "the balancer reports late", want: Pass, took: "2 changes", story: seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}}, backendAt{22.9, "node-1", false})},
 		{name: "the balancer fails once the member is gone", want: Pass, took: "2 changes", story: func() *story {
 			s := seen(listAt{21, "node-2", []string{"m2", "m3", "m4"}})()
@@ -173,9 +205,11 @@ func TestMembersFollow(t *testing.T) {
 			story: seen(backendAt{12.5, "node-4", false}, listAt{14.4, "node-1", []string{"m1", "m2", "m3"}})},
 		{name: "the balancer has the node again under its name", want: Pass, took: "4 changes", story: func() *story {
 			return replacedByName("m9").change(func(r *record.Run) {
-				r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(34.5), V: record.Backend{Name: "node-1", Up: true}})
+				r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(34.5), V: record.Backend{Name: "node-1", Up: true, Asked: sec(34.4)}})
 			})
 		}},
+		{name: "the balancer keeps a node without power", want: Fail, says: "loss of node-2 must take the node from the load balancer before its etcd member is removed", story: lost(viewAt{15.3, backendAt{15.4, "node-2", false}})},
+		{name: "the balancer finds a node without power down, and loses it", want: Pass, took: "1 changes", story: lost(viewAt{15.3, backendAt{15.4, "node-1", true}})},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
 		{name: "no list of members", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},

@@ -180,6 +180,19 @@ func joined(s *story, fail float64) *story {
 	return s
 }
 
+// waited makes the second client of joined wait in vain for the response to the request that is
+// under way when the last API server that it knew is killed, until a time.
+func waited(s *story, until float64) *story {
+	return s.change(func(r *record.Run) {
+		keep(r, func(o record.Op) bool { return o.Client != "client-go" || o.Call < sec(32) || o.Call >= sec(until) })
+		for i := range r.Ops {
+			if op := &r.Ops[i].V; op.Client == "client-go" && op.Call == sec(31.25) {
+				op.Return, op.Outcome, op.Error, op.Address = sec(until), record.Unknown, "timed out", "10.77.0.13:6443"
+			}
+		}
+	})
+}
+
 func TestLearnsAddresses(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-002", Judge: "learns-addresses", Bound: "M", Fault: "k1", Params: map[string]string{"faults": "k1,k2,k3"}}
 	rule(t, check, []ruling{
@@ -210,6 +223,10 @@ func TestLearnsAddresses(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Client != "client-go" || o.Call < sec(33) })
 			})
 		}},
+		{name: "one of two clients waited for an old API server all the time", want: Inconclusive, says: "client-go made 1 request while all API servers that it started with were gone; 0 of those called then failed", story: func() *story { return waited(joined(lonely(true), 0), 50.5) }},
+		{name: "one of two clients waited for an old API server for less than the bound", want: Pass, took: "1.75s", says: "Each of 2 clients", story: func() *story { return waited(joined(lonely(true), 0), 33) }},
+		{name: "one of two clients waited for an old API server, and succeeded then", want: Inconclusive, says: "client-go after 4.75s, through node-4, and 0 of its requests failed before", story: func() *story { return waited(joined(lonely(true), 0), 36) }},
+		{name: "one of two clients waited for an old API server, and then failed twice", want: Inconclusive, says: "client-go after 7.75s, through node-4, and 2 of its requests failed before", story: func() *story { return waited(joined(lonely(true), 39), 37) }},
 		{name: "a request that was under way when the last one was killed", want: Pass, took: "1s", story: func() *story {
 			return lonely(true).change(func(r *record.Run) {
 				keep(r, func(o record.Op) bool { return o.Call < sec(31) || o.Call >= sec(36) })

@@ -217,6 +217,32 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "a component runs as before without a step", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
 			return reconfigured(everyComponent, everyComponent[:3]).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
+		{name: "a component runs as before until something else restarts it", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 40).queried(39)
+		}},
+		{name: "a component runs as before until it is killed", want: Fail, says: "kube-scheduler was process 17 both before and after the reconfigure of node-2", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 0, 40).queried(39).lives("node-2", "kube-scheduler", 18, 42).queried(41)
+		}},
+		{name: "another process, and not queried since the change", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 40).queried(25)
+		}},
+		{name: "restarted in the change, and again later", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 24).queried(23).lives("node-2", "kube-scheduler", 19, 40).queried(39)
+		}},
+		{name: "stopped in the change, and started after it", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 0, 24).queried(23).lives("node-2", "kube-scheduler", 18, 40).queried(39)
+		}},
+		{name: "a node that did not answer until after another restart", want: Pass, took: "2 changes", story: func() *story {
+			s := reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 0, 24).queried(23).lives("node-2", "kube-scheduler", 18, 40).queried(39)
+			return s.change(func(r *record.Run) { r.Processes[1].V.Error = "no answer" })
+		}},
+		{name: "a process that had exited in the change, and was started later", want: Pass, took: "2 changes", story: func() *story {
+			s := reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5, 24).queried(23).lives("node-2", "kube-scheduler", 18, 40).queried(39)
+			return s.change(func(r *record.Run) { r.Processes[1].V.State = "Z" })
+		}},
+		{name: "processes whose start is unknown, until one is restarted later", want: Pass, took: "2 changes", story: func() *story {
+			return reconfigured(everyComponent, everyComponent).at(5).process("node-2", "kube-scheduler", 1).at(40).process("node-2", "kube-scheduler", 2).queried(39)
+		}},
 		{name: "restarted as another process", want: Pass, took: "2 changes", story: func() *story {
 			return reconfigured(everyComponent, everyComponent).lives("node-2", "kube-scheduler", 17, 5).lives("node-2", "kube-scheduler", 18, 28, 50)
 		}},
@@ -276,6 +302,12 @@ func (s *story) lives(node, component string, pid int, at ...float64) *story {
 		p := &s.run.Processes[len(s.run.Processes)-1].V
 		p.StartTicks, p.Asked = uint64(100*pid), sec(t-0.01)
 	}
+	return s
+}
+
+// queried sets when the node was queried for the last time before the last process state.
+func (s *story) queried(t float64) *story {
+	s.run.Processes[len(s.run.Processes)-1].V.Before = sec(t)
 	return s
 }
 

@@ -161,6 +161,7 @@ func TestBackends(t *testing.T) {
 		since time.Duration
 		err   error
 		left  bool // out of what the balancer reports
+		whole bool // recorded as a whole
 	}{
 		{up: true},
 		{up: true, since: time.Second}, // reported to the second: no change
@@ -171,6 +172,7 @@ func TestBackends(t *testing.T) {
 		{since: 2 * time.Minute},
 		{left: true},
 		{since: 2 * time.Minute}, // recorded again, though it is the same
+		{since: 2 * time.Minute, whole: true},
 	} {
 		b.mu.Lock()
 		b.states, b.err = []framework.Backend{{Name: "node-1", Up: step.up, Since: began.Add(step.since)}}, step.err
@@ -181,6 +183,9 @@ func TestBackends(t *testing.T) {
 		if i == 0 {
 			o.running.Go(func() { loops[0](ctx) })
 		}
+		if step.whole {
+			o.ListBackends(ctx)
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	cancel()
@@ -188,8 +193,11 @@ func TestBackends(t *testing.T) {
 	var got []string
 	for _, e := range read().Backends {
 		got = append(got, fmt.Sprint(e.V.Name, e.V.Up, e.V.Error))
+		if e.V.Error == "" && (e.V.Asked <= 0 || e.V.Asked > e.At) {
+			t.Errorf("the balancer was queried at %d for what was recorded at %d", e.V.Asked, e.At)
+		}
 	}
-	if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false", "node-1false"}; !slices.Equal(got, want) {
+	if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false", "node-1false", "node-1false"}; !slices.Equal(got, want) {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 }
@@ -203,6 +211,7 @@ func TestBackendsUntold(t *testing.T) {
 		t.Fatal(loops, err)
 	}
 	loops[0](t.Context())
+	o.ListBackends(t.Context())
 	if all := read().Backends; len(all) != 1 || !strings.HasPrefix(all[0].V.Missing, "no state page") {
 		t.Errorf("entries %+v", all)
 	}

@@ -88,8 +88,9 @@ type Observers struct {
 	running sync.WaitGroup
 	w       *record.Writer
 	closers []func()
-	seen    []sighting // of each lease
-	pods    sync.Map   // the node of each pod that held one, by its name
+	seen    []sighting  // of each lease
+	pods    sync.Map    // the node of each pod that held one, by its name
+	view    backendView // of the load balancer
 	members
 }
 

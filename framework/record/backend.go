@@ -1,7 +1,8 @@
 package record
 
 // Backend is a load balancer's view of one of its backends: at the start, whenever Up, Address or
-// Since changes, and when the balancer reports again after a gap.
+// Since changes, when the balancer reports again after a gap, and all of them after each change of
+// the set of nodes.
 type Backend struct {
 	Name    string `json:"name"` // mostly a node's
 	Address string `json:"address,omitempty"`
@@ -13,6 +14,9 @@ type Backend struct {
 	Since Nanos `json:"since,omitempty"`
 	// Check is the outcome of the balancer's last check, in its own words.
 	Check string `json:"check,omitempty"`
+	// Asked is when the balancer was queried; its answer is from a moment between that and the
+	// entry's own time. 0 in records of older versions of holdfast.
+	Asked Nanos `json:"asked,omitempty"`
 	// Error says why the balancer did not report; the rest is then empty.
 	Error string `json:"error,omitempty"`
 	// Missing says why the balancer never reports; the rest is then empty.

@@ -286,8 +286,8 @@ type ProcessState struct {
 	Standby bool   `json:"standby,omitempty"`
 	Error   string `json:"error,omitempty"`
 	// Asked is when the node was queried; its answer is from a moment between that and the
-	// entry's own time. Before is when the node was queried for the previous entry. 0 for the
-	// first entry.
+	// entry's own time. Before is when it was queried the last time before that: the component
+	// then still was as in the previous entry. 0 for the first entry.
 	Asked  Nanos `json:"asked,omitempty"`
 	Before Nanos `json:"before,omitempty"`
 }

@@ -47,14 +47,22 @@ func SameProcess(run *record.Run, node, component string, from, to record.Nanos)
 }
 
 // KeptProcess returns the process that a component was before one time and, as far as was seen,
-// still was after another. It reports false if it was not seen as the same process at both.
+// still was after another. It reports false if it was not seen as the same process at both. The
+// record has only changes: until the node was queried for the last time before one, the component
+// was as in its previous entry.
 func KeptProcess(run *record.Run, node, component string, from, to record.Nanos) (kept record.ProcessState, same bool) {
+	var last record.ProcessState
 	for _, p := range run.Processes {
 		v := p.V
-		if v.Node != node || v.Component != component || v.Error != "" || v.PID == 0 || v.StartTicks == 0 || v.State == "Z" {
+		if v.Node != node || v.Component != component {
 			continue
 		}
+		if v.Before >= to && identified(last) && SameLife(kept, last) {
+			return kept, true
+		}
+		last = v
 		switch {
+		case !identified(v):
 		case p.At <= from:
 			kept = v
 		case v.Asked >= to:
@@ -62,6 +70,11 @@ func KeptProcess(run *record.Run, node, component string, from, to record.Nanos)
 		}
 	}
 	return kept, false
+}
+
+// identified reports whether a state is of a process that runs and can be told from others.
+func identified(p record.ProcessState) bool {
+	return p.Error == "" && p.PID > 0 && p.StartTicks > 0 && p.State != "Z"
 }
 
 // LookedAt is the longest time between two checks of a process on a node that reports: the record

@@ -100,13 +100,15 @@ type loneTime struct {
 type learner struct {
 	name      string
 	asked     int
-	failed    []*record.Op // before it succeeded
+	failed    []*record.Op // those called in that time that failed before it succeeded
 	succeeded *record.Op   // the first one through an API server that joined later
 	through   string       // the node of that
 }
 
 // learnersIn returns the clients that made a request in that time, by name. A success counts if
-// its request was called before, too: with none but the others left, one of them answered it.
+// its request was called before, too: with none but the others left, one of them answered it. Any
+// other that was called before and lasted beyond the limit counts as made, since the client could
+// make no other one in time, but not as failed: the client may have known the address.
 func learnersIn(m *facts.Matter, w loneTime) []*learner {
 	var requests []*record.Op
 	for i := range m.Run.Ops {
@@ -121,7 +123,8 @@ func learnersIn(m *facts.Matter, w loneTime) []*learner {
 		if op.Outcome == record.OK {
 			node = w.answering(op)
 		}
-		if op.Call < w.from && node == "" {
+		before := op.Call < w.from && node == ""
+		if before && op.Return <= w.limit {
 			continue
 		}
 		l := known[op.Client]
@@ -134,7 +137,7 @@ func learnersIn(m *facts.Matter, w loneTime) []*learner {
 		case l.succeeded != nil:
 		case node != "":
 			l.succeeded, l.through = op, node
-		case op.Outcome != record.OK:
+		case op.Outcome != record.OK && !before:
 			l.failed = append(l.failed, op)
 		}
 	}
@@ -167,8 +170,8 @@ func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
 			m.Bound, l.name, text.Short(took), l.through).Took(took).Rests(w.from, l.succeeded.Return).Shows(text.Describe(*l.succeeded)).problem()
 	}
 	if len(l.failed) < enoughRequests || l.failed[len(l.failed)-1].Call < w.limit {
-		return Inconclusive("%s made %s while all API servers that it started with were gone, of which %d failed, the last of them less than %s after that",
-			l.name, text.Plural(l.asked, "request"), len(l.failed), m.Bound).problem()
+		return Inconclusive("%s made %s while all API servers that it started with were gone; %d of those called then failed, and at least %d must, the last of them called %s or more after that",
+			l.name, text.Plural(l.asked, "request"), len(l.failed), enoughRequests, m.Bound).problem()
 	}
 	server := w.served(m, w.limit, w.to)
 	if server == "" {

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -215,9 +216,15 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
 // viewDelay is how old the load balancer's view of its backends may be when it is recorded.
 const viewDelay = 2 * time.Second
 
+// viewed returns when the load balancer had a view of a backend at the earliest.
+func viewed(b record.Timed[record.Backend]) record.Nanos {
+	return cmp.Or(b.V.Asked, b.At-record.Nanos(viewDelay))
+}
+
 // seenInOrder compares what etcd's members listed with the backends that the load balancer
 // reported, from the start of a change until the next one: the steps alone are what the provider
-// says of itself. A backend is recorded when it appears and when it changes, not when it is gone.
+// says of itself. A backend is recorded when it appears and when it changes, not when it is gone;
+// those that exist after a change of nodes are recorded then.
 func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Finding {
 	switch c.Phase {
 	case record.NodeRemoved, record.NodeLost:
@@ -230,7 +237,7 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 		}
 		list := m.Run.Etcd[gone]
 		for _, b := range m.Run.Backends {
-			if b.V.Name == c.Node.Name && b.At > list.At+record.Nanos(viewDelay) && b.At <= until {
+			if b.V.Name == c.Node.Name && viewed(b) > list.At && b.At <= until {
 				return Failed("The %s must take the node from the load balancer before its etcd member is removed: %s did not list that member %s any more, and the load balancer still reported the backend %s.",
 					facts.Changing(c), list.V.Node, text.At(list.At), text.At(b.At)).Rests(list.At, b.At).problem()
 			}

@@ -111,7 +111,7 @@ func membersTrustOnlyNew(changes []record.NodeChange, first, last trustLook) (mi
 // from the new ones.
 const firstWithNew = "use-new"
 
-// usesNew reports whether a node has certificates from the new CAs after a change.
+// usesNew reports whether a node has certificates from the new CAs after a change of its CAs.
 func usesNew(c record.NodeChange) bool { return c.To == firstWithNew || c.To == "trust-new" }
 
 // frontProxies checks that API servers accept the front proxies of a CA while one of them is such
@@ -124,7 +124,8 @@ func frontProxies(m *facts.Matter, changes []record.NodeChange, looks []trustLoo
 	}
 	servers, withNew := m.APIServers(), map[string]bool{}
 	for i, l := range looks {
-		if i > 0 {
+		// Any other change leaves the node with certificates of the same CAs.
+		if i > 0 && changes[i-1].Action == "rotate-ca" {
 			withNew[changes[i-1].Node.Name] = usesNew(changes[i-1])
 		}
 		for _, ca := range []string{old, next} {
