@@ -312,6 +312,16 @@ func TestRemovedNodesAreSilent(t *testing.T) {
 				r.Nodes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Phase: record.NodeFailed, Error: "no quorum"}}}
 			})
 		}},
+		{name: "a change without the ability, which was not begun", want: Pass, took: "3s", story: func() *story {
+			return newStory().change(func(r *record.Run) {
+				r.Nodes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Phase: record.NodeFailed, Error: "no Scaler", Missing: "Scaler"}}}
+			})
+		}},
+		{name: "a change without the ability on a node", want: Inconclusive, says: "no CARotator", story: func() *story {
+			return newStory().change(func(r *record.Run) {
+				r.Changes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Action: "rotate-ca", Phase: record.NodeFailed, Error: "no CARotator", Missing: "CARotator", Node: r.Meta.Nodes[0]}}}
+			})
+		}},
 	})
 	rule(t, record.Check{Requirement: "X", Judge: "endpoints-never-empty", Fault: "kill"}, []ruling{
 		{name: "its address leaves", want: Pass, story: func() *story {
