@@ -33,7 +33,8 @@ type Provider interface {
 // clusters cannot make.
 type ChangeLimiter interface {
 	// LacksChange returns why no cluster of the provider can make a change; empty if it can.
-	// The change has the name of a scenario's action, or is "downgrade".
+	// The change has the name of a scenario's action, or is "downgrade", which also takes an
+	// upgrade back.
 	LacksChange(change string) string
 }
 

@@ -68,12 +68,11 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 // foreseeChange records a change of nodes if the cluster lacks an ability for it, and reports
 // whether it does.
 func (r *run) foreseeChange(a *Action) (lacks bool, err error) {
-	ability, of := r.lacks(a)
-	if ability == "" {
+	missing := r.lacks(a)
+	if missing == nil {
 		return false, nil
 	}
-	missing := &fault.MissingAbility{Ability: ability, Of: of, For: "action " + a.Name}
-	entry := record.NodeChange{Name: a.ID, Phase: record.NodeFailed, Called: r.w.Now(), Error: missing.Error(), Missing: ability}
+	entry := record.NodeChange{Name: a.ID, Phase: record.NodeFailed, Called: r.w.Now(), Error: missing.Error(), Missing: missing.Ability}
 	if changesInPlace(a.Name) {
 		entry.Action = a.Name
 	}
@@ -81,10 +80,9 @@ func (r *run) foreseeChange(a *Action) (lacks bool, err error) {
 	return true, r.w.Append(record.KindNode, entry)
 }
 
-// lacks returns which ability the cluster lacks for a change of nodes, and what has to have it;
-// empty if it has all.
-func (r *run) lacks(a *Action) (ability, of string) {
-	has := true
+// lacks returns which ability the cluster lacks for a change of nodes; nil if it has all.
+func (r *run) lacks(a *Action) *fault.MissingAbility {
+	ability, has := "", true
 	switch a.Name {
 	case actionAddNode, actionRemoveNode, actionLoseNode:
 		ability = "Scaler"
@@ -108,13 +106,14 @@ func (r *run) lacks(a *Action) (ability, of string) {
 		ability = "CARotator"
 		_, has = r.cluster.(framework.CARotator)
 	}
+	nodes := r.cluster.Nodes()
 	switch {
 	case !has:
-		return ability, "cluster " + r.cluster.Name()
-	case a.Name == actionLoseNode && !slices.ContainsFunc(r.cluster.Nodes(), hasPowerSwitch):
-		return "PowerSwitch", "every node of cluster " + r.cluster.Name()
+		return fault.Lacking(r.cluster, ability, "cluster "+r.cluster.Name(), "action "+a.Name)
+	case a.Name == actionLoseNode && len(nodes) > 0 && !slices.ContainsFunc(nodes, hasPowerSwitch):
+		return fault.Lacking(nodes[0], "PowerSwitch", "every node of cluster "+r.cluster.Name(), "action "+a.Name)
 	}
-	return "", ""
+	return nil
 }
 
 func hasPowerSwitch(n framework.Node) bool {

@@ -202,8 +202,12 @@ func (r *run) whole(ctx context.Context) error {
 	// Observers and traffic outlive an interrupt, so that they see the healing.
 	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	observers, err := observe.Start(outer, observe.Config{Cluster: r.cluster, ProbeInterval: r.experiment.ProbeInterval}, r.w)
-	if err != nil {
+	observers, err := observe.Start(outer, observe.Config{Cluster: r.cluster, ProbeInterval: r.experiment.ProbeInterval, Unprepared: r.unhealthy}, r.w)
+	switch {
+	case err != nil && r.unhealthy:
+		r.say("the cluster cannot be observed: %v", err)
+		return interrupted(ctx) // the baseline is recorded
+	case err != nil:
 		return fmt.Errorf("starting the observers: %w", err)
 	}
 	r.outer, r.observers = outer, observers

@@ -210,26 +210,15 @@ func (c *evaluator) baseline(judge string) string {
 // impossible says why a fault was not injected into a cluster without an ability for it, or for
 // something else in the same experiment, which stopped there; empty if that is not why.
 func (c *evaluator) impossible(id string) string {
-	lacks := func(inj *facts.Injection) bool {
-		return inj != nil && inj.Injected == nil && inj.Failed != nil && inj.Failed.Missing != ""
-	}
 	inj := c.faults[id]
 	switch {
-	case lacks(inj):
+	case inj != nil && inj.Impossible():
 		return fmt.Sprintf("the fault %q cannot be injected into this cluster: %s", id, inj.Failed.Error)
 	case inj != nil:
 		return ""
 	}
-	const before = "the fault %q was not injected, since this cluster cannot have %s: %s"
-	for _, other := range slices.Sorted(maps.Keys(c.faults)) {
-		if lacks(c.faults[other]) {
-			return fmt.Sprintf(before, id, fmt.Sprintf("the fault %q of the same scenario", other), c.faults[other].Failed.Error)
-		}
-	}
-	for _, n := range slices.Concat(c.run.Nodes, c.run.Changes) {
-		if n.V.Phase == record.NodeFailed && n.V.Missing != "" {
-			return fmt.Sprintf(before, id, "the change of nodes that comes before", n.V.Error)
-		}
+	if what, why := facts.Impossible(c.run); what != "" {
+		return fmt.Sprintf("the fault %q was not injected, since this cluster cannot have %s: %s", id, what, why)
 	}
 	return ""
 }

@@ -106,7 +106,7 @@ func TestRulesForAll(t *testing.T) {
 				r.Faults = append(r.Faults, record.Timed[record.Fault]{At: r.Faults[1].At + 1, V: record.Fault{ID: "cold", Phase: record.FaultFailed, Missing: "Freezer"}})
 			})
 		}},
-		{name: "ability for a change of nodes missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster cannot have the change of nodes that comes before: needs the ability Scaler`, story: func() *story {
+		{name: "ability for a change of nodes missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster cannot have a change of nodes of the same scenario: needs the ability Scaler`, story: func() *story {
 			return removed().change(func(r *record.Run) {
 				r.Faults = nil
 				r.Nodes = append(r.Nodes, record.Timed[record.NodeChange]{V: record.NodeChange{Phase: record.NodeFailed, Error: "needs the ability Scaler", Missing: "Scaler"}})

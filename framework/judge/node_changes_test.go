@@ -142,6 +142,41 @@ func TestEndpointsFollow(t *testing.T) {
 	})
 }
 
+// TestImpossible: changes of nodes that were not made, since the cluster lacks an ability for
+// something else in the experiment, are not applicable.
+func TestImpossible(t *testing.T) {
+	impossible := record.Fault{ID: "disk", Phase: record.FaultFailed, Missing: "DiskFaulter", Error: "needs the ability DiskFaulter"}
+	upgrade := record.NodeChange{Name: "newer", Action: "upgrade", Phase: record.NodeFailed, Missing: "Upgrader", Error: "needs the ability Upgrader"}
+	failed := record.NodeChange{Name: "newer", Action: "upgrade", Phase: record.NodeFailed, Error: "no such version"}
+	for _, check := range []record.Check{
+		{Requirement: "HA-MB-003", Judge: "members-follow", Params: map[string]string{"changes": "fourth"}},
+		{Requirement: "HA-EP-008", Judge: "endpoints-follow", Bound: "T + I + M"},
+		{Requirement: "HA-UP-001", Judge: "changed-one-by-one"},
+		{Requirement: "HA-UP-004", Judge: "available-through-changes", Bound: "M"},
+		{Requirement: "HA-CL-002", Judge: "learns-addresses", Bound: "M", Fault: "k1"},
+	} {
+		t.Run(check.Judge, func(t *testing.T) {
+			rule(t, check, []ruling{
+				{name: "a fault", want: NotApplicable, says: `since this cluster cannot have the fault "disk" of the same scenario: needs the ability DiskFaulter`, story: func() *story {
+					return newStory().change(func(r *record.Run) { r.Faults = []record.Timed[record.Fault]{{V: impossible}} })
+				}},
+				{name: "an upgrade", want: NotApplicable, says: "needs the ability Upgrader", story: func() *story {
+					return newStory().change(func(r *record.Run) { r.Changes = []record.Timed[record.NodeChange]{{V: upgrade}} })
+				}},
+				{name: "an upgrade failed", want: Inconclusive, story: func() *story {
+					return newStory().change(func(r *record.Run) { r.Changes = []record.Timed[record.NodeChange]{{V: failed}} })
+				}},
+			})
+		})
+	}
+	rule(t, record.Check{Requirement: "HA-MB-003", Judge: "members-follow"}, []ruling{
+		{name: "a fault after the changes", want: Pass, took: "2 changes", story: func() *story {
+			s := joinedAndLeft()
+			return add(s, &s.run.Faults, impossible)
+		}},
+	})
+}
+
 // lonely is a record in which all API servers but a fourth one are killed at 30 s, and a failover
 // client sends requests the whole time.
 func lonely(answered bool) *story {
@@ -292,6 +327,16 @@ func TestRemovedNodesAreSilent(t *testing.T) {
 			return newStory().change(func(r *record.Run) {
 				r.Steadies[1].V.OK = false
 				r.Nodes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Phase: record.NodeFailed, Error: "no quorum"}}}
+			})
+		}},
+		{name: "a change without the ability, which was not begun", want: Pass, took: "3s", story: func() *story {
+			return newStory().change(func(r *record.Run) {
+				r.Nodes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Phase: record.NodeFailed, Error: "no Scaler", Missing: "Scaler"}}}
+			})
+		}},
+		{name: "a change without the ability on a node", want: Inconclusive, says: "no CARotator", story: func() *story {
+			return newStory().change(func(r *record.Run) {
+				r.Changes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Action: "rotate-ca", Phase: record.NodeFailed, Error: "no CARotator", Missing: "CARotator", Node: r.Meta.Nodes[0]}}}
 			})
 		}},
 	})

@@ -85,9 +85,9 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 			}
 		}
 	}
-	setup, cancel := context.WithTimeout(ctx, setupLimit)
+	setup, cancel := o.setup(ctx)
 	defer cancel()
-	if err := prepareProbes(setup, c.Cluster.Entrances(), probers); err != nil {
+	if err := prepareProbes(setup, c.Cluster.Entrances(), probers); err != nil && !c.Unprepared {
 		return nil, err
 	}
 	loops, err := o.watchProbes(setup)

@@ -21,7 +21,7 @@ var clientPaces = map[record.ProbeKind]float64{record.ProbeQuorumRead: 5, record
 // server. At the start they are spread over all of them, as far as the entrance allows, so that
 // whichever fails has one. They do not move afterwards.
 func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error) {
-	setup, cancel := context.WithTimeout(ctx, setupLimit)
+	setup, cancel := o.setup(ctx)
 	defer cancel()
 	var loops []func(context.Context)
 	for _, e := range o.cfg.Cluster.Entrances() {

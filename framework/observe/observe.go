@@ -40,6 +40,9 @@ type Config struct {
 	// Leases are the names of the leases in kube-system to sample; nil means those of all elected
 	// components of the cluster.
 	Leases []string
+	// Unprepared means that the cluster may refuse the writes that create the objects of the
+	// probes: it is observed all the same, and probes of objects that do not exist fail.
+	Unprepared bool
 }
 
 func (c Config) withDefaults() Config {
@@ -78,8 +81,12 @@ func elected() []string {
 	return []string{string(framework.ControllerManager), string(framework.Scheduler)}
 }
 
-// setupLimit is how long Start tries to create the objects of write probes.
-const setupLimit = 30 * time.Second
+const (
+	// setupLimit is how long Start tries to create the objects of write probes.
+	setupLimit = 30 * time.Second
+	// unpreparedLimit is the same for a cluster that may refuse them.
+	unpreparedLimit = 5 * time.Second
+)
 
 // Observers are running observers.
 type Observers struct {
@@ -103,8 +110,8 @@ func (o *Observers) ofNodes() []preparation {
 }
 
 // Start sets up and starts all observers; they continue until Stop, or until ctx ends. It needs a
-// working cluster: probes write to objects that it creates in the namespace holdfast-probes. An
-// error means that nothing was started.
+// working cluster, unless it is Unprepared: probes write to objects that Start creates in the
+// namespace holdfast-probes. An error means that nothing was started.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Leases == nil {
@@ -141,6 +148,14 @@ func (o *Observers) start(ctx context.Context, all []preparation) error {
 		o.running.Go(func() { loop(ctx) })
 	}
 	return nil
+}
+
+// setup limits the preparation of an observer.
+func (o *Observers) setup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.cfg.Unprepared {
+		return context.WithTimeout(ctx, unpreparedLimit)
+	}
+	return context.WithTimeout(ctx, setupLimit)
 }
 
 // Stop stops all observers and waits for them. Probes in flight are dropped and not recorded.

@@ -139,6 +139,52 @@ func TestStartOnDeadCluster(t *testing.T) {
 	}
 }
 
+// TestUnprepared: a cluster that refuses every write is observed if the caller expects that. A probe
+// of an object that does not exist is not taken for an error of the API server.
+func TestUnprepared(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 2)
+	for i := range 2 {
+		c.Server(i).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet {
+				return false
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			apitest.Fail(w, http.StatusInternalServerError, "InternalError", "etcdserver: mvcc: database space exceeded")
+			return true
+		})
+	}
+	w, read := recording(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, Config{Cluster: c}, w); err == nil {
+		t.Error("observers started that cannot write")
+	}
+	o, err := Start(t.Context(), Config{Cluster: c, ProbeInterval: 60 * time.Millisecond, Unprepared: true}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "write probes", func() bool { return c.Server(0).Count(http.MethodPatch) > 5 && c.Server(1).Count(http.MethodPatch) > 5 })
+	o.Stop()
+	probes := map[record.ProbeKind]int{}
+	for _, p := range read().Probes {
+		want := http.StatusNotFound
+		switch p.V.Kind {
+		case record.ProbeWatch:
+			continue // accepted, and without an event
+		case record.ProbeWrite:
+			want = http.StatusInternalServerError
+		}
+		if p.V.OK || p.V.Status != want {
+			t.Fatalf("probe %+v", p.V)
+		}
+		probes[p.V.Kind]++
+	}
+	if len(probes) != 3 {
+		t.Errorf("kinds of probes: %v", probes)
+	}
+}
+
 // TestProbesAreOpenLoop shows that probes continue while none is answered, that no
 // more wait than can, and that they fail in time.
 func TestProbesAreOpenLoop(t *testing.T) {

@@ -31,7 +31,7 @@ func StartUser(ctx context.Context, cfg Config, w *record.Writer) (stop func(), 
 }
 
 func (o *Observers) user(ctx context.Context) (loops []func(context.Context), err error) {
-	setup, cancel := context.WithTimeout(ctx, setupLimit)
+	setup, cancel := o.setup(ctx)
 	defer cancel()
 	for _, e := range o.cfg.Cluster.Entrances() {
 		if e.Node != "" {

@@ -66,7 +66,10 @@ func (o *Observers) watchProbes(context.Context) ([]func(context.Context), error
 		probes = append(probes, p)
 		loops = append(loops, o.while(e.Node, p.run))
 	}
-	return append(loops, func(ctx context.Context) { o.writeWatched(ctx, probes) }), nil
+	if len(probes) > 0 {
+		loops = append(loops, func(ctx context.Context) { o.writeWatched(ctx, probes) })
+	}
+	return loops, nil
 }
 
 // writeWatched writes the watched object repeatedly. After a write that was not acknowledged

@@ -54,7 +54,11 @@ func (t *Traffic) Burst() {
 
 func (b *bursts) run() {
 	var clients []*registers
-	defer func() { closeRegisters(clients) }()
+	defer func() {
+		for _, r := range clients {
+			b.t.drop(r)
+		}
+	}()
 	for i, e := range apiServers(b.t.cfg.Cluster.Entrances()) {
 		r, err := b.t.client(e, "burst/"+e.Name, "burst")
 		if err != nil {

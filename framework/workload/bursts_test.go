@@ -50,12 +50,16 @@ func TestBurst(t *testing.T) {
 		defer traffic.mu.Unlock()
 		return len(traffic.ways["node-1"])
 	}
+	lasting := clients()
 	traffic.Burst()
 	waitFor(t, "the burst", over)
 	first := w.Now()
 	traffic.Burst()
 	waitFor(t, "another burst", over)
 	second := w.Now()
+	if n := clients(); n != lasting {
+		t.Errorf("%d clients of node-1 after two bursts, %d before", n, lasting)
+	}
 
 	// An API server that does not answer holds up neither the caller nor, for long, the end.
 	end := silence(c.Server(1))

@@ -186,6 +186,16 @@ func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers
 	return r, nil
 }
 
+// drop closes a client that is not used until the traffic stops.
+func (t *Traffic) drop(r *registers) {
+	r.close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for node, apis := range t.ways {
+		t.ways[node] = slices.DeleteFunc(apis, func(api *client.API) bool { return api == r.api })
+	}
+}
+
 // loop makes a client act, with pauses, until the traffic stops.
 func (t *Traffic) loop(random *rand.Rand, mean time.Duration, act func(context.Context)) {
 	timer := time.NewTimer(0)

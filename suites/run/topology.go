@@ -179,7 +179,11 @@ func withinLimits(limits clusters.ChangeLimiter, provider string, s *scenarios.S
 				newest = a.To
 			}
 		}
-		if why := limits.LacksChange(change); why != "" {
+		why := limits.LacksChange(change)
+		if why == "" && change == "upgrade" && a.Undo {
+			why = limits.LacksChange("downgrade") // which takes it back
+		}
+		if why != "" {
 			why = fmt.Sprintf("the provider %s cannot make the change of nodes that it asks for: %s", provider, why)
 			first, lacking[a.ID] = cmp.Or(first, why), cmp.Or(lacking[a.ID], why)
 		}

@@ -201,4 +201,18 @@ func TestHereWithinLimits(t *testing.T) {
 			t.Errorf("%s does not apply: %s", name, s.Missing)
 		}
 	}
+	for _, test := range []struct {
+		provider clusters.Provider
+		undo     bool
+		want     string
+	}{
+		{unable{}, true, "nothing returns"},
+		{unable{}, false, ""},
+		{local.Provider{}, true, ""},
+	} {
+		interrupted := &scenarios.Scenario{Spec: scenarios.Spec{Timeline: []engine.Step{{Action: &engine.Action{Name: "upgrade", ID: "cut", Node: "1", To: "v1.37.1", Interrupt: 2, Undo: test.undo}}}}}
+		if why := Here(test.provider, clusters.Default(), []*scenarios.Scenario{interrupted})[0].NotFor(3); !strings.Contains(why, test.want) || (why == "") != (test.want == "") {
+			t.Errorf("an interrupted upgrade, undone %t: %q, want %q", test.undo, why, test.want)
+		}
+	}
 }

@@ -4,6 +4,8 @@
 package facts
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
@@ -184,6 +186,29 @@ func Injections(run *record.Run) map[string]*Injection {
 		}
 	}
 	return all
+}
+
+// Impossible reports whether the fault was not injected since the cluster lacks an ability for it.
+func (i *Injection) Impossible() bool {
+	return i.Injected == nil && i.Failed != nil && i.Failed.Missing != ""
+}
+
+// Impossible returns a fault or a change of nodes for which the cluster lacks an ability, and the
+// error; empty if the record has none. It ended the experiment, even before its turn if it was
+// foreseen: what else is not in the record was not made for that reason.
+func Impossible(run *record.Run) (what, why string) {
+	faults := Injections(run)
+	for _, id := range slices.Sorted(maps.Keys(faults)) {
+		if faults[id].Impossible() {
+			return fmt.Sprintf("the fault %q of the same scenario", id), faults[id].Failed.Error
+		}
+	}
+	for _, c := range slices.Concat(run.Nodes, run.Changes) {
+		if c.V.Phase == record.NodeFailed && c.V.Missing != "" {
+			return "a change of nodes of the same scenario", c.V.Error
+		}
+	}
+	return "", ""
 }
 
 // Lasts reports whether operations are answered during the check's fault: it lasts for longer

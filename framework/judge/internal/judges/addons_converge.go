@@ -27,7 +27,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 	if len(managers) < 2 {
 		return notApplicable("%d nodes of the cluster have an add-on manager, and only several can disagree.", len(managers))
 	}
-	changes, problem := changesIn(m.Run.Changes, nil)
+	changes, problem := changesIn(m, m.Run.Changes, nil)
 	if problem != nil {
 		return *problem
 	}

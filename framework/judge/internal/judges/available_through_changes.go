@@ -29,7 +29,7 @@ func availableThroughChanges() Definition {
 }
 
 func judgeAvailableThroughChanges(m *facts.Matter) Finding {
-	changes, problem := changesIn(slices.Concat(m.Run.Nodes, m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m, slices.Concat(m.Run.Nodes, m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}

@@ -26,7 +26,7 @@ func certificatesRotated() Definition {
 }
 
 func judgeCertificatesRotated(m *facts.Matter) Finding {
-	changes, problem := changesIn(m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}

@@ -40,7 +40,7 @@ func upgradedComponents(action string) []string {
 }
 
 func judgeChangedOneByOne(m *facts.Matter) Finding {
-	changes, problem := changesIn(m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}

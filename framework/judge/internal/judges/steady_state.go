@@ -50,7 +50,8 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		}
 	}
 	for _, c := range slices.Concat(m.Run.Nodes, m.Run.Changes) {
-		if c.V.Phase == record.NodeFailed {
+		// One that the cluster lacks an ability for was not begun, unless on a node.
+		if c.V.Phase == record.NodeFailed && (c.V.Missing == "" || c.V.Node.Name != "") {
 			return Inconclusive("the nodes could not be changed, so parts of the attempt may still be active: %s", c.V.Error)
 		}
 	}
