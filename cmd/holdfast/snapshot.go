@@ -78,16 +78,17 @@ compacted, so that clients do not see the revision go back:
 their watches end with 410 Gone, and they list again.
 
 The snapshot is verified before anything is touched, and refused if it is of another
-cluster: if the UID of this one's namespace kube-system is not in it. --foreign restores
-it anyway. From then on the restore is not interrupted; if it fails, run the same
-command again.
+cluster: if the UID of this one's namespace kube-system is not in it. It is also refused
+if that cannot be checked: if no member has that UID, and one does not answer. --foreign
+restores it anyway. From then on the restore is not interrupted; if it fails, run the
+same command again, with --foreign if no member answers.
 
 Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),
 		Example: `  holdfast snapshot restore before.db
   holdfast snapshot restore before.db --name demo -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore a snapshot of another cluster, too")
+	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore the snapshot even if it is of another cluster, or of an unknown one")
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -32,6 +32,10 @@ const (
 	pause      = 100 * time.Millisecond
 )
 
+// again is what to do after a restore that failed. No member may have come up, and CheckOwn then
+// refuses.
+const again = "run the same command again, with --foreign if no etcd member answers"
+
 // Bump is by how much a restore raises the revision above the highest known one, so that no
 // client sees it go back: etcd's recovery guide suggests this for a snapshot's revision
 // (https://etcd.io/docs/v3.7/op-guide/recovery). Members that do not answer may be ahead by as
@@ -186,14 +190,14 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	}
 	ctx = framework.Uninterrupted(ctx)
 	if err := (Restoration{Members: all, Snapshot: file, Peers: peers, Bump: uint64(bump), Hold: 3 * memberLimit}).Run(ctx); err != nil {
-		return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
+		return fmt.Errorf("failed to restore %s: %w; %s", file, err, again)
 	}
 	for _, m := range all {
 		err := framework.DoStep(ctx, m.Name, "await etcd", func(ctx context.Context) (string, error) {
 			return awaitRevision(ctx, access, m.Name, status.Revision+bump)
 		})
 		if err != nil {
-			return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
+			return fmt.Errorf("failed to restore %s: %w; %s", file, err, again)
 		}
 	}
 	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
@@ -202,7 +206,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 				return restart(ctx, c, n, component)
 			})
 			if err != nil {
-				return fmt.Errorf("etcd is restored from %s, but the control plane is not: %w; run the same command again", file, err)
+				return fmt.Errorf("etcd is restored from %s, but the control plane is not: %w; %s", file, err, again)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
@@ -95,17 +96,21 @@ func TestRestorationDown(t *testing.T) {
 	})
 }
 
-// silent is a cluster whose etcd members do not answer.
+// silent is a cluster whose etcd members do not answer, but for those on some nodes.
 type silent struct {
 	framework.Cluster
-	nodes []framework.Node
+	nodes   []framework.Node
+	answers map[string]framework.EtcdAccess // a cluster of which the first member answers, by node
 }
 
 func (silent) Name() string { return "silent" }
 
 func (c silent) Nodes() []framework.Node { return c.nodes }
 
-func (silent) EtcdConfig(node string) (clientv3.Config, error) {
+func (c silent) EtcdConfig(node string) (clientv3.Config, error) {
+	if answers := c.answers[node]; answers != nil {
+		return answers.EtcdConfig("node-1")
+	}
 	return clientv3.Config{}, errors.New("the member on " + node + " is broken")
 }
 
@@ -177,6 +182,55 @@ func TestRestoreWithoutMembers(t *testing.T) {
 		}
 		if !test.done && len(peers) > 0 {
 			t.Errorf("%s: restored as %+v", name, peers)
+		}
+	}
+}
+
+// A snapshot is refused if it is of another cluster, and if a member that does not answer may have
+// other data than those of the snapshot's cluster.
+func TestCheckOwn(t *testing.T) {
+	t.Parallel()
+	member := func(system string) framework.EtcdAccess {
+		c := etcdtest.New(t, 1)
+		if system == "" {
+			return c
+		}
+		etcd, err := client.NewEtcd(c, "node-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer etcd.Close()
+		if _, err := etcd.Put(t.Context(), systemKey, system); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	own, other, empty := member("kube-system 11111111-2222-3333-4444-555555555555"), member("kube-system 99999999-2222-3333-4444-555555555555"), member("")
+	encrypted := member("k8s:enc:aescbc:v1:key1:0f3a")
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := Save(t.Context(), own, "node-1", file); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		answers map[string]framework.EtcdAccess
+		says    string // empty if the snapshot is accepted
+	}{
+		"of this cluster":                  {map[string]framework.EtcdAccess{"node-1": own, "node-2": own}, ""},
+		"of another one":                   {map[string]framework.EtcdAccess{"node-1": other, "node-2": other}, "the snapshot is of another cluster"},
+		"one member is silent":             {map[string]framework.EtcdAccess{"node-2": own}, ""},
+		"of another one, one is silent":    {map[string]framework.EtcdAccess{"node-2": other}, "the snapshot is of another cluster"},
+		"one has lost its data":            {map[string]framework.EtcdAccess{"node-1": empty, "node-2": own}, ""},
+		"all have lost their data":         {map[string]framework.EtcdAccess{"node-1": empty, "node-2": empty}, ""},
+		"all are silent":                   {nil, "the member on node-1 is broken"},
+		"one is silent, one lost its data": {map[string]framework.EtcdAccess{"node-1": empty}, "the member on node-2 is broken"},
+		"encrypted":                        {map[string]framework.EtcdAccess{"node-1": encrypted, "node-2": encrypted}, "it may be encrypted"},
+	} {
+		err := CheckOwn(t.Context(), silent{nodes: []framework.Node{mute{name: "node-1"}, mute{name: "node-2"}}, answers: test.answers}, file)
+		switch {
+		case test.says == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--foreign")):
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
