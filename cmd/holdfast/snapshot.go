@@ -70,10 +70,10 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 one of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum. If no member answers, the members are those that
-the nodes are configured with.
+etcd has permanently lost its quorum. If no member answers that has one listed for each
+node, the members are those that the nodes are configured with.
 
-The revision is raised by %d (by more if no member answers) and all before it
+The revision is raised by %d (by more in that case) and all before it
 compacted, so that clients do not see the revision go back:
 their watches end with 410 Gone, and they list again.
 

@@ -233,30 +233,36 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 }
 
 // peersOf returns how the members reach each other, and the highest revision that any of them
-// has, as reported by the members that answer; it works without a quorum, too. If none answers,
-// the members are those that the nodes report. Their revision is unknown then, and may already be
-// one that a restore raised: the time in nanoseconds is higher, also than at the previous restore.
+// has, as reported by the members that answer; it works without a quorum, too. If none lists a
+// member for each node, as when none answers or one has started without data as a cluster by
+// itself, the members are those that the nodes report. The revision of the others is unknown then,
+// and may already be one that a restore raised: the time in nanoseconds is higher, also than at the
+// previous restore. Members beyond the nodes' own would continue with the data from before.
 func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
 		list, revision, err := ask(ctx, access, m.Name)
-		if err != nil {
+		switch {
+		case err != nil:
 			errs = append(errs, fmt.Errorf("etcd on %s: %w", m.Name, err))
 			continue
-		}
-		if len(list) != len(all) {
+		case len(list) > len(all):
 			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: make the numbers equal first", len(list), len(all))
+		case len(list) < len(all):
+			errs = append(errs, fmt.Errorf("etcd on %s has %d members, and %d nodes run etcd", m.Name, len(list), len(all)))
+		default:
+			peers = list
 		}
-		peers, highest = list, max(highest, revision)
+		highest = max(highest, revision)
 	}
 	if peers != nil {
 		return peers, highest, nil
 	}
 	peers, err = configured(ctx, c)
 	if err != nil {
-		return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(append(errs, err)...))
+		return nil, 0, fmt.Errorf("no etcd member lists the members of all nodes; start one that does (`holdfast heal`): %w", errors.Join(append(errs, err)...))
 	}
-	return peers, time.Now().UnixNano(), nil
+	return peers, max(highest, time.Now().UnixNano()), nil
 }
 
 // configured returns the etcd members of all nodes as these are configured.

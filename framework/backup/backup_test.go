@@ -149,39 +149,53 @@ func (m configuredMute) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 	return framework.EtcdPeer{Name: m.name, URLs: []string{"https://" + m.name + ":2380"}}, nil
 }
 
-// If no member answers, the members are those of the nodes' configuration.
+// If no member answers that lists one for each node, the members are those of the nodes'
+// configuration.
 func TestRestoreWithoutMembers(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, 1)
+	one, two, three := etcdtest.New(t, 1), etcdtest.New(t, 2), etcdtest.New(t, 3)
 	file := filepath.Join(t.TempDir(), "snapshot")
-	if _, err := Save(t.Context(), c, "node-1", file); err != nil {
+	if _, err := Save(t.Context(), one, "node-1", file); err != nil {
 		t.Fatal(err)
 	}
 	var peers [][]framework.EtcdPeer
 	var bumps []uint64
 	first := configuredMute{mute{name: "node-1", peers: &peers, bumps: &bumps}}
 	for name, test := range map[string]struct {
-		second framework.Node
-		says   string
-		done   bool // something was done
+		second  framework.Node
+		answers map[string]framework.EtcdAccess
+		says    string
+		peer    string // how the URLs of the restored members begin; empty if nothing was done
 	}{
-		"all report":       {configuredMute{mute{name: "node-2"}}, "far enough", true},
-		"one cannot":       {mute{name: "node-2"}, "node-2 does not report its etcd member", false},
-		"one does not":     {configuredMute{mute{name: "unreachable"}}, "no route", false},
-		"two of one name":  {configuredMute{mute{name: "node-1"}}, "two etcd members are called node-1", false},
-		"why none answers": {mute{name: "node-2"}, "the member on node-2 is broken", false},
+		"all report":                         {configuredMute{mute{name: "node-2"}}, nil, "far enough", "https://node-"},
+		"one cannot":                         {mute{name: "node-2"}, nil, "node-2 does not report its etcd member", ""},
+		"one does not":                       {configuredMute{mute{name: "unreachable"}}, nil, "no route", ""},
+		"two of one name":                    {configuredMute{mute{name: "node-1"}}, nil, "two etcd members are called node-1", ""},
+		"why none answers":                   {mute{name: "node-2"}, nil, "the member on node-2 is broken", ""},
+		"one started as a cluster by itself": {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
+		"so did one, and one cannot report":  {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
+		"so did one, and one lists both":     {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127.0.0.1:"},
+		"one lists both":                     {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127.0.0.1:"},
+		"one lists another":                  {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
 	} {
 		peers, bumps = nil, nil
 		began := time.Now()
-		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}}, file)
-		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) == test.done {
+		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}, answers: test.answers}, file)
+		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) != (test.peer == "") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if test.done && (len(peers) != 1 || len(peers[0]) != 2 || peers[0][1].URLs[0] != "https://node-2:2380" || bumps[0] < uint64(began.UnixNano())) {
-			t.Errorf("%s: restored as %+v, %d", name, peers, bumps)
+		if test.peer == "" {
+			if len(peers) > 0 {
+				t.Errorf("%s: restored as %+v", name, peers)
+			}
+			continue
 		}
-		if !test.done && len(peers) > 0 {
-			t.Errorf("%s: restored as %+v", name, peers)
+		if len(peers) != 1 || len(peers[0]) != 2 || !strings.HasPrefix(peers[0][0].URLs[0], test.peer) || !strings.HasPrefix(peers[0][1].URLs[0], test.peer) {
+			t.Fatalf("%s: restored as %+v", name, peers)
+		}
+		// The revision of silent members is unknown if none lists them.
+		if reported := strings.HasPrefix(test.peer, "https"); (bumps[0] >= uint64(began.UnixNano())) != reported {
+			t.Errorf("%s: the revision is raised by %d", name, bumps[0])
 		}
 	}
 }
