@@ -77,6 +77,9 @@ The revision is raised by %d (by more in that case) and all before it
 compacted, so that clients do not see the revision go back:
 their watches end with 410 Gone, and they list again.
 
+A kubelet waits for up to five minutes before it starts etcd or an API server that has
+exited often in the last ten; the command waits for that.
+
 The snapshot is verified before anything is touched, and refused if it is of another
 cluster: if the UID of this one's namespace kube-system is not in it. It is also refused
 if that cannot be checked: if no member has that UID, and one does not answer. --foreign

@@ -27,8 +27,11 @@ const (
 	saveLimit = time.Minute
 	// memberLimit is how long each step of a restore may take on one member.
 	memberLimit = time.Minute
-	// serveLimit is how long members and API servers may take until they serve again.
-	serveLimit = 2 * time.Minute
+	// serveLimit is how long members and API servers may take until they serve again. A kubelet
+	// waits for up to five minutes before it starts what has exited often
+	// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts), and
+	// the exit for which a repeated restore kills a member counts as well.
+	serveLimit = 6 * time.Minute
 	pause      = 100 * time.Millisecond
 )
 
@@ -197,7 +200,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 			return awaitRevision(ctx, access, m.Name, status.Revision+bump)
 		})
 		if err != nil {
-			return fmt.Errorf("failed to restore %s: %w; %s", file, err, again)
+			return fmt.Errorf("etcd has the data of %s, and does not serve them within %s, which is longer than a kubelet waits before it starts what has exited often: %w; %s", file, serveLimit, err, again)
 		}
 	}
 	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {

@@ -96,6 +96,35 @@ func TestRestorationDown(t *testing.T) {
 	})
 }
 
+// A member is awaited for as long as a kubelet may wait before it starts one that exited often.
+func TestUntil(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		serves time.Duration
+		want   bool
+	}{
+		{"immediately", 0, true},
+		{"after the longest back-off", 5*time.Minute + 30*time.Second, true},
+		{"too late", 7 * time.Minute, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				err := until(t.Context(), func(context.Context) error {
+					if time.Since(began) < tc.serves {
+						return errors.New("connection refused")
+					}
+					return nil
+				})
+				if took := time.Since(began); (err == nil) != tc.want || took > serveLimit {
+					t.Errorf("after %s: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
 // silent is a cluster whose etcd members do not answer, but for those on some nodes.
 type silent struct {
 	framework.Cluster
