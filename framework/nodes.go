@@ -234,7 +234,8 @@ type CARotator interface {
 type TrustStage int
 
 const (
-	// TrustOld is the stage before the rotation.
+	// TrustOld is the stage before the rotation, and after one that was undone. Tokens of service
+	// accounts that the new key signed in between are accepted until they expire.
 	TrustOld TrustStage = iota
 	// TrustBoth has certificates from the old CA, and accepts certificates from either.
 	TrustBoth

@@ -229,9 +229,15 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	if err != nil {
 		return err
 	}
-	restored := filepath.Join(filepath.Dir(e.data), ".holdfast-"+filepath.Base(e.data)+"-restored")
+	data := filepath.Clean(e.data)
+	restored := filepath.Join(filepath.Dir(data), ".holdfast-"+filepath.Base(data)+"-restored")
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("clearing the way for the snapshot: %w", err)
+	}
+	defer e.dropRestored()
+	// Before it exists, so that the next agent or a shell removes it.
+	if err := e.store.updateDurably(func(st *state) { st.Restoring = restored }); err != nil {
+		return err
 	}
 	err = etcddata.Restore{Snapshot: snapshot, Name: name, PeerURLs: peerURLs,
 		Token: token, Members: members, Bump: bump}.Into(restored)

@@ -168,7 +168,8 @@ func TestRestoreEtcd(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
-	write(t, snapshot, "nonsense")
+	write(t, snapshot, strings.Repeat("nonsense", 100))
+	restored := filepath.Join(filepath.Dir(n.config.EtcdData), ".holdfast-etcd-restored")
 	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
 	if err := n.RestoreEtcd(t.Context(), snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "not held down") {
 		t.Errorf("restoring under a member that runs: %v", err)
@@ -180,7 +181,7 @@ func TestRestoreEtcd(t *testing.T) {
 	if !exists(db) {
 		t.Error("the data went for nonsense")
 	}
-	if exists(filepath.Join(n.config.Dir, "snapshot.db")) {
+	if exists(filepath.Join(n.config.Dir, "snapshot.db")) || exists(restored) {
 		t.Error("the snapshot is left on the node")
 	}
 
@@ -195,6 +196,19 @@ func TestRestoreEtcd(t *testing.T) {
 	}
 	must(t, n.Start(t.Context(), framework.Etcd))
 	n.runs(framework.Etcd)
+	if exists(restored) {
+		t.Error("a copy of the data is left on the node")
+	}
+
+	// As an agent leaves it that is killed before the data have taken their place.
+	n.kill()
+	mkdir(t, filepath.Join(restored, "member", "snap"))
+	write(t, filepath.Join(n.config.Dir, "snapshot.db"), "of all")
+	n.saves("restoring", restored)
+	n.up()
+	if exists(restored) || exists(filepath.Join(n.config.Dir, "snapshot.db")) || !exists(db) {
+		t.Errorf("the next agent: copies of the data are left: %t; the member's data are there: %t", exists(restored), exists(db))
+	}
 }
 
 // takeSnapshot writes one of a real member to a file and returns its revision.

@@ -150,6 +150,9 @@ func healScript(c Config, st *state) string {
 		}
 	}
 	b.WriteString(filterScript(st.Filters))
+	if st.Restoring != "" {
+		fmt.Fprintf(&b, "rm -rf %s\n", shellescape.Quote(st.Restoring))
+	}
 	if st.Filled != nil {
 		b.WriteString(unfilling(c, st.Filled))
 	}

@@ -95,12 +95,14 @@ func TestHealScriptOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server's.crt")
 	write(t, file, "spoilt")
 	must(t, os.Chmod(file, 0o640))
+	restored := filepath.Join(t.TempDir(), "their own", ".holdfast-etcd-restored")
+	mkdir(t, filepath.Join(restored, "member"))
 	c := Config{Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
 	st := &state{Components: map[framework.Component]*componentState{
 		etcdPod:             {HoldUntil: at, PID: 8},
 		scheduler:           {HoldUntil: at, Stopped: []shim{{PID: 7}}},
 		framework.APIServer: {HoldUntil: at, CrashUntil: at},
-	}, Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte("own\n")}}}}
+	}, Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte("own\n")}}}, Restoring: restored}
 	script := healScript(c, st)
 	for _, want := range []string{"systemctl start --no-block etcd.service\n", "kill -CONT 7\n", "mv /etc/kubernetes/holdfast-aside/kube-scheduler.yaml /etc/kubernetes/manifests/kube-scheduler.yaml\n"} {
 		if !strings.Contains(script, want) {
@@ -113,6 +115,9 @@ func TestHealScriptOf(t *testing.T) {
 	st.Components = nil
 	if out, err := exec.Command("sh", "-c", healScript(c, st)).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%s, %v", out, err)
+	}
+	if exists(restored) || !exists(filepath.Dir(restored)) {
+		t.Errorf("what a restore has left is there: %t; its directory: %t", exists(restored), exists(filepath.Dir(restored)))
 	}
 	info, err := os.Stat(file)
 	must(t, err)

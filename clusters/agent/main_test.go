@@ -136,14 +136,20 @@ func (n *testNode) kill() {
 // restarted makes the state look like one from before a restart of the node.
 func (n *testNode) restarted() {
 	n.t.Helper()
+	n.saves("boot", "another")
+}
+
+// saves puts a value into the state of an agent that does not run.
+func (n *testNode) saves(key, value string) {
+	n.t.Helper()
 	file := filepath.Join(n.config.Dir, "state.json")
 	var s map[string]any
 	b, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
-	s["boot"] = "another"
 	if err == nil {
+		s[key] = value
 		b, err = json.Marshal(s)
 	}
 	if err != nil {

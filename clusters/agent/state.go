@@ -40,6 +40,9 @@ type state struct {
 	Lapsed time.Time `json:"lapsed,omitzero"`
 	// Counted are the kernel's counters when an agent last exited in order.
 	Counted map[string]uint64 `json:"counted,omitempty"`
+	// Restoring is the directory in which the data of etcd are restored from a snapshot, before
+	// they take the place of the member's.
+	Restoring string `json:"restoring,omitempty"`
 }
 
 // componentState is what is known of a component, and its faults.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,29 +81,58 @@ func InitialCluster(members []framework.EtcdPeer) string {
 }
 
 // Replace empties a member's data directory, which may be a mount point, and moves the content
-// of from into it. Without from it stays empty.
+// of from into it. Without from it stays empty. Within a file system the old data stay until the
+// new ones can take their place: a member that is started without any, since the process that
+// replaces them was killed, may form a cluster by itself.
 func Replace(data, from string) error {
-	entries, err := os.ReadDir(data)
-	if err != nil {
-		return fmt.Errorf("reading the member's data directory: %w", err)
-	}
-	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
-			return fmt.Errorf("wiping the member's data: %w", err)
-		}
-	}
 	if from == "" {
-		return nil
+		return wipe(data, "")
 	}
-	// A snapshot holds one directory.
-	err = os.Rename(filepath.Join(from, Member), filepath.Join(data, Member))
-	if errors.Is(err, syscall.EXDEV) {
-		err = os.CopyFS(data, os.DirFS(from))
+	err := swap(data, from)
+	switch {
+	case err == nil:
+		err = wipe(data, Member)
+	case errors.Is(err, syscall.EXDEV):
+		if err = wipe(data, ""); err == nil {
+			err = os.CopyFS(filepath.Join(data, Member), os.DirFS(filepath.Join(from, Member)))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("filling the member's data directory: %w", err)
 	}
 	return os.RemoveAll(from)
+}
+
+// swap moves the member's data into from, and the content of from, which is one directory, into
+// their place. If it fails, both are where they were.
+func swap(data, from string) error {
+	place, old := filepath.Join(data, Member), filepath.Join(from, "replaced")
+	err := os.Rename(place, old)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	had := err == nil
+	if err = os.Rename(filepath.Join(from, Member), place); err != nil && had {
+		err = errors.Join(err, os.Rename(old, place))
+	}
+	return err
+}
+
+// wipe deletes the content of a data directory, except for one name if that is not empty.
+func wipe(data, except string) error {
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		return fmt.Errorf("reading the member's data directory: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == except {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
+			return fmt.Errorf("wiping the member's data: %w", err)
+		}
+	}
+	return nil
 }
 
 // Member is the directory inside a data directory that holds all of it.

@@ -50,7 +50,7 @@ type ChangeRequest struct {
 	// snapshot to restore.
 	Save    string `json:"save,omitempty"`
 	Restore string `json:"restore,omitempty"`
-	// Foreign allows Restore to be a snapshot of another cluster.
+	// Foreign allows Restore to be a snapshot of another cluster, or of an unknown one.
 	Foreign bool `json:"foreign,omitempty"`
 	// Check only checks whether the first step would be refused.
 	Check bool `json:"check,omitempty"`

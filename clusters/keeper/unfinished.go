@@ -44,7 +44,7 @@ func (r ChangeRequest) remedy(interrupted bool) string {
 	case r.Save != "":
 		return "no snapshot was saved, unless its file exists: " + again
 	case r.Restore != "" && interrupted:
-		return "a restore that has begun continues: wait until `holdfast status` reports the cluster ready, or " + again
+		return "a restore that has begun continues: wait until `holdfast status` reports the cluster ready, or " + again + ", with --foreign if no etcd member answers"
 	case r.Rotate == RotateCA && r.Undo:
 		return again + " to return to the old CAs, or without --undo to complete their replacement"
 	case r.Rotate == RotateCA:

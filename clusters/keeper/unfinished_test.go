@@ -26,7 +26,7 @@ func TestUnfinished(t *testing.T) {
 		"ca":                       {ChangeRequest{Rotate: RotateCA}, t.Context(), "or with --undo to return to the old CAs"},
 		"ca back":                  {ChangeRequest{Rotate: RotateCA, Undo: true}, t.Context(), "or without --undo"},
 		"save":                     {ChangeRequest{Save: "/s"}, t.Context(), "no snapshot was saved"},
-		"restore":                  {ChangeRequest{Restore: "/s"}, ended, "a restore that has begun continues"},
+		"restore":                  {ChangeRequest{Restore: "/s"}, ended, "or run the same command again, with --foreign if no etcd member answers"},
 		"restore that says itself": {ChangeRequest{Restore: "/s"}, t.Context(), "broken; run the same command again; the last complete step, number 2,"},
 		"interrupted":              {ChangeRequest{Rotate: RotateCA}, ended, `the last complete step, number 2, was "add to the load balancer", and the one after it may complete; run`},
 	} {

@@ -68,8 +68,8 @@ each node: it trusts both CAs in the meantime, and only the new one in the end. 
 copies of it before the last stage is done.
 
 If it fails or is interrupted, the error names the step: run the same command again to
-finish, or with --undo to return to the old CAs, stage by stage. A cluster can replace its
-CAs once.
+finish, or with --undo to return to the old CAs, stage by stage. Tokens that the new key
+signed in the meantime are accepted until they expire. A cluster can replace its CAs once.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast rotate ca

@@ -48,9 +48,9 @@ func TestClusterSnapshot(t *testing.T) {
 	kubectl(exitPass, "create", "configmap", "lost", "--from-literal=a=1")
 	last := revision("lost")
 
-	back := func() {
+	back := func(flags ...string) {
 		t.Helper()
-		out, _ := c.do(exitPass, "snapshot", "restore", file, "-o", "json")
+		out, _ := c.do(exitPass, append([]string{"snapshot", "restore", file, "-o", "json"}, flags...)...)
 		if got := steps(out); len(got.Steps) != 3*3+3+3*3 {
 			t.Errorf("%d steps: %s", len(got.Steps), out)
 		}
@@ -77,12 +77,14 @@ func TestClusterSnapshot(t *testing.T) {
 		t.Errorf("the same snapshot was restored again: the revision was %d, and is %d", later, now)
 	}
 
-	// No member is left that could be asked.
+	// No member is left that could be asked: whose snapshot it is cannot be checked.
 	again := revision("again")
 	for _, member := range []string{"etcd/1", "etcd/2", "etcd/3"} {
 		c.do(exitPass, "inject", "kill", "--on", member, "--for", "5m")
 	}
-	back()
+	_, errOut = c.do(exitUsage, "snapshot", "restore", file)
+	c.contains(errOut, "failed to check whether the snapshot is of cluster back", "--foreign")
+	back("--foreign")
 	kubectl(exitPass, "create", "configmap", "last", "--from-literal=a=1")
 	if now := revision("last"); now < again+backup.Bump/2 {
 		t.Errorf("the snapshot was restored with all members down: the revision was %d, and is %d", again, now)

@@ -27,10 +27,17 @@ const (
 	saveLimit = time.Minute
 	// memberLimit is how long each step of a restore may take on one member.
 	memberLimit = time.Minute
-	// serveLimit is how long members and API servers may take until they serve again.
-	serveLimit = 2 * time.Minute
+	// serveLimit is how long members and API servers may take until they serve again. A kubelet
+	// waits for up to five minutes before it starts what has exited often
+	// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts), and
+	// the exit for which a repeated restore kills a member counts as well.
+	serveLimit = 6 * time.Minute
 	pause      = 100 * time.Millisecond
 )
+
+// again is what to do after a restore that failed. No member may have come up, and CheckOwn then
+// refuses.
+const again = "run the same command again, with --foreign if no etcd member answers"
 
 // Bump is by how much a restore raises the revision above the highest known one, so that no
 // client sees it go back: etcd's recovery guide suggests this for a snapshot's revision
@@ -186,14 +193,14 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	}
 	ctx = framework.Uninterrupted(ctx)
 	if err := (Restoration{Members: all, Snapshot: file, Peers: peers, Bump: uint64(bump), Hold: 3 * memberLimit}).Run(ctx); err != nil {
-		return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
+		return fmt.Errorf("failed to restore %s: %w; %s", file, err, again)
 	}
 	for _, m := range all {
 		err := framework.DoStep(ctx, m.Name, "await etcd", func(ctx context.Context) (string, error) {
 			return awaitRevision(ctx, access, m.Name, status.Revision+bump)
 		})
 		if err != nil {
-			return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
+			return fmt.Errorf("etcd has the data of %s, and does not serve them within %s, which is longer than a kubelet waits before it starts what has exited often: %w; %s", file, serveLimit, err, again)
 		}
 	}
 	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
@@ -202,7 +209,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 				return restart(ctx, c, n, component)
 			})
 			if err != nil {
-				return fmt.Errorf("etcd is restored from %s, but the control plane is not: %w; run the same command again", file, err)
+				return fmt.Errorf("etcd is restored from %s, but the control plane is not: %w; %s", file, err, again)
 			}
 		}
 	}
@@ -229,30 +236,36 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 }
 
 // peersOf returns how the members reach each other, and the highest revision that any of them
-// has, as reported by the members that answer; it works without a quorum, too. If none answers,
-// the members are those that the nodes report. Their revision is unknown then, and may already be
-// one that a restore raised: the time in nanoseconds is higher, also than at the previous restore.
+// has, as reported by the members that answer; it works without a quorum, too. If none lists a
+// member for each node, as when none answers or one has started without data as a cluster by
+// itself, the members are those that the nodes report. The revision of the others is unknown then,
+// and may already be one that a restore raised: the time in nanoseconds is higher, also than at the
+// previous restore. Members beyond the nodes' own would continue with the data from before.
 func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
 		list, revision, err := ask(ctx, access, m.Name)
-		if err != nil {
+		switch {
+		case err != nil:
 			errs = append(errs, fmt.Errorf("etcd on %s: %w", m.Name, err))
 			continue
-		}
-		if len(list) != len(all) {
+		case len(list) > len(all):
 			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: make the numbers equal first", len(list), len(all))
+		case len(list) < len(all):
+			errs = append(errs, fmt.Errorf("etcd on %s has %d members, and %d nodes run etcd", m.Name, len(list), len(all)))
+		default:
+			peers = list
 		}
-		peers, highest = list, max(highest, revision)
+		highest = max(highest, revision)
 	}
 	if peers != nil {
 		return peers, highest, nil
 	}
 	peers, err = configured(ctx, c)
 	if err != nil {
-		return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(append(errs, err)...))
+		return nil, 0, fmt.Errorf("no etcd member lists the members of all nodes; start one that does (`holdfast heal`): %w", errors.Join(append(errs, err)...))
 	}
-	return peers, time.Now().UnixNano(), nil
+	return peers, max(highest, time.Now().UnixNano()), nil
 }
 
 // configured returns the etcd members of all nodes as these are configured.

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
@@ -95,17 +96,50 @@ func TestRestorationDown(t *testing.T) {
 	})
 }
 
-// silent is a cluster whose etcd members do not answer.
+// A member is awaited for as long as a kubelet may wait before it starts one that exited often.
+func TestUntil(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		serves time.Duration
+		want   bool
+	}{
+		{"immediately", 0, true},
+		{"after the longest back-off", 5*time.Minute + 30*time.Second, true},
+		{"too late", 7 * time.Minute, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				err := until(t.Context(), func(context.Context) error {
+					if time.Since(began) < tc.serves {
+						return errors.New("connection refused")
+					}
+					return nil
+				})
+				if took := time.Since(began); (err == nil) != tc.want || took > serveLimit {
+					t.Errorf("after %s: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// silent is a cluster whose etcd members do not answer, but for those on some nodes.
 type silent struct {
 	framework.Cluster
-	nodes []framework.Node
+	nodes   []framework.Node
+	answers map[string]framework.EtcdAccess // a cluster of which the first member answers, by node
 }
 
 func (silent) Name() string { return "silent" }
 
 func (c silent) Nodes() []framework.Node { return c.nodes }
 
-func (silent) EtcdConfig(node string) (clientv3.Config, error) {
+func (c silent) EtcdConfig(node string) (clientv3.Config, error) {
+	if answers := c.answers[node]; answers != nil {
+		return answers.EtcdConfig("node-1")
+	}
 	return clientv3.Config{}, errors.New("the member on " + node + " is broken")
 }
 
@@ -144,39 +178,102 @@ func (m configuredMute) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 	return framework.EtcdPeer{Name: m.name, URLs: []string{"https://" + m.name + ":2380"}}, nil
 }
 
-// If no member answers, the members are those of the nodes' configuration.
+// If no member answers that lists one for each node, the members are those of the nodes'
+// configuration.
 func TestRestoreWithoutMembers(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, 1)
+	one, two, three := etcdtest.New(t, 1), etcdtest.New(t, 2), etcdtest.New(t, 3)
 	file := filepath.Join(t.TempDir(), "snapshot")
-	if _, err := Save(t.Context(), c, "node-1", file); err != nil {
+	if _, err := Save(t.Context(), one, "node-1", file); err != nil {
 		t.Fatal(err)
 	}
 	var peers [][]framework.EtcdPeer
 	var bumps []uint64
 	first := configuredMute{mute{name: "node-1", peers: &peers, bumps: &bumps}}
 	for name, test := range map[string]struct {
-		second framework.Node
-		says   string
-		done   bool // something was done
+		second  framework.Node
+		answers map[string]framework.EtcdAccess
+		says    string
+		peer    string // how the URLs of the restored members begin; empty if nothing was done
 	}{
-		"all report":       {configuredMute{mute{name: "node-2"}}, "far enough", true},
-		"one cannot":       {mute{name: "node-2"}, "node-2 does not report its etcd member", false},
-		"one does not":     {configuredMute{mute{name: "unreachable"}}, "no route", false},
-		"two of one name":  {configuredMute{mute{name: "node-1"}}, "two etcd members are called node-1", false},
-		"why none answers": {mute{name: "node-2"}, "the member on node-2 is broken", false},
+		"all report":                         {configuredMute{mute{name: "node-2"}}, nil, "far enough", "https://node-"},
+		"one cannot":                         {mute{name: "node-2"}, nil, "node-2 does not report its etcd member", ""},
+		"one does not":                       {configuredMute{mute{name: "unreachable"}}, nil, "no route", ""},
+		"two of one name":                    {configuredMute{mute{name: "node-1"}}, nil, "two etcd members are called node-1", ""},
+		"why none answers":                   {mute{name: "node-2"}, nil, "the member on node-2 is broken", ""},
+		"one started as a cluster by itself": {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
+		"so did one, and one cannot report":  {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
+		"so did one, and one lists both":     {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127.0.0.1:"},
+		"one lists both":                     {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127.0.0.1:"},
+		"one lists another":                  {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
 	} {
 		peers, bumps = nil, nil
 		began := time.Now()
-		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}}, file)
-		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) == test.done {
+		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}, answers: test.answers}, file)
+		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) != (test.peer == "") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if test.done && (len(peers) != 1 || len(peers[0]) != 2 || peers[0][1].URLs[0] != "https://node-2:2380" || bumps[0] < uint64(began.UnixNano())) {
-			t.Errorf("%s: restored as %+v, %d", name, peers, bumps)
+		if test.peer == "" {
+			if len(peers) > 0 {
+				t.Errorf("%s: restored as %+v", name, peers)
+			}
+			continue
 		}
-		if !test.done && len(peers) > 0 {
-			t.Errorf("%s: restored as %+v", name, peers)
+		if len(peers) != 1 || len(peers[0]) != 2 || !strings.HasPrefix(peers[0][0].URLs[0], test.peer) || !strings.HasPrefix(peers[0][1].URLs[0], test.peer) {
+			t.Fatalf("%s: restored as %+v", name, peers)
+		}
+		// The revision of silent members is unknown if none lists them.
+		if reported := strings.HasPrefix(test.peer, "https"); (bumps[0] >= uint64(began.UnixNano())) != reported {
+			t.Errorf("%s: the revision is raised by %d", name, bumps[0])
+		}
+	}
+}
+
+// A snapshot is refused if it is of another cluster, and if a member that does not answer may have
+// other data than those of the snapshot's cluster.
+func TestCheckOwn(t *testing.T) {
+	t.Parallel()
+	member := func(system string) framework.EtcdAccess {
+		c := etcdtest.New(t, 1)
+		if system == "" {
+			return c
+		}
+		etcd, err := client.NewEtcd(c, "node-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer etcd.Close()
+		if _, err := etcd.Put(t.Context(), systemKey, system); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	own, other, empty := member("kube-system 11111111-2222-3333-4444-555555555555"), member("kube-system 99999999-2222-3333-4444-555555555555"), member("")
+	encrypted := member("k8s:enc:aescbc:v1:key1:0f3a")
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := Save(t.Context(), own, "node-1", file); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		answers map[string]framework.EtcdAccess
+		says    string // empty if the snapshot is accepted
+	}{
+		"of this cluster":                  {map[string]framework.EtcdAccess{"node-1": own, "node-2": own}, ""},
+		"of another one":                   {map[string]framework.EtcdAccess{"node-1": other, "node-2": other}, "the snapshot is of another cluster"},
+		"one member is silent":             {map[string]framework.EtcdAccess{"node-2": own}, ""},
+		"of another one, one is silent":    {map[string]framework.EtcdAccess{"node-2": other}, "the snapshot is of another cluster"},
+		"one has lost its data":            {map[string]framework.EtcdAccess{"node-1": empty, "node-2": own}, ""},
+		"all have lost their data":         {map[string]framework.EtcdAccess{"node-1": empty, "node-2": empty}, ""},
+		"all are silent":                   {nil, "the member on node-1 is broken"},
+		"one is silent, one lost its data": {map[string]framework.EtcdAccess{"node-1": empty}, "the member on node-2 is broken"},
+		"encrypted":                        {map[string]framework.EtcdAccess{"node-1": encrypted, "node-2": encrypted}, "it may be encrypted"},
+	} {
+		err := CheckOwn(t.Context(), silent{nodes: []framework.Node{mute{name: "node-1"}, mute{name: "node-2"}}, answers: test.answers}, file)
+		switch {
+		case test.says == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--foreign")):
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

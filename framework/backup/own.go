@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -23,14 +24,18 @@ const identifyLimit = 3 * time.Second
 
 var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// CheckOwn returns an error if a snapshot is not of cluster c. It returns nil if no etcd
-// member of c has the UID, as when all have lost their data.
+// CheckOwn returns an error if a snapshot is not of cluster c, or if that cannot be checked: a
+// member that does not answer may have the UID, and data that a restore would delete. It returns
+// nil if all etcd members of c answer and none has the UID: all have lost their data.
 func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
 		return nil
 	}
-	id := identify(ctx, access, c)
+	id, err := identify(ctx, access, c)
+	if err != nil {
+		return fmt.Errorf("failed to check whether the snapshot is of cluster %s, by the UID of its namespace kube-system: %w; start an etcd member that has the cluster's data (`holdfast heal`), or restore the snapshot unchecked with --foreign", c.Name(), err)
+	}
 	if id == nil {
 		return nil
 	}
@@ -44,22 +49,40 @@ func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it anyway", c.Name(), id)
 }
 
-// identify returns the UID of a cluster's namespace kube-system, from any etcd member that
-// answers; nil if none has it.
-func identify(ctx context.Context, access framework.EtcdAccess, c framework.Cluster) []byte {
+// identify returns the UID of a cluster's namespace kube-system, from any etcd member that has
+// it; nil if all answer that they do not.
+func identify(ctx context.Context, access framework.EtcdAccess, c framework.Cluster) ([]byte, error) {
+	var errs []error
 	for _, n := range framework.NodesWith(c, framework.Etcd) {
-		etcd, err := client.NewEtcd(access, n.Name())
-		if err != nil {
-			continue
+		id, err := systemUID(ctx, access, n.Name())
+		if id != nil {
+			return id, nil
 		}
-		limited, cancel := context.WithTimeout(ctx, identifyLimit)
-		// This works without a quorum, too.
-		answer, err := etcd.Get(limited, systemKey, clientv3.WithSerializable())
-		cancel()
-		_ = etcd.Close()
-		if err == nil && len(answer.Kvs) == 1 {
-			return uid.Find(answer.Kvs[0].Value)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("etcd on %s: %w", n.Name(), err))
 		}
 	}
-	return nil
+	return nil, errors.Join(errs...)
+}
+
+// systemUID returns the UID of the namespace kube-system in the member on a node; nil if the
+// member does not have that namespace.
+func systemUID(ctx context.Context, access framework.EtcdAccess, node string) ([]byte, error) {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return nil, err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, identifyLimit)
+	defer cancel()
+	// This works without a quorum, too.
+	answer, err := etcd.Get(ctx, systemKey, clientv3.WithSerializable())
+	if err != nil || len(answer.Kvs) == 0 {
+		return nil, err
+	}
+	id := uid.Find(answer.Kvs[0].Value)
+	if id == nil {
+		return nil, fmt.Errorf("the value of %s has no UID: it may be encrypted", systemKey)
+	}
+	return id, nil
 }

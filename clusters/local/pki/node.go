@@ -67,6 +67,9 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 	if err != nil {
 		return err
 	}
+	if p.serviceAccount == p.next.serviceAccount {
+		p.nextSigns.Store(true)
+	}
 	files[ServiceAccountKey] = saKey
 	for _, key := range []*ecdsa.PrivateKey{p.serviceAccount, p.trusted.serviceAccount} {
 		if key == nil {

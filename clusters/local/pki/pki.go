@@ -14,6 +14,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,6 +41,8 @@ type PKI struct {
 	trusted     authorities // further ones that are trusted; zero for none
 	old, next   authorities
 	clients     authorities // see Prepared; zero if its clients are not
+	// nextSigns is set once a node was given the next key of service accounts to sign with.
+	nextSigns *atomic.Bool
 }
 
 // CAs are the CAs of one cluster, and the key that signs service account tokens.
@@ -118,7 +121,7 @@ func New(o Options) (*PKI, error) {
 	}
 	o.Validity = cmp.Or(o.Validity, year)
 	now := time.Now()
-	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity)}
+	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity), nextSigns: &atomic.Bool{}}
 	var err error
 	if p.old, err = p.newAuthorities(""); err != nil {
 		return nil, err

@@ -15,13 +15,18 @@ import (
 // At returns the PKI of a node at a stage of the replacement of the CAs by the prepared new
 // ones.
 //
-// The old key of service accounts verifies tokens at the last stage, too, where it signs none:
+// The key of service accounts that signs no more tokens verifies them at the last stage, too:
 // those that it signed are valid until they expire, and the client that requested a token chose
-// for how long.
+// for how long. The same holds for the new key at the first stage, if the replacement was undone
+// after a node signed with it.
 func (p *PKI) At(stage framework.TrustStage) *PKI {
 	at := *p
 	at.authorities, at.trusted, at.clients = p.old, authorities{}, authorities{}
 	switch stage {
+	case framework.TrustOld:
+		if p.nextSigns.Load() {
+			at.trusted.serviceAccount = p.next.serviceAccount
+		}
 	case framework.TrustBoth:
 		at.trusted = p.next
 	case framework.TrustBothUseNew:

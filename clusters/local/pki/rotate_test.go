@@ -44,9 +44,13 @@ func tokenKeys(t *testing.T, p *PKI) (signs *ecdsa.PrivateKey, verify []*ecdsa.P
 }
 
 // TestTokenKeys shows that tokens of either key are accepted from the first stage of a
-// replacement to the last one, and which key signs.
+// replacement to the last one, and after it was undone, and which key signs.
 func TestTokenKeys(t *testing.T) {
 	p, _ := newTestPKI(t)
+	undone, _ := newTestPKI(t)
+	tokenKeys(t, undone.At(framework.TrustBothUseNew))
+	early, _ := newTestPKI(t)
+	tokenKeys(t, early.At(framework.TrustBoth))
 	for _, tc := range []struct {
 		name          string
 		at            *PKI
@@ -57,6 +61,8 @@ func TestTokenKeys(t *testing.T) {
 		{"trust-both", p.At(framework.TrustBoth), p.old.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount, p.next.serviceAccount}, nil},
 		{"use-new", p.At(framework.TrustBothUseNew), p.next.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount, p.next.serviceAccount}, nil},
 		{"trust-new", p.At(framework.TrustNew), p.next.serviceAccount, []*ecdsa.PrivateKey{p.old.serviceAccount, p.next.serviceAccount}, nil},
+		{"undone", undone.At(framework.TrustOld), undone.old.serviceAccount, []*ecdsa.PrivateKey{undone.old.serviceAccount, undone.next.serviceAccount}, nil},
+		{"undone before the new key signed", early.At(framework.TrustOld), early.old.serviceAccount, []*ecdsa.PrivateKey{early.old.serviceAccount}, []*ecdsa.PrivateKey{early.next.serviceAccount}},
 		{"dropped too early", p.OneTokenKey(framework.TrustNew), p.next.serviceAccount, []*ecdsa.PrivateKey{p.next.serviceAccount}, []*ecdsa.PrivateKey{p.old.serviceAccount}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -86,11 +92,16 @@ func TestTokenKeys(t *testing.T) {
 	}
 }
 
-// TestTrustedCAs shows that only the new CAs are trusted at the last stage.
+// TestTrustedCAs shows that only the new CAs are trusted at the last stage, and only the old ones
+// after an undo.
 func TestTrustedCAs(t *testing.T) {
 	p, _ := newTestPKI(t)
 	at := p.At(framework.TrustNew)
 	_, next := p.Names()
+	p.nextSigns.Store(true) // as it is when the replacement is undone
+	if undone := p.At(framework.TrustOld); undone.Trusted() == next || string(undone.CA()) != string(p.old.kubernetes.certPEM) {
+		t.Errorf("after an undo %s is trusted", undone.Trusted())
+	}
 	if at.Trusted() != next || string(at.CA()) != string(p.next.kubernetes.certPEM) || string(at.EtcdCA()) != string(p.next.etcd.certPEM) ||
 		string(at.frontProxyCA()) != string(p.next.frontProxy.certPEM) {
 		t.Errorf("%s is trusted", at.Trusted())

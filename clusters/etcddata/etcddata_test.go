@@ -1,0 +1,78 @@
+package etcddata
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// put creates files below a directory.
+func put(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// files lists the files below a directory.
+func files(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		all = append(all, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestReplace replaces data within a file system. Data for which no others can come stay.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		has, from []string
+		without   bool // no directory to move from
+		want      []string
+		fails     bool
+	}{
+		{name: "by others", has: []string{"member/snap/db", "member/wal/0.wal", "stray"}, from: []string{"member/snap/db"}, want: []string{"member/snap/db"}},
+		{name: "by none", has: []string{"member/snap/db", "stray"}, without: true},
+		{name: "nothing by others", from: []string{"member/snap/db"}, want: []string{"member/snap/db"}},
+		{name: "by what is not there", has: []string{"member/wal/0.wal", "stray"}, from: []string{"another/snap/db"}, want: []string{"member/wal/0.wal", "stray"}, fails: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			data, from := t.TempDir(), filepath.Join(t.TempDir(), "restored")
+			put(t, data, tc.has...)
+			put(t, from, tc.from...)
+			moved := from
+			if tc.without {
+				moved = ""
+			}
+			if err := Replace(data, moved); (err != nil) != tc.fails {
+				t.Errorf("replaced: %v", err)
+			}
+			if got := files(t, data); !slices.Equal(got, tc.want) {
+				t.Errorf("the data are %q, want %q", got, tc.want)
+			}
+			if _, err := os.Stat(from); !tc.fails && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("what was to be moved is left: %v", err)
+			}
+		})
+	}
+}
