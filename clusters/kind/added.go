@@ -14,7 +14,9 @@ import (
 )
 
 // A node that is added to another tool's cluster has a label: if the process that added it is
-// killed, the next one that attaches or detaches finds it, and removes it.
+// killed, the next one that attaches or detaches finds it, and removes it. It may be in any
+// state: its container may be off, and its etcd may not have been started, or may have lost its
+// membership.
 
 // addedLabel marks the container of such a node.
 const addedLabel = "dev.holdfast.added"
@@ -47,7 +49,13 @@ func (c *Cluster) removeAdded(ctx context.Context) (err error) {
 	for _, n := range c.controlPlane() {
 		if n.added {
 			c.o.Progress("removing " + n.name + ", which was added")
-			err = errors.Join(err, c.RemoveNode(ctx, n.name))
+			failed := c.RemoveNode(ctx, n.name)
+			if failed == nil {
+				// A kubeadm that still ran there may have added another member until the container
+				// was removed.
+				failed = c.etcdMembers().Remove(ctx, n.peerURL())
+			}
+			err = errors.Join(err, failed)
 		}
 	}
 	return err
