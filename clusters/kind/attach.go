@@ -175,11 +175,11 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 		return err
 	}
 	c.o.Progress("putting agents in")
-	if err := c.startAgents(ctx); err != nil || c.o.NoWait {
+	if err := c.startAgents(ctx); err != nil {
 		return err
 	}
 	// A killed process may have left some.
-	if err := c.removeAdded(ctx); err != nil {
+	if err := c.removeAdded(ctx); err != nil || c.o.NoWait {
 		return err
 	}
 	return c.Ready(ctx)

@@ -256,11 +256,12 @@ func TestRemoveLeft(t *testing.T) {
 // Taking a cluster over removes such a node. If that fails before, its end removes the node.
 func TestTakeOverLeft(t *testing.T) {
 	for name, test := range map[string]struct {
-		off, silent bool
-		says        string
+		off, silent, noWait bool
+		says                string
 	}{
 		"without etcd":                 {},
 		"off":                          {off: true},
+		"ready later":                  {noWait: true},
 		"another node is without etcd": {silent: true, says: "asking etcd on y-control-plane for its version"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +273,7 @@ func TestTakeOverLeft(t *testing.T) {
 			}
 			spec := clusters.Default()
 			spec.Metadata.Name = "y"
-			c := &attached{Cluster: newCluster(spec, Options{Dir: t.TempDir()}), lock: held}
+			c := &attached{Cluster: newCluster(spec, Options{Dir: t.TempDir(), NoWait: test.noWait}), lock: held}
 			c.foreign = true
 			err = c.takeOver(t.Context())
 			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
