@@ -156,8 +156,9 @@ type Attacher interface {
 // Expander is the ability of a provider to add control-plane nodes to a cluster that it is attached
 // to, for some time: closing the cluster, and Detach, remove those that are left.
 type Expander interface {
-	// Expands reports whether it can do that with the cluster that Describe described.
-	Expands(c *Cluster) bool
+	// Expands returns nil if it can do that with the cluster that Describe described, or why it
+	// cannot.
+	Expands(ctx context.Context, c *Cluster) error
 }
 
 // Permitter is the ability of a provider to predict whether Attach would refuse a cluster.

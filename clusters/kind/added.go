@@ -7,14 +7,18 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 )
 
 // A node that is added to another tool's cluster has a label: if the process that added it is
-// killed, the next one that attaches or detaches finds it, and removes it.
+// killed, the next one that attaches or detaches finds it, and removes it. It may be in any
+// state: its container may be off, and its etcd may not have been started, or may have lost its
+// membership.
 
 // addedLabel marks the container of such a node.
 const addedLabel = "dev.holdfast.added"
@@ -24,9 +28,34 @@ const leftLimit = 3 * time.Minute
 
 var _ clusters.Expander = Provider{}
 
-// Expands implements clusters.Expander. A cluster with one control-plane node has no balancer: all
-// others would depend on that node.
-func (Provider) Expands(c *clusters.Cluster) bool { return len(c.Spec.Nodes) > 1 }
+// Expands implements clusters.Expander.
+func (Provider) Expands(ctx context.Context, c *clusters.Cluster) error {
+	e, err := engine.Find(ctx)
+	if err != nil {
+		return err
+	}
+	return expands(ctx, docker.CLI{Host: e.Host}, c)
+}
+
+func expands(ctx context.Context, cli docker.CLI, c *clusters.Cluster) error {
+	if len(c.Spec.Nodes) == 1 {
+		return errors.New("it has one control-plane node and no load balancer, so all others would depend on that node")
+	}
+	all, err := machines(ctx, cli, c.Metadata.Name)
+	if err != nil {
+		return err
+	}
+	name, pinned, err := networkOf(all)
+	if err != nil || pinned {
+		return err
+	}
+	others, err := othersOn(ctx, cli, name, all)
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("a new node needs a fixed address, and addresses are not pinned, because other containers are on the network %s too (%s)",
+			name, strings.Join(others, ", "))
+	}
+	return err
+}
 
 func isAdded(c docker.Container) bool { return c.Config.Labels[addedLabel] != "" }
 
@@ -47,7 +76,13 @@ func (c *Cluster) removeAdded(ctx context.Context) (err error) {
 	for _, n := range c.controlPlane() {
 		if n.added {
 			c.o.Progress("removing " + n.name + ", which was added")
-			err = errors.Join(err, c.RemoveNode(ctx, n.name))
+			failed := c.RemoveNode(ctx, n.name)
+			if failed == nil {
+				// A kubeadm that still ran there may have added another member until the container
+				// was removed.
+				failed = c.etcdMembers().Remove(ctx, n.peerURL())
+			}
+			err = errors.Join(err, failed)
 		}
 	}
 	return err

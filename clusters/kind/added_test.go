@@ -52,13 +52,33 @@ func TestAdded(t *testing.T) {
 	}
 }
 
+// TestExpands: nodes are added where addresses are pinned, or will be. Asking changes nothing.
 func TestExpands(t *testing.T) {
-	c := clusters.Default()
-	if !(Provider{}).Expands(c) {
-		t.Error("no node can be added to a cluster of three")
-	}
-	c.SetNodes(1)
-	if (Provider{}).Expands(c) {
-		t.Error("nodes can be added to a cluster without a balancer")
+	for _, test := range []struct {
+		nodes int
+		files []string
+		says  string
+	}{
+		{nodes: 3},
+		{nodes: 3, files: []string{"others"}, says: "other containers are on the network kind too (others)"},
+		{nodes: 3, files: []string{"others", "pinned"}},
+		{nodes: 1, says: "one control-plane node"},
+	} {
+		c := clusters.Default()
+		c.Metadata.Name = "y"
+		c.SetNodes(test.nodes)
+		dir := fakeDocker(t, engineOfTheirs)
+		for _, file := range append(test.files, "calls") {
+			touch(t, dir, file)
+		}
+		err := expands(t.Context(), docker.CLI{}, c)
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%+v: %v", test, err)
+		}
+		for line := range strings.Lines(calls(t, dir)) {
+			if line != "calls\n" && !strings.HasPrefix(line, "ps --all ") && !strings.HasPrefix(line, "container inspect ") {
+				t.Errorf("%+v: docker %s", test, line)
+			}
+		}
 	}
 }

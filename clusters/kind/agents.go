@@ -28,12 +28,13 @@ const (
 )
 
 // startAgents installs an agent in every container of the cluster and returns when all of them
-// answer.
+// answer. Those of nodes that were added need not.
 func (c *Cluster) startAgents(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.containers() {
 		g.Go(func() error {
-			if err := n.startAgent(gctx); err != nil {
+			// One that was added is removed next, whatever its state: with an agent, gracefully.
+			if err := n.startAgent(gctx); err != nil && !n.added {
 				return fmt.Errorf("starting the agent on %s: %w", n.name, err)
 			}
 			return nil

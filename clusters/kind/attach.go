@@ -175,11 +175,11 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 		return err
 	}
 	c.o.Progress("putting agents in")
-	if err := c.startAgents(ctx); err != nil || c.o.NoWait {
+	if err := c.startAgents(ctx); err != nil {
 		return err
 	}
 	// A killed process may have left some.
-	if err := c.removeAdded(ctx); err != nil {
+	if err := c.removeAdded(ctx); err != nil || c.o.NoWait {
 		return err
 	}
 	return c.Ready(ctx)
@@ -229,12 +229,14 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 }
 
 // detach removes the agents from a cluster. If they were used, it first waits until they have
-// nothing left to heal.
+// nothing left to heal. It leaves out nodes that were added: their containers are removed, and
+// what they would have to heal is deleted with them.
 func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
 	all, err := machines(ctx, cli, name)
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, isAdded)
 	return framework.Each(all, func(container docker.Container) error {
 		if err := takeOut(ctx, cli, container, used); err != nil {
 			return fmt.Errorf("removing the agent from %s: %w", container.Name, err)

@@ -124,6 +124,25 @@ func TestAttachForReal(t *testing.T) {
 	if all := addresses(); len(all) != len(before) || all[added.Name()] != "" {
 		t.Errorf("the nodes after that: %v", all)
 	}
+	// One whose addition was killed before its etcd ran.
+	models, err := cli.Inspect(ctx, name+"-control-plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := c.network.added(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := likeContainer(c.marked(models[0]), name+"-control-plane9", models[0].Config.Image, networkName, address)
+	if _, err := cli.Run(ctx, killed...); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Provider{}).Detach(ctx, described, false); err != nil {
+		t.Error(err)
+	}
+	if all := addresses(); len(all) != len(before) {
+		t.Errorf("the nodes once another process has released the cluster: %v", all)
+	}
 	for n := range before {
 		left, err := cli.Run(ctx, "exec", n, "sh", "-c", "ls -d "+strings.Join([]string{agent.BinaryPath, agent.ConnectPath, agent.UnitPath, agent.ConfigPath}, " ")+" 2>/dev/null; cat /proc/[0-9]*/comm | grep holdfast-node; true")
 		if err != nil || left != "" {

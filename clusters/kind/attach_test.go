@@ -146,8 +146,12 @@ func TestDetach(t *testing.T) {
 	}
 	touch(t, dir, "agent")
 	touch(t, dir, "off")
+	touch(t, dir, "added")
 	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil {
 		t.Error(err)
+	}
+	if got := calls(t, dir); strings.Contains(got, " y-control-plane2 ") {
+		t.Errorf("the container of an added node is removed, and needs neither to start nor to answer:\n%s", got)
 	}
 	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c", "exec --privileged y-control-plane sh -c"} {
 		if got := calls(t, dir); !strings.Contains(got, want) {

@@ -100,8 +100,8 @@ func newCluster(spec *clusters.Cluster, o Options) *Cluster {
 		o.Progress = func(string) {}
 	}
 	o.LogDir = cmp.Or(o.LogDir, filepath.Join(o.Dir, "logs"))
-	return &Cluster{spec: spec, o: o, settled: settled, cli: docker.CLI{Host: o.Engine},
-		dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
+	return &Cluster{Network: agent.NewNetwork(spec.Metadata.Name, nil), spec: spec, o: o, settled: settled,
+		cli: docker.CLI{Host: o.Engine}, dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
 }
 
 // balancerDetection is the detection time of kind's own balancer, whose health checks are
@@ -118,7 +118,8 @@ func settings(spec *clusters.Cluster) (framework.Settings, error) {
 }
 
 // find reads the cluster's containers, how to reach each API server and each etcd member, and
-// the credentials for them.
+// the credentials for them. It asks nothing of nodes that were added: they are removed next, and
+// a killed addition leaves them in any state.
 func (c *Cluster) find(ctx context.Context) error {
 	names, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
 	if err != nil {
@@ -133,7 +134,7 @@ func (c *Cluster) find(ctx context.Context) error {
 	}
 	slices.SortFunc(all, func(a, b docker.Container) int { return kindOrder(a.Name, b.Name) })
 	for _, container := range all {
-		address, err := netip.ParseAddr(container.NetworkSettings.Networks[c.network.name].IPAddress)
+		address, err := c.network.addressOf(container)
 		if err != nil {
 			return fmt.Errorf("finding the address of %s in the network %s: %w", container.Name, c.network.name, err)
 		}
@@ -157,11 +158,15 @@ func (c *Cluster) find(ctx context.Context) error {
 	if err := c.findEntrances(); err != nil {
 		return err
 	}
-	if err := c.findEtcd(ctx); err != nil {
+	staying := slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return n.added })
+	if len(staying) == 0 {
+		return fmt.Errorf("cluster %s has no control-plane nodes", c.Name())
+	}
+	if err := c.findEtcd(ctx, staying); err != nil {
 		return err
 	}
-	parties, err := c.findParties(ctx, c.nodes)
-	c.Network = agent.NewNetwork(c.Name(), parties)
+	parties, err := c.findParties(ctx, staying)
+	c.Network.Replace(parties)
 	return err
 }
 
@@ -291,11 +296,12 @@ func (c *Cluster) entrance(n *node) framework.Entrance {
 // dialer notices a server that stopped responding, like that of the local provider.
 var dialer = &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 
-// findEtcd reads the certificate that kubeadm configures for API servers.
-func (c *Cluster) findEtcd(ctx context.Context) error {
+// findEtcd reads the certificate that kubeadm configures for API servers, and the versions of
+// the members on these nodes.
+func (c *Cluster) findEtcd(ctx context.Context, nodes []*node) error {
 	var parts [3][]byte
 	for i, file := range []string{"etcd/ca.crt", "apiserver-etcd-client.crt", "apiserver-etcd-client.key"} {
-		out, err := c.cli.Run(ctx, "exec", c.nodes[0].name, "cat", "/etc/kubernetes/pki/"+file)
+		out, err := c.cli.Run(ctx, "exec", nodes[0].name, "cat", "/etc/kubernetes/pki/"+file)
 		if err != nil {
 			return fmt.Errorf("fetching a client certificate for the etcd of cluster %s: %w", c.Name(), err)
 		}
@@ -310,7 +316,7 @@ func (c *Cluster) findEtcd(ctx context.Context) error {
 		return fmt.Errorf("reading the CA of the etcd of cluster %s: it holds no certificate", c.Name())
 	}
 	c.etcdTLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	for _, n := range c.nodes {
+	for _, n := range nodes {
 		if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
 			return fmt.Errorf("asking etcd on %s for its version: %w", n.name, err)
 		}

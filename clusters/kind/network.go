@@ -96,6 +96,16 @@ func (n network) added(number int) (netip.Addr, error) {
 	return netip.AddrFrom4(a), nil
 }
 
+// addressOf returns the address of a container on the network. While the container is off, it has
+// only the one that it is pinned to.
+func (n network) addressOf(c docker.Container) (netip.Addr, error) {
+	on := c.NetworkSettings.Networks[n.name]
+	if on.IPAddress == "" && on.IPAMConfig != nil {
+		return netip.ParseAddr(on.IPAMConfig.IPv4Address)
+	}
+	return netip.ParseAddr(on.IPAddress)
+}
+
 // pin gives every container of a cluster a fixed address. Otherwise they get the next free one
 // at each start.
 func (n network) pin(ctx context.Context, cli docker.CLI, cluster string) error {

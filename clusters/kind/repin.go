@@ -103,15 +103,10 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 	if err != nil || pinned {
 		return n, err
 	}
-	mine := map[string]bool{}
-	for _, c := range all {
-		mine[c.Name] = true
-	}
-	users, err := cli.Run(ctx, "ps", "--all", "--filter", "network="+name, "--format", "{{.Names}}")
+	others, err := othersOn(ctx, cli, name, all)
 	if err != nil {
-		return network{}, fmt.Errorf("listing the containers on the network %s: %w", name, err)
+		return network{}, err
 	}
-	others := slices.DeleteFunc(strings.Fields(users), func(c string) bool { return mine[c] })
 	if len(others) > 0 {
 		progress(fmt.Sprintf("addresses are not pinned, because other containers are on the network %s too (%s): nodes that are off at the same time may come back with each other's",
 			name, strings.Join(others, ", ")))
@@ -119,6 +114,19 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 	}
 	progress("pinning addresses: recreating the network " + name)
 	return n, makeAgain(ctx, cli, before)
+}
+
+// othersOn returns the containers on a cluster's network that are not the cluster's.
+func othersOn(ctx context.Context, cli docker.CLI, network string, all []docker.Container) ([]string, error) {
+	mine := map[string]bool{}
+	for _, c := range all {
+		mine[c.Name] = true
+	}
+	users, err := cli.Run(ctx, "ps", "--all", "--filter", "network="+network, "--format", "{{.Names}}")
+	if err != nil {
+		return nil, fmt.Errorf("listing the containers on the network %s: %w", network, err)
+	}
+	return slices.DeleteFunc(strings.Fields(users), func(c string) bool { return mine[c] }), nil
 }
 
 // networkOf returns the network of all containers of a cluster, and whether their addresses are

@@ -190,7 +190,7 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	chosen := run.Here(provider, spec, w.scenarios)
 	switch {
 	case w.attach != "":
-		chosen = run.AsItIs(provider, spec, chosen)
+		chosen = run.AsItIs(cmd.Context(), provider, spec, chosen)
 	case f.described():
 		chosen = run.AsDescribed(spec, chosen)
 	default:

@@ -57,7 +57,7 @@ func TestSettledAsItIs(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			reasons := map[string][]string{} // of each row, by the scenarios that would settle it
 			settled := map[string]bool{}
-			for _, s := range AsItIs(test.provider, test.cluster, scenarios.All()) {
+			for _, s := range AsItIs(t.Context(), test.provider, test.cluster, scenarios.All()) {
 				for _, r := range s.Spec.Requirements {
 					why := s.NotFor(3)
 					reasons[r.ID], settled[r.ID] = append(reasons[r.ID], why), settled[r.ID] || why == ""

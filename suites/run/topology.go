@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,20 +89,32 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 // AsItIs returns the scenarios for an existing cluster that stays: those that would not leave it
 // as they found it do not apply either, nor do those that add nodes which the provider cannot add,
 // or could not remove again if the run is interrupted.
-func AsItIs(p clusters.Provider, c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
-	expander, ok := p.(clusters.Expander)
-	expands := ok && expander.Expands(c)
+func AsItIs(ctx context.Context, p clusters.Provider, c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+	cannot := cannotAdd(ctx, p, c)
 	apply := AsDescribed(c, all)
 	for _, s := range apply {
 		switch {
 		case s.Missing != "":
 		case s.Spec.Cluster.Own || !s.Experiment().KeepsNodes():
 			s.Missing = "it does not leave the cluster as it found it, and the run takes over one that stays"
-		case changesNodes(s) && !expands:
-			s.Missing = "it adds nodes, and the provider " + p.Name() + " cannot add any to a cluster that the run takes over"
+		case changesNodes(s) && cannot != "":
+			s.Missing = "it adds nodes, and " + cannot
 		}
 	}
 	return apply
+}
+
+// cannotAdd returns why a provider cannot add nodes to a cluster that the run takes over; empty if
+// it can.
+func cannotAdd(ctx context.Context, p clusters.Provider, c *clusters.Cluster) string {
+	expander, ok := p.(clusters.Expander)
+	if !ok {
+		return "the provider " + p.Name() + " cannot add any to a cluster that the run takes over"
+	}
+	if err := expander.Expands(ctx, c); err != nil {
+		return fmt.Sprintf("the provider %s cannot add any to this one: %v", p.Name(), err)
+	}
+	return ""
 }
 
 // OfVersions returns the scenarios for clusters whose versions the user chose: Kubernetes, etcd or

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -99,8 +101,13 @@ type lends struct {
 	expands bool
 }
 
-func (lends) Name() string                     { return "lends" }
-func (l lends) Expands(*clusters.Cluster) bool { return l.expands }
+func (lends) Name() string { return "lends" }
+func (l lends) Expands(context.Context, *clusters.Cluster) error {
+	if l.expands {
+		return nil
+	}
+	return errors.New("its network is shared")
+}
 
 // TestAsItIs checks that a cluster that stays is neither reconfigured nor left without a node, or
 // with one more.
@@ -122,11 +129,11 @@ func TestAsItIs(t *testing.T) {
 		want     []string
 	}{
 		{local.Provider{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider local cannot add any", "as it found it"}},
-		{lends{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider lends cannot add any", "as it found it"}},
+		{lends{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider lends cannot add any to this one: its network is shared", "as it found it"}},
 		{lends{expands: true}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "", "as it found it"}},
 	} {
 		for i, want := range test.want {
-			if why := AsItIs(test.provider, clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
+			if why := AsItIs(t.Context(), test.provider, clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
 				t.Errorf("%+v: scenario %d: %q, want %q", test.provider, i, why, want)
 			}
 		}
