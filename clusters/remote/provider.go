@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
-	"github.com/holdfast-ha/holdfast/framework/redact"
 )
 
 // Leash is how long an agent keeps faults active without a request from the harness.
@@ -89,7 +88,7 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	for _, n := range c.Spec.Inventory.Spec.Nodes {
 		nodes = append(nodes, n.Name+" (ssh "+n.SSH+")")
 		if n.Power != nil {
-			power = append(power, fmt.Sprintf("the power of %s is cut and restored on this machine, by sh: off: %s; on: %s; status: %s", n.Name, n.Power.Off, n.Power.On, n.Power.Status))
+			power = append(power, fmt.Sprintf("the power of %s is cut and restored on this machine, by sh: off: %s; on: %s; status: %s", n.Name, programOf(n.Power.Off), programOf(n.Power.On), programOf(n.Power.Status)))
 		}
 	}
 	all := []string{"the node agent, as root, on " + strings.Join(nodes, ", "),
@@ -98,10 +97,7 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	for _, line := range agent.Footprint() {
 		all = append(all, "on each node: "+line)
 	}
-	for _, line := range power {
-		all = append(all, redact.New().Text(line))
-	}
-	return all
+	return append(all, power...)
 }
 
 // Permit implements clusters.Permitter.
