@@ -334,7 +334,8 @@ func TestWipeOfRestartedNode(t *testing.T) {
 	}
 }
 
-// TestWipeBeforeReady does the same without a process: the data are back when the agent has started.
+// TestWipeBeforeReady does the same without a process: the data are back when the agent has started,
+// and the space of their volume is free.
 func TestWipeBeforeReady(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -356,7 +357,10 @@ func TestWipeBeforeReady(t *testing.T) {
 			must(t, err)
 			now, err := boot()
 			must(t, err)
-			st := state{Boot: cmp.Or(tc.boot, now), Wiped: &wipedState{Handle: "h", Until: time.Now().Add(time.Hour), Mount: point}}
+			full := filepath.Join(data, fillName)
+			write(t, full, "")
+			st := state{Boot: cmp.Or(tc.boot, now), Wiped: &wipedState{Handle: "h", Until: time.Now().Add(time.Hour), Mount: point},
+				Filled: &filledState{Handle: "f", Path: full, Mount: point, Until: time.Now().Add(time.Hour)}}
 			b, err := json.Marshal(st)
 			must(t, err)
 			mkdir(t, filepath.Join(dir, "state"))
@@ -368,6 +372,13 @@ func TestWipeBeforeReady(t *testing.T) {
 			a.etcd.mu.Lock()
 			a.etcd.timers.StopAll()
 			a.etcd.mu.Unlock()
+			a.filler.mu.Lock()
+			left := a.filler.timers.Len()
+			a.filler.timers.StopAll()
+			a.filler.mu.Unlock()
+			if exists(full) == tc.want || (left > 0) == tc.want || (a.filler.filled() == nil) != tc.want {
+				t.Errorf("the volume is full: %t, %d faults are left on it; free: want %t", exists(full), left, tc.want)
+			}
 			if got := exists(filepath.Join(data, "member", "snap")); got != tc.want {
 				t.Errorf("the data are back: %t, want %t", got, tc.want)
 			}

@@ -294,7 +294,7 @@ func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 		return fmt.Sprintf("whether the agent on %s healed it early is not known: it does not answer", strings.Join(unknown, ", "))
 	}
 	slices.Sort(early)
-	return fmt.Sprintf("the agent on %s healed it early: it had received no request for %s", strings.Join(early, ", "), Leash)
+	return fmt.Sprintf("the agent on %s healed it early: its node had restarted, or it had received no request for %s", strings.Join(early, ", "), Leash)
 }
 
 // each calls do for all nodes concurrently.
