@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -383,5 +384,44 @@ func TestWipeBeforeReady(t *testing.T) {
 				t.Errorf("the data are back: %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestResumeDuringChange: a watcher that takes over while the member's data are changed, because the
+// node has just started, leaves the member down until that is over.
+func TestResumeDuringChange(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "etcd")
+	mkdir(t, data)
+	a, err := newAgent(Config{Dir: filepath.Join(dir, "state"), EtcdData: data,
+		Components: []Component{{Name: framework.Etcd, Command: "etcd-" + filepath.Base(dir) + "-of-no-one"}}})
+	must(t, err)
+	defer a.close()
+	w := a.watchers[framework.Etcd]
+	begun, end := make(chan struct{}), make(chan struct{})
+	changed, resumed := make(chan error, 1), make(chan struct{})
+	go func() {
+		changed <- a.etcd.whileDown(context.Background(), false, func() error { close(begun); <-end; return nil })
+	}()
+	select {
+	case <-begun:
+	case err := <-changed:
+		t.Fatalf("the change has not begun: %v", err)
+	}
+	go func() { w.resume(context.Background(), true); close(resumed) }()
+	select {
+	case <-resumed:
+		t.Error("the watcher has taken over before the end of the change")
+	case <-time.After(300 * time.Millisecond):
+	}
+	if !w.held() {
+		t.Error("the hold ended during the change")
+	}
+	close(end)
+	must(t, <-changed)
+	<-resumed
+	if w.held() {
+		t.Error("the member is held down after the change")
 	}
 }
