@@ -27,8 +27,9 @@
 // so through etcd, since the API servers may be what is broken, and each agent works on its own
 // node alone.
 //
-// With Config.Leash an agent that receives no request for that time heals everything. It then
-// also has a guard (Guard): a plain shell script that heals the node and removes the agent from
+// With Config.Leash an agent that receives no request for that time heals everything. When its node
+// has restarted, it heals data, certificates and volumes before the kubelet starts. It then also
+// has a guard (Guard): a plain shell script that heals the node and removes the agent from
 // it if the agent is gone or hangs for as long, or is abandoned. For the guard the agent keeps
 // a script up to date that heals what is active. The harness's traffic with Config.ControlPort and
 // Config.PeerControlPorts, through which it reaches the nodes, is never impaired.

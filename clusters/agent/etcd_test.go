@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -348,7 +349,8 @@ func TestWipeOfRestartedNode(t *testing.T) {
 	}
 }
 
-// TestWipeBeforeReady does the same without a process: the data are back when the agent has started.
+// TestWipeBeforeReady does the same without a process: the data are back when the agent has started,
+// and the space of their volume is free.
 func TestWipeBeforeReady(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -370,7 +372,10 @@ func TestWipeBeforeReady(t *testing.T) {
 			must(t, err)
 			now, err := boot()
 			must(t, err)
-			st := state{Boot: cmp.Or(tc.boot, now), Wiped: &wipedState{Handle: "h", Until: time.Now().Add(time.Hour), Mount: point}}
+			full := filepath.Join(data, fillName)
+			write(t, full, "")
+			st := state{Boot: cmp.Or(tc.boot, now), Wiped: &wipedState{Handle: "h", Until: time.Now().Add(time.Hour), Mount: point},
+				Filled: &filledState{Handle: "f", Path: full, Mount: point, Until: time.Now().Add(time.Hour)}}
 			b, err := json.Marshal(st)
 			must(t, err)
 			mkdir(t, filepath.Join(dir, "state"))
@@ -382,9 +387,55 @@ func TestWipeBeforeReady(t *testing.T) {
 			a.etcd.mu.Lock()
 			a.etcd.timers.StopAll()
 			a.etcd.mu.Unlock()
+			a.filler.mu.Lock()
+			left := a.filler.timers.Len()
+			a.filler.timers.StopAll()
+			a.filler.mu.Unlock()
+			if exists(full) == tc.want || (left > 0) == tc.want || (a.filler.filled() == nil) != tc.want {
+				t.Errorf("the volume is full: %t, %d faults are left on it; free: want %t", exists(full), left, tc.want)
+			}
 			if got := exists(filepath.Join(data, "member", "snap")); got != tc.want {
 				t.Errorf("the data are back: %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestResumeDuringChange: a watcher that takes over while the member's data are changed, because the
+// node has just started, leaves the member down until that is over.
+func TestResumeDuringChange(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "etcd")
+	mkdir(t, data)
+	a, err := newAgent(Config{Dir: filepath.Join(dir, "state"), EtcdData: data,
+		Components: []Component{{Name: framework.Etcd, Command: "etcd-" + filepath.Base(dir) + "-of-no-one"}}})
+	must(t, err)
+	defer a.close()
+	w := a.watchers[framework.Etcd]
+	begun, end := make(chan struct{}), make(chan struct{})
+	changed, resumed := make(chan error, 1), make(chan struct{})
+	go func() {
+		changed <- a.etcd.whileDown(context.Background(), false, func() error { close(begun); <-end; return nil })
+	}()
+	select {
+	case <-begun:
+	case err := <-changed:
+		t.Fatalf("the change has not begun: %v", err)
+	}
+	go func() { w.resume(context.Background(), true); close(resumed) }()
+	select {
+	case <-resumed:
+		t.Error("the watcher has taken over before the end of the change")
+	case <-time.After(300 * time.Millisecond):
+	}
+	if !w.held() {
+		t.Error("the hold ended during the change")
+	}
+	close(end)
+	must(t, <-changed)
+	<-resumed
+	if w.held() {
+		t.Error("the member is held down after the change")
 	}
 }

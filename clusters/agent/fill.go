@@ -215,8 +215,8 @@ func (f *filler) emptyIn(d time.Duration) {
 	f.timers.Start(&f.mu, f.filled().Handle, d, f.empty)
 }
 
-// resume takes over what an earlier agent left, whole or in part.
-func (f *filler) resume() {
+// resume takes over what an earlier agent left, whole or in part; over means that its time is over.
+func (f *filler) resume(over bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.filled()
@@ -227,7 +227,7 @@ func (f *filler) resume() {
 		return
 	}
 	left := time.Until(s.Until)
-	if left <= 0 {
+	if over || left <= 0 {
 		err := f.empty()
 		if err == nil {
 			return

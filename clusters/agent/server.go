@@ -69,7 +69,7 @@ func newAgent(config Config) (*agent, error) {
 	}
 	a.clocks.resume(restarted)
 	a.filler = &filler{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s}
-	a.filler.resume()
+	a.filler.resume(over)
 	a.network = newNetwork(config, s)
 	a.network.resume(restarted)
 	a.promises = &promises{a: a}
@@ -77,17 +77,17 @@ func newAgent(config Config) (*agent, error) {
 	return a, s.update(func(st *state) { st.Boot = now })
 }
 
-// cutOff reports whether the leash has ended the faults on data and certificates when the node has
-// restarted: without a network there was no request. What starts components waits for the agent, so
+// cutOff reports whether the leash has ended the faults on data, certificates and volumes when the node
+// has restarted: without a network there was no request. What starts components waits for the agent, so
 // that they do not start on them; faults on processes and on the network are gone with the kernel's
 // state.
 func (a *agent) cutOff() bool {
 	changed := false
-	a.store.read(func(st *state) { changed = st.Wiped != nil || len(st.Spoilt) > 0 })
+	a.store.read(func(st *state) { changed = st.Wiped != nil || st.Filled != nil || len(st.Spoilt) > 0 })
 	if a.config.Leash == 0 || !changed {
 		return false
 	}
-	complain(errors.New("the node has restarted: putting data and certificates back"))
+	complain(errors.New("the node has restarted: healing data, certificates and volumes"))
 	a.store.note(func(st *state) { st.Lapsed = time.Now() })
 	return true
 }

@@ -65,10 +65,12 @@ func newWatcher(s *store, spec Component, clocks *clocks) *watcher {
 }
 
 // resume takes over what an earlier agent left. After a restart of the node nothing is left:
-// faults on processes do not survive it.
+// faults on processes do not survive it. If the data of the component are being put back already, it
+// waits for that.
 func (w *watcher) resume(ctx context.Context, restarted bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	c := changes{w}
+	c.Lock()
+	defer c.Unlock()
 	if restarted {
 		w.note(func(st *componentState) {
 			restarts := st.Restarts

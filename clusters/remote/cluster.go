@@ -142,6 +142,7 @@ type Cluster struct {
 	shells  map[string]shell
 	done    func() // closes the connections
 	reached []*node
+	lost    []*node            // nothing is known of them; see found.lost
 	stop    context.CancelFunc // of the pings
 	pings   sync.WaitGroup
 	broken  broken
@@ -161,7 +162,7 @@ var (
 
 // EtcdConfig implements framework.EtcdAccess: the member is reached through the node's agent.
 func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
-	for _, n := range c.reached {
+	for _, n := range slices.Concat(c.reached, c.lost) {
 		if n.Name() == name {
 			return clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(n.Address().String(), "2379")}, DialTimeout: etcdDialLimit,
 				DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.DialEtcd(ctx) })}}, nil
@@ -294,7 +295,7 @@ func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 		return fmt.Sprintf("whether the agent on %s healed it early is not known: it does not answer", strings.Join(unknown, ", "))
 	}
 	slices.Sort(early)
-	return fmt.Sprintf("the agent on %s healed it early: it had received no request for %s", strings.Join(early, ", "), Leash)
+	return fmt.Sprintf("the agent on %s healed it early: its node had restarted, or it had received no request for %s", strings.Join(early, ", "), Leash)
 }
 
 // each calls do for all nodes concurrently.

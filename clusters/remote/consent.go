@@ -150,13 +150,14 @@ func levelOf(e record.Effect) Level {
 	return Processes
 }
 
-// readConsent returns the consent of a cluster's owner, if it is valid now.
-func readConsent(ctx context.Context, e framework.Entrance) (Consent, error) {
-	uid, err := clusterUID(ctx, e)
+// readConsent returns the consent of the cluster's owner, if it is valid now.
+func (a *access) readConsent(ctx context.Context) (Consent, error) {
+	uid, err := a.clusterUID(ctx)
 	if err != nil {
 		return Consent{}, err
 	}
-	body, err := get(ctx, e, consentPath)
+	var body json.RawMessage
+	err = a.read(ctx, consentPath, &body)
 	if notFound(err) {
 		return Consent{}, fmt.Errorf("%w: kube-system has no ConfigMap %s", ErrNoConsent, consentName)
 	}
@@ -171,9 +172,9 @@ func readConsent(ctx context.Context, e framework.Entrance) (Consent, error) {
 }
 
 // clusterUID returns the UID of the namespace kube-system.
-func clusterUID(ctx context.Context, e framework.Entrance) (string, error) {
+func (a *access) clusterUID(ctx context.Context) (string, error) {
 	var ns corev1.Namespace
-	if err := getInto(ctx, e, "/api/v1/namespaces/"+metav1.NamespaceSystem, &ns); err != nil {
+	if err := a.read(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &ns); err != nil {
 		return "", fmt.Errorf("failed to read the cluster's UID: %w", err)
 	}
 	return string(ns.UID), nil
@@ -185,6 +186,6 @@ func Ask(ctx context.Context, i *clusters.Inventory, levels []Level, expires tim
 	if err != nil {
 		return Consent{}, err
 	}
-	uid, err := clusterUID(ctx, a.entrances[0])
+	uid, err := a.clusterUID(ctx)
 	return Consent{ClusterUID: uid, Expires: expires, Levels: levels}, err
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 type access struct {
 	*clusters.Inventory
 	entrances []framework.Entrance // the balancer first, if there is one
+	answered  atomic.Int32         // the index of the one that answered last; see read
 }
 
 // open reads an inventory and its kubeconfig.
@@ -175,7 +177,7 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 			return nil, err
 		}
 		defer done()
-		if seen, err = a.find(ctx, all); err != nil {
+		if seen, err = a.find(ctx, all, true); err != nil { // Permit refuses faults while one is silent
 			return nil, err
 		}
 	}
@@ -189,7 +191,7 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 			continue
 		}
 		s.KubernetesVersion = released[n.Name]
-		if f := seen[n.Name]; f != nil {
+		if f := seen[n.Name]; f.known() {
 			s.ExtraArgs = withLeases(argsOf(f.processes), leases, f.shows)
 		} else {
 			s.ExtraArgs = withLeases(pods.args(n.Name), leases, pods.shows(n.Name))
@@ -260,7 +262,7 @@ func (a *access) zones(ctx context.Context) (zones map[string]string, others int
 // nodes returns the Nodes of the API.
 func (a *access) nodes(ctx context.Context) ([]corev1.Node, error) {
 	var nodes corev1.NodeList
-	if err := getInto(ctx, a.entrances[0], "/api/v1/nodes", &nodes); err != nil {
+	if err := a.read(ctx, "/api/v1/nodes", &nodes); err != nil {
 		return nil, fmt.Errorf("failed to list the nodes: %w", err)
 	}
 	return nodes.Items, nil
@@ -293,19 +295,13 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 	return versions, nil
 }
 
-// find inspects all nodes concurrently, and refuses machines of other nodes.
-func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*found, error) {
+// find inspects all nodes concurrently, and refuses machines of other nodes. For tolerant see lookAt.
+func (a *access) find(ctx context.Context, all map[string]shell, tolerant bool) (map[string]*found, error) {
 	g, looking := errgroup.WithContext(ctx)
 	seen := make([]*found, len(a.Spec.Nodes))
 	for i, n := range a.Spec.Nodes {
-		g.Go(func() error {
-			s, err := all[n.Name].lookFor(looking, a.Spec.Distribution, n)
-			if err == nil {
-				seen[i], err = detect(a.Spec.Distribution, n, s)
-			}
-			if err == nil {
-				err = seen[i].readConfig(looking, all[n.Name])
-			}
+		g.Go(func() (err error) {
+			seen[i], err = a.lookAt(looking, all[n.Name], n, tolerant)
 			return err
 		})
 	}

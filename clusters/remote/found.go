@@ -27,6 +27,7 @@ type found struct {
 	units     map[framework.Component]string // by which components are stopped
 	unread    framework.Component            // whose configuration file cannot be read
 	client    agent.EtcdClient               // on a host of an external etcd
+	lost      error                          // why nothing of it was found, beside a silent API server; see detectSilent
 }
 
 // detect finds a node's components by a profile, or by the first one that fits.
@@ -59,13 +60,13 @@ func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
 }
 
 // fits finds the components, and refuses if processes, ports and manifests do not match the
-// profile.
+// profile. An API server that is silent need not run.
 func (f *found) fits() error {
 	for _, c := range f.profile.Components {
 		all := f.sight.find(c.Command, c.Parent)
 		if len(all) == 0 {
-			if c.Name == f.main() {
-				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
+			if c.Name == f.main() && !f.sight.silent {
+				return noProcess(c)
 			}
 			continue // for example with an external etcd
 		}
@@ -90,14 +91,42 @@ func (f *found) fits() error {
 		}
 		return nil
 	}
+	if _, runs := f.processes[framework.APIServer]; !runs {
+		if err := f.addStopped(); err != nil {
+			return err
+		}
+	}
 	_, port, err := net.SplitHostPort(f.node.Server())
 	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
 		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
 	}
-	if len(f.sight.listening) > 0 && !f.sight.listening[port] {
+	if len(f.sight.listening) > 0 && !f.sight.listening[port] && !f.sight.silent {
 		return fmt.Errorf("no process listens on port %s, on which the API server serves according to the inventory", port)
 	}
 	return nil
+}
+
+// addStopped adds an API server that does not run, if other components of the profile do: without one
+// the profile says nothing about the node. It has the arguments of its static pod, or none.
+func (f *found) addStopped() error {
+	c := f.component(framework.APIServer)
+	pod, there := f.sight.manifests[c.Manifest]
+	switch {
+	case len(f.components()) == 0:
+		return noProcess(c)
+	case c.Manifest != "" && !there:
+		return fmt.Errorf("%s does not run, and %s is missing", c.Name, c.Manifest)
+	}
+	p := process{args: []string{c.Command}}
+	if len(pod.Spec.Containers) > 0 {
+		p = p.with("the manifest of its static pod", slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args)...)
+	}
+	f.processes[c.Name] = p
+	return nil
+}
+
+func noProcess(c ProfileComponent) error {
+	return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
 }
 
 // inUnit finds the systemd unit by which a component is stopped, if its profile names one, and

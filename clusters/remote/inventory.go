@@ -136,7 +136,7 @@ func Examine(ctx context.Context, i *clusters.Inventory) []Check {
 		}
 		all = append(all, c)
 	}
-	if c, err := readConsent(ctx, a.entrances[0]); err != nil {
+	if c, err := a.readConsent(ctx); err != nil {
 		all = append(all, Check{What: ConsentCheck, Problem: err.Error()})
 	} else {
 		all = append(all, Check{What: ConsentCheck, Found: fmt.Sprintf("until %s, to %s", c.Expires.Format("2006-01-02 15:04 MST"), names(c.Levels))})

@@ -63,6 +63,7 @@ const etcdVariables = "ELECTION_TIMEOUT|HEARTBEAT_INTERVAL|DATA_DIR|CONFIG_FILE|
 // sight is the state that was seen on a node.
 type sight struct {
 	systemd bool
+	silent  bool   // the API server on the node does not answer
 	host    string // the machine's own host name
 	// machine and boot are the IDs of the machine and of its boot; empty if it has none.
 	machine, boot string

@@ -332,7 +332,10 @@ func TestOwnProfile(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"components:\n- {name: kube-apiserver, command: apiserver, unit: a.service}\n", ""},
 		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor.service, 'my-stack@cp.service']\n", ""},
-		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor]\n", `mine.yaml:3: before[0] is "supervisor": want a systemd unit such as kubelet.service`},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [supervisor]\n", `mine.yaml:3: before[0] is "supervisor": want a systemd service such as kubelet.service`},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [a.service, docker.socket]\n", `mine.yaml:3: before[1] is "docker.socket": want a systemd service`},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [var-lib-etcd.mount]\n", `mine.yaml:3: before[0] is "var-lib-etcd.mount": want a systemd service`},
+		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [sysinit.target]\n", `mine.yaml:3: before[0] is "sysinit.target": want a systemd service`},
 		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore:\n- a.service\n- \"b.service\\nAfter=c.service\"\n", "mine.yaml:5: before[1] is"},
 		{"", "mine.yaml is empty: want a distribution profile"},
 		{"components:\n- {name: kube-apiserver, command: [a]}\n", "mine.yaml:2: components[0].command is a list: want a text"},

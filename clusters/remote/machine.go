@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 )
 
-// sameMachines returns an error unless each node of the inventory was seen on its own machine:
+// sameMachines returns an error unless each node of the inventory that was seen is its own machine:
 // an SSH destination with a typo may be a machine of another cluster, without the consent of
 // its owner.
 func (a *access) sameMachines(ctx context.Context, seen map[string]*found) error {
@@ -24,6 +24,9 @@ func (a *access) sameMachines(ctx context.Context, seen map[string]*found) error
 	before := map[string]*sight{}
 	for _, n := range a.Spec.Nodes {
 		s := seen[n.Name].sight
+		if len(s.processes) == 0 {
+			continue // it cannot be reached
+		}
 		if err := leadsTo(n, s, nodes); err != nil {
 			return err
 		}

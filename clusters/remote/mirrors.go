@@ -18,7 +18,7 @@ type mirrors []corev1.Pod
 
 func (a *access) pods(ctx context.Context) (mirrors, error) {
 	var pods corev1.PodList
-	if err := getInto(ctx, a.entrances[0], "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
+	if err := a.read(ctx, "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
 		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
 	}
 	return pods.Items, nil

@@ -74,10 +74,14 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 		return framework.ServingEndpoint{Name: name, Address: net.JoinHostPort(n.address.String(), portOf(urls)), Path: path,
 			TLS: &tls.Config{RootCAs: n.etcdCA, MinVersion: tls.VersionTLS12}, Names: []string{n.address.String()}}
 	}
-	etcd := n.found.processes[framework.Etcd]
+	unknown := fmt.Errorf("the address of etcd on %s is unknown", n.Name())
+	etcd, ok := n.found.processes[framework.Etcd]
+	if !ok || n.etcdCA == nil {
+		return nil, unknown
+	}
 	client, peer := etcd.flag("advertise-client-urls"), etcd.flag("initial-advertise-peer-urls")
-	if n.etcdCA == nil || client == "" || peer == "" {
-		return nil, fmt.Errorf("the address of etcd on %s is unknown", n.Name())
+	if client == "" || peer == "" {
+		return nil, unknown
 	}
 	return []framework.ServingEndpoint{at("client", client, "/version"), at("peer", peer, "")}, nil
 }

@@ -133,7 +133,7 @@ func (p *power) run(ctx context.Context, name, command string, limit time.Durati
 func (p *power) redact(text string) string {
 	var words []string
 	for _, command := range []string{p.Do.Off, p.Do.On, p.Do.Status} {
-		all := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n'\"=;|&()<>", r) })
+		all := wordsOf(command)
 		words = append(words, all[min(1, len(all)):]...)
 	}
 	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) }) // one may contain another
@@ -143,4 +143,18 @@ func (p *power) redact(text string) string {
 		}
 	}
 	return redact.New().Text(text)
+}
+
+// wordsOf splits a command of a shell into its words.
+func wordsOf(command string) []string {
+	return strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n'\"=;|&()<>", r) })
+}
+
+// programOf returns a command without its arguments: a password among them may have any form.
+func programOf(command string) string {
+	all := wordsOf(command)
+	if len(all) < 2 {
+		return command
+	}
+	return all[0] + " " + redact.Mark
 }

@@ -62,6 +62,9 @@ func (n *node) dialAgent(ctx context.Context) (net.Conn, error) {
 	if n.off() {
 		return nil, n.errOff()
 	}
+	if n.found.lost != nil {
+		return nil, n.found.lost
+	}
 	return n.shell.dialAgent(ctx)
 }
 

@@ -38,8 +38,8 @@ type Profile struct {
 	// PKI is the directory with kubeadm's certificates and the keys of their CAs, for faults
 	// on certificates; empty if the distribution has none there.
 	PKI string `yaml:"pki"`
-	// Before are the systemd units that start components, such as that of a supervisor, besides those
-	// of the components themselves: after a restart of the node they wait for the agent.
+	// Before are the systemd services that start components, such as that of a supervisor, besides
+	// those of the components themselves: after a restart of the node they wait for the agent.
 	Before []string `yaml:"before"`
 }
 
@@ -99,8 +99,8 @@ func (p Profile) validate(position func(path string) string) error {
 	}
 	for i, unit := range p.Before {
 		path := fmt.Sprintf("before[%d]", i)
-		if !unitName.MatchString(unit) {
-			return fmt.Errorf("%s%s is %q: want a systemd unit such as kubelet.service", position(path), path, unit)
+		if !serviceName.MatchString(unit) {
+			return fmt.Errorf("%s%s is %q: want a systemd service such as kubelet.service", position(path), path, unit)
 		}
 	}
 	if !slices.ContainsFunc(p.Components, func(c ProfileComponent) bool { return c.Name == framework.APIServer }) {
@@ -109,8 +109,10 @@ func (p Profile) validate(position func(path string) string) error {
 	return nil
 }
 
-// unitName is the name of a systemd unit, without specifiers.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|target|mount|slice|scope|timer|path)$`)
+// serviceName is the name of a systemd service, without specifiers. The agent's unit starts after
+// basic.target, and so after all sockets, paths, slices and local mounts: before one of those, it would
+// be in a cycle, of which systemd leaves a unit out when the node starts.
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.service$`)
 
 // problem says what is wrong with a component of a profile, given all of them; empty if nothing is.
 func (c ProfileComponent) problem(path string, all []ProfileComponent) string {

@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
-	"github.com/holdfast-ha/holdfast/framework/redact"
 )
 
 // Leash is how long an agent keeps faults active without a request from the harness.
@@ -89,7 +88,7 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	for _, n := range c.Spec.Inventory.Spec.Nodes {
 		nodes = append(nodes, n.Name+" (ssh "+n.SSH+")")
 		if n.Power != nil {
-			power = append(power, fmt.Sprintf("the power of %s is cut and restored on this machine, by sh: off: %s; on: %s; status: %s", n.Name, n.Power.Off, n.Power.On, n.Power.Status))
+			power = append(power, fmt.Sprintf("the power of %s is cut and restored on this machine, by sh: off: %s; on: %s; status: %s", n.Name, programOf(n.Power.Off), programOf(n.Power.On), programOf(n.Power.Status)))
 		}
 	}
 	all := []string{"the node agent, as root, on " + strings.Join(nodes, ", "),
@@ -98,10 +97,7 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	for _, line := range agent.Footprint() {
 		all = append(all, "on each node: "+line)
 	}
-	for _, line := range power {
-		all = append(all, redact.New().Text(line))
-	}
-	return all
+	return append(all, power...)
 }
 
 // Permit implements clusters.Permitter.
@@ -137,7 +133,7 @@ func (Provider) Permit(ctx context.Context, spec *clusters.Cluster, faults ...[]
 // permitted returns what the owner of a cluster allows. It refuses faults while the cluster is
 // not safe; a harmless run injects none.
 func (a *access) permitted(ctx context.Context, harmless bool) (Consent, error) {
-	consent, err := readConsent(ctx, a.entrances[0])
+	consent, err := a.readConsent(ctx)
 	if err != nil {
 		return Consent{}, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", a.Metadata.Name, err)
 	}
@@ -212,16 +208,21 @@ const closeLimit = 3 * time.Minute
 // location of etcd is then unknown.
 func (c *Observed) find() {
 	for i, n := range c.spec.Nodes() {
-		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name), alone: c.alone}
-		p.components = slices.Sorted(maps.Keys(c.pods.of(n.Name)))
-		if c.access.Spec.Nodes[i].EtcdOnly() {
-			p.components = []framework.Component{framework.Etcd}
-		} else if !slices.Contains(p.components, framework.APIServer) {
-			p.components = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
-		}
-		c.nodes = append(c.nodes, p)
+		c.nodes = append(c.nodes, &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name),
+			components: c.componentsOn(c.access.Spec.Nodes[i]), alone: c.alone})
 	}
 	c.assumeElection()
+}
+
+// componentsOn returns the components of a node that is not reached, as far as the API shows them.
+func (c *Observed) componentsOn(n clusters.InventoryNode) []framework.Component {
+	all := slices.Sorted(maps.Keys(c.pods.of(n.Name)))
+	if n.EtcdOnly() {
+		all = []framework.Component{framework.Etcd}
+	} else if !slices.Contains(all, framework.APIServer) {
+		all = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
+	}
+	return all
 }
 
 // assumeElection notes that etcd's election timeout is unknown if no node shows a member: hosts of
@@ -262,7 +263,7 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 
 // takeOver installs agents on the nodes.
 func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
-	seen, err := c.access.find(ctx, c.shells)
+	seen, err := c.access.find(ctx, c.shells, c.harmless)
 	if err != nil {
 		return err
 	}
@@ -276,16 +277,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	if c.released, err = c.access.versions(ctx, c.shells, seen); err != nil {
 		return err
 	}
-	var harness []netip.Prefix
-	for i, spec := range c.spec.Nodes() {
-		f := seen[spec.Name]
-		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, server: c.access.server(spec.Name), components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
-		n.Client = agent.NewClient(spec.Name, n.dialAgent)
-		c.reached, c.Observed.nodes = append(c.reached, n), append(c.Observed.nodes, c.seenAs(n))
-		if a := f.sight.client; a.IsValid() && !slices.ContainsFunc(harness, func(p netip.Prefix) bool { return p.Addr() == a }) {
-			harness = append(harness, netip.PrefixFrom(a, a.BitLen()))
-		}
-	}
+	harness := c.add(seen, progress)
 	c.assumeElection()
 	c.explain(seen)
 	c.assumeFused(seen)
@@ -320,6 +312,27 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		})
 	}
 	return c.Network.Meet(ctx)
+}
+
+// add adds the nodes as they were found, and returns the harness's addresses as they see them. One that
+// is lost has the components that the API shows, and reports nothing about them.
+func (c *Cluster) add(seen map[string]*found, progress func(string)) (harness []netip.Prefix) {
+	for i, spec := range c.spec.Nodes() {
+		f := seen[spec.Name]
+		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, server: c.access.server(spec.Name), components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
+		n.Client = agent.NewClient(spec.Name, n.dialAgent)
+		c.Observed.nodes = append(c.Observed.nodes, c.seenAs(n))
+		if !f.known() {
+			progress(fmt.Sprintf("the API server on %s is silent, and no agent is put on the node: %v", spec.Name, f.lost))
+			n.components, c.lost = c.componentsOn(f.node), append(c.lost, n)
+			continue
+		}
+		c.reached = append(c.reached, n)
+		if a := f.sight.client; a.IsValid() && !slices.ContainsFunc(harness, func(p netip.Prefix) bool { return p.Addr() == a }) {
+			harness = append(harness, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return harness
 }
 
 // seenAs returns a node with the abilities that it has: with power commands, its power can be cut.

@@ -182,7 +182,7 @@ func nameOf(o metav1.ObjectMeta) string { return strings.TrimPrefix(o.Namespace+
 
 // listInto reads the objects of a path; none if the API does not have their kind.
 func (a *access) listInto(ctx context.Context, path string, into any) error {
-	if err := getInto(ctx, a.entrances[0], path, into); err != nil && !notFound(err) {
+	if err := a.read(ctx, path, into); err != nil && !notFound(err) {
 		return err
 	}
 	return nil

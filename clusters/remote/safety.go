@@ -140,7 +140,7 @@ func (a *access) inChaos(ctx context.Context) (string, error) {
 	}
 	var kinds metav1.APIResourceList
 	const mesh = "/apis/chaos-mesh.org/v1alpha1"
-	if err := getInto(ctx, a.entrances[0], mesh, &kinds); err != nil && !notFound(err) {
+	if err := a.read(ctx, mesh, &kinds); err != nil && !notFound(err) {
 		return "", err
 	}
 	for _, kind := range kinds.APIResources {

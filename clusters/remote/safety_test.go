@@ -18,16 +18,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// api serves answers by path, and returns the inventory of a cluster whose API servers all
-// are that one.
+// api serves answers by path, of which an empty one is an error of the server, and returns the inventory
+// of a cluster whose API servers all are that one.
 func api(t *testing.T, answers map[string]string, nodes ...clusters.InventoryNode) *access {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if body, ok := answers[r.URL.Path]; ok {
+		switch body, ok := answers[r.URL.Path]; {
+		case !ok:
+			http.NotFound(w, r)
+		case body == "":
+			http.Error(w, "etcd failed", http.StatusInternalServerError)
+		default:
 			fmt.Fprint(w, body)
-			return
 		}
-		http.NotFound(w, r)
 	}))
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -230,37 +233,45 @@ func TestPermitBesideAnother(t *testing.T) {
 	}
 }
 
-// TestDescribeSilentServer: an API server that does not report its version keeps no cluster from
-// being described, and has no version in a record; without any, there is nothing to describe.
+// TestDescribeSilentServer: an API server that does not report its version, or answers only errors, keeps
+// no cluster from being described, and has no version in a record; without any, there is nothing to
+// describe.
 func TestDescribeSilentServer(t *testing.T) {
 	pods := []string{"/api/v1/namespaces/kube-system/pods", `{"items": []}`}
-	silent := quiet(pods...)
+	silent, dead := quiet(pods...), quiet(pods...)
 	delete(silent, "/version")
-	a, other := api(t, quiet(pods...)), api(t, silent)
-	second := other.Spec.Nodes[0]
-	second.Name, second.Address = "node-2", second.Address.Next()
-	e := other.entrances[0]
-	e.Name, e.Node = second.Name, second.Name
-	for _, silentFirst := range []bool{false, true} {
-		b := &access{Inventory: &clusters.Inventory{Metadata: a.Metadata, Spec: a.Spec}, entrances: append(a.entrances[:1:1], e)}
-		b.Spec.Nodes = append(a.Spec.Nodes[:1:1], second)
-		if silentFirst {
-			slices.Reverse(b.Spec.Nodes)
-		}
-		spec, err := b.describe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if spec.Spec.KubernetesVersion != "v1.37.1" {
-			t.Errorf("the version is %q", spec.Spec.KubernetesVersion)
-		}
-		v := (&Observed{access: b, spec: spec}).Versions()
-		if _, known := v["node-2"]["kube-apiserver"]; known || v["node-1"]["kube-apiserver"] != "v1.37.1" || len(v) != 2 {
-			t.Errorf("the versions are %v", v)
-		}
+	for path := range dead {
+		dead[path] = ""
 	}
-	if _, err := other.describe(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to read the version of the API server on node-1") {
-		t.Errorf("no API server answers: %v", err)
+	a := api(t, quiet(pods...))
+	for want, answers := range map[string]map[string]string{"failed to read the version of the API server on node-1": silent, "failed to list the nodes": dead} {
+		other := api(t, answers)
+		second := other.Spec.Nodes[0]
+		second.Name, second.Address = "node-2", second.Address.Next()
+		e := other.entrances[0]
+		e.Name, e.Node = second.Name, second.Name
+		for _, silentFirst := range []bool{false, true} {
+			b := &access{Inventory: &clusters.Inventory{Metadata: a.Metadata, Spec: a.Spec}, entrances: append(a.entrances[:1:1], e)}
+			b.Spec.Nodes = append(a.Spec.Nodes[:1:1], second)
+			if silentFirst {
+				slices.Reverse(b.Spec.Nodes)
+				slices.Reverse(b.entrances)
+			}
+			spec, err := b.describe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spec.Spec.KubernetesVersion != "v1.37.1" {
+				t.Errorf("the version is %q", spec.Spec.KubernetesVersion)
+			}
+			v := (&Observed{access: b, spec: spec}).Versions()
+			if _, known := v["node-2"]["kube-apiserver"]; known || v["node-1"]["kube-apiserver"] != "v1.37.1" || len(v) != 2 {
+				t.Errorf("the versions are %v", v)
+			}
+		}
+		if _, err := other.describe(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no API server answers: %v, want %q", err, want)
+		}
 	}
 }
 

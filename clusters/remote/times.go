@@ -32,7 +32,7 @@ func (a *access) leaseDurations(ctx context.Context) (map[framework.Component]ti
 	all := map[framework.Component]time.Duration{}
 	for _, c := range elected {
 		var lease coordinationv1.Lease
-		err := getInto(ctx, a.entrances[0], await.LeasePath(c), &lease)
+		err := a.read(ctx, await.LeasePath(c), &lease)
 		if notFound(err) {
 			continue
 		}
@@ -91,10 +91,10 @@ func leaseName(c framework.Component) string {
 }
 
 // source returns where components have their flags from: from what was seen of a node, from its
-// static pods if it was not inspected, or else from Leases.
+// static pods if it was not inspected or is lost, or else from Leases.
 func (c *Observed) source(seen map[string]*found) clusters.Source {
 	return func(node string, component framework.Component, flag string) string {
-		if f := seen[node]; f != nil {
+		if f := seen[node]; f.known() {
 			if p, ok := f.processes[component]; ok && p.flag(flag) != "" {
 				return p.source(flag)
 			}

@@ -80,7 +80,7 @@ func TestLeaseOfOpenShift(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer done()
-	seen, err := a.find(t.Context(), ssh)
+	seen, err := a.find(t.Context(), ssh, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ type vendor struct {
 
 	mu      sync.Mutex
 	answers map[string]string // by path, or by node and path
+	stopped []string          // nodes whose API server does not run
 	changes []string          // requests that are not reads
 }
 
@@ -102,6 +104,8 @@ func (v *vendor) answer(node string, w http.ResponseWriter, r *http.Request) {
 		body, ok = v.answers[r.URL.Path]
 	}
 	switch {
+	case slices.Contains(v.stopped, node):
+		http.Error(w, "no server", http.StatusServiceUnavailable) // as a proxy in front of it would
 	case !ok:
 		http.NotFound(w, r)
 	case body == "":
@@ -116,6 +120,19 @@ func (v *vendor) set(path, body string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.answers[path] = body
+}
+
+// stop stops the API server on a node.
+func (v *vendor) stop(node string) {
+	v.t.Helper()
+	seen, err := os.ReadFile(filepath.Join(v.dir, "root@"+node))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.write("root@"+node, strings.Replace(string(seen), " kube-apiserver\x1f", " other\x1f", 1), 0o600)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stopped = append(v.stopped, node)
 }
 
 // touched returns what was tried besides reads of the API and looks at nodes.
@@ -178,6 +195,41 @@ func TestRefused(t *testing.T) {
 			if code != exitUsage || !strings.Contains(stderr.String(), tc.want) {
 				t.Errorf("exit code %d, want %d, and %q in:\n%s%s", code, exitUsage, tc.want, stdout.String(), stderr.String())
 			}
+			for _, what := range v.touched() {
+				t.Errorf("touched: %s", what)
+			}
+			if _, err := os.Stat(out); !os.IsNotExist(err) {
+				t.Errorf("there is a results directory, error %v", err)
+			}
+		})
+	}
+}
+
+// TestRefusedWithoutServer: while an API server does not run, whichever it is, a run without faults is
+// planned, and one with faults is refused as any other. Without any API server there is no plan.
+func TestRefusedWithoutServer(t *testing.T) {
+	const all = "cp-1 cp-2 cp-3"
+	for _, stopped := range []string{"cp-1", "cp-2", all} {
+		t.Run(stopped, func(t *testing.T) {
+			v := newVendor(t)
+			for _, node := range strings.Fields(stopped) {
+				v.stop(node)
+			}
+			run := func(want int, says string, more ...string) {
+				t.Helper()
+				var stdout, stderr bytes.Buffer
+				code := execute(append([]string{"run", "--inventory", v.inventory}, more...), strings.NewReader(""), &stdout, &stderr)
+				if code != want || !strings.Contains(stdout.String()+stderr.String(), says) {
+					t.Errorf("exit code %d, want %d, and %q in:\n%s%s", code, want, says, stdout.String(), stderr.String())
+				}
+			}
+			if stopped == all {
+				run(exitInconclusive, "failed to list the nodes", "--profile", "observe", "--dry-run")
+				return
+			}
+			run(exitPass, "untouched", "--profile", "observe", "--dry-run")
+			out := filepath.Join(v.dir, "results")
+			run(exitUsage, "the API server on "+stopped+" is not ready", "--scenario", "apiserver-killed", "--out", out)
 			for _, what := range v.touched() {
 				t.Errorf("touched: %s", what)
 			}

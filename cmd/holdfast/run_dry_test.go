@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +56,16 @@ func TestLeash(t *testing.T) {
 }
 
 // TestDryRunFootprint: as JSON, too, a dry run lists what it would have on the nodes of an existing
-// cluster, as the text does. It touches nothing, and needs no consent.
+// cluster, as the text does, and neither has the arguments of power commands. It touches nothing, and
+// needs no consent.
 func TestDryRunFootprint(t *testing.T) {
 	v := newVendor(t)
+	inventory, err := os.ReadFile(v.inventory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const power = "ssh: root@cp-1, power: {off: ipmitool -P hunter2 off, on: ipmitool -P hunter2 on, status: ipmitool -P hunter2 status}}"
+	v.write(filepath.Base(v.inventory), strings.Replace(string(inventory), "ssh: root@cp-1}", power, 1), 0o600)
 	dry := func(more ...string) string {
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"run", "--inventory", v.inventory, "--scenario", "apiserver-killed", "--dry-run"}, more...)
@@ -72,6 +81,9 @@ func TestDryRunFootprint(t *testing.T) {
 	var p run.Plan
 	if err := reports.ReadJSON([]byte(asJSON), &p); err != nil {
 		t.Fatal(err)
+	}
+	if all := text + asJSON; strings.Contains(all, "hunter2") || strings.Count(all, "by sh: off: ipmitool [redacted]; on: ipmitool [redacted]") != 2 {
+		t.Errorf("the power commands are not without their arguments in:\n%s", all)
 	}
 	if len(p.Footprint) < 5 || !strings.Contains(p.Footprint[0], "the node agent, as root, on cp-1 (ssh root@cp-1)") {
 		t.Errorf("the footprint is %q", p.Footprint)

@@ -3,8 +3,10 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -209,13 +211,58 @@ func TestRefused(t *testing.T) {
 		parts []Part
 		want  string
 	}{
-		"refused":         {[]Part{{refused: true}}, "why"},
-		"failed":          {[]Part{{Problem: "why"}}, ""},
-		"refused later":   {[]Part{{refused: true, Judging: map[string]time.Duration{"a": 1}}}, ""},
-		"nothing was run": {nil, ""},
+		"refused":             {[]Part{{refused: true}}, "why"},
+		"failed":              {[]Part{{Problem: "why"}}, ""},
+		"refused later":       {[]Part{{refused: true, Judging: map[string]time.Duration{"a": 1}}}, ""},
+		"nothing was run":     {nil, ""},
+		"resumed and refused": {[]Part{{earlier: true}, {refused: true}}, "why"},
+		"resumed and refused after a scenario of the run before": {[]Part{{earlier: true, Judging: map[string]time.Duration{"a": 1}}, {refused: true}}, "why"},
+		"refused, and resumed":                 {[]Part{{earlier: true, refused: true}, {Judging: map[string]time.Duration{"a": 1}}}, ""},
+		"resumed and failed":                   {[]Part{{earlier: true}, {Problem: "why"}}, ""},
+		"resumed with nothing left to be done": {[]Part{{earlier: true}}, ""},
 	} {
 		if got := (&Plan{Parts: tc.parts, Problem: "why"}).Refused(); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// refuser is a provider with a cluster that must not be broken.
+type refuser struct{ clusters.Provider }
+
+func (refuser) Name() string { return "refuser" }
+
+func (refuser) Describe(context.Context, string) (*clusters.Cluster, error) {
+	return clusters.Default(), nil
+}
+
+func (refuser) Attach(context.Context, *clusters.Cluster, clusters.Options) (clusters.Made, error) {
+	return nil, fmt.Errorf("%w: a member is silent", ErrRefused)
+}
+
+func (refuser) Detach(context.Context, *clusters.Cluster, bool) error { return nil }
+
+// TestResumeRefused: a run that is refused is also refused when it is resumed.
+func TestResumeRefused(t *testing.T) {
+	s, err := scenarios.Parse("tiny", []byte(tiny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	p := New(refuser{}, clusters.Default(), []*scenarios.Scenario{s}, 7, "test")
+	p.Attach = true
+	if err := p.Divide(refuser{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.CarryOut(t.Context(), refuser{}, out, shown); err != nil || !strings.Contains(p.Refused(), "refused: a member is silent") {
+		t.Fatalf("%v, refused: %q", err, p.Refused())
+	}
+	for range 2 {
+		if p, err = Load(out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Resume(t.Context(), refuser{}, out, shown); err != nil || !strings.Contains(p.Refused(), "refused: a member is silent") {
+			t.Errorf("resumed: %v, refused: %q", err, p.Refused())
 		}
 	}
 }

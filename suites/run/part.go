@@ -32,6 +32,7 @@ type Part struct {
 	Judging map[string]time.Duration `json:"judging,omitempty"`
 
 	refused bool // its cluster must not be broken; see ErrRefused
+	earlier bool // it is of the run before it was resumed
 }
 
 // Divide spreads scenarios over clusters, up to parallel of which run side by side. Creating and

@@ -135,9 +135,11 @@ func (p *Plan) Effects() (all [][]record.Effect) {
 	return slices.CompactFunc(all, slices.Equal[[]record.Effect])
 }
 
-// Refused returns why the run was refused before any of its scenarios ran; empty if it was not.
+// Refused returns why the run was refused before any of its scenarios ran, or was resumed and refused
+// before another one ran; empty if it was not.
 func (p *Plan) Refused() string {
-	if len(p.Parts) == 0 || slices.ContainsFunc(p.Parts, func(one Part) bool { return !one.refused || len(one.Judging) > 0 }) {
+	parts := slices.DeleteFunc(slices.Clone(p.Parts), func(one Part) bool { return one.earlier })
+	if len(parts) == 0 || slices.ContainsFunc(parts, func(one Part) bool { return !one.refused || len(one.Judging) > 0 }) {
 		return ""
 	}
 	return p.Problem

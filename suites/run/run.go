@@ -72,7 +72,7 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 	defer unlock()
 	p.Problem, p.Ended = "", time.Time{}
 	for i := range p.Parts {
-		p.Parts[i].Problem = ""
+		p.Parts[i].Problem, p.Parts[i].earlier = "", true
 		if err := p.Parts[i].removeData(dir); err != nil {
 			return nil, err
 		}

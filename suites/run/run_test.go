@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	clusters.Main(local.Provider{})
-	Program{Providers: []clusters.Provider{local.Provider{}}}.Main()
+	Program{Providers: []clusters.Provider{local.Provider{}, refuser{}}}.Main()
 	os.Exit(m.Run())
 }
 
