@@ -269,8 +269,8 @@ func TestEtcdProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		truth, err := direct.Status(ctx, direct.Endpoints()[0])
-		var is, says int
-		if _, scan := fmt.Sscanf(truth.Version+" "+lie.Version, "3.%d.0 3.%d.0", &is, &says); err != nil || says != is-1 {
+		var is, patch, says int
+		if _, scan := fmt.Sscanf(truth.Version+" "+lie.Version, "3.%d.%d 3.%d.0", &is, &patch, &says); err != nil || says != is-1 {
 			t.Errorf("reported %s, is %s: %v, %v", lie.Version, truth.Version, err, scan)
 		}
 		acted(t, 1)
