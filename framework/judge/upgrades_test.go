@@ -423,6 +423,53 @@ func TestObjectsBetweenVersions(t *testing.T) {
 			return s
 		}
 	}
+	// secrets is six rounds of Deployments, and more of Secrets, of which those reads through node-2
+	// fail that have a problem.
+	secrets := func(rounds int, problem func(i int) string) func() *story {
+		return mixed(6+rounds, func(o *record.Op, i int) {
+			if i < 6 {
+				return
+			}
+			o.Key = strings.Replace(o.Key, "Deployment/", "Secret/", 1)
+			if o.Type == record.OpGet && o.Entrance == "node-2" && problem(i) != "" {
+				o.Outcome, o.Error, o.Found = record.Unknown, problem(i), false
+			}
+		})
+	}
+	always := func(problem string) func(int) string { return func(int) string { return problem } }
+	const undecoded = `status 500 (): no kind "Secret" is registered for version "v2"`
+	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
+		{name: "two kinds", want: Pass, says: "Objects of 2 kinds", took: "36 reads", story: secrets(3, always(""))},
+		{name: "one version cannot read a kind", want: Fail, says: "none of 6 reads of a Secret that v1.37.1 wrote was answered by v1.36.3 (" + undecoded + ")", story: secrets(3, always(undecoded))},
+		{name: "one version cannot read a kind, few tries", want: Inconclusive, says: "no Secret that v1.37.1 wrote was read through v1.36.3 (status 500", story: secrets(2, always(undecoded))},
+		{name: "one version reads a kind once", want: Pass, took: "32 reads", story: secrets(3, func(i int) string {
+			if i == 8 {
+				return ""
+			}
+			return undecoded
+		})},
+		{name: "one version reads a kind at the second try", want: Pass, took: "34 reads", story: secrets(3, func(i int) string {
+			if i == 6 {
+				return undecoded
+			}
+			return ""
+		})},
+		{name: "no answer about a kind in time", want: Inconclusive, says: "no Secret that v1.37.1 wrote was read through v1.36.3 (no answer in time", story: secrets(3, always("no answer in time: context deadline exceeded"))},
+		{name: "one try has no answer in time", want: Inconclusive, says: "no Secret that v1.37.1 wrote was read through v1.36.3", story: secrets(3, func(i int) string {
+			if i == 7 {
+				return "no answer in time: context deadline exceeded"
+			}
+			return undecoded
+		})},
+		{name: "etcd has no leader while a kind is read", want: Inconclusive, says: "no Secret that v1.37.1 wrote", story: secrets(3, always("status 500 (): etcdserver: leader changed"))},
+		{name: "etcd does not answer while a kind is read", want: Inconclusive, says: "no Secret that v1.37.1 wrote", story: secrets(3, always("status 500 (InternalError): Internal error occurred: rpc error: code = Unavailable"))},
+		{name: "a kind cannot be listed", want: Pass, took: "24 reads", story: func() *story {
+			s := mixed(6, nil)()
+			o := during(40, 40.1)
+			o.Client, o.Type, o.Entrance, o.Key, o.Purpose, o.Outcome, o.Error = "mixed", record.OpGet, "node-2", "Secret/", "mixed-object", record.Unknown, undecoded
+			return s.op(o)
+		}},
+	})
 	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
 		{name: "both ways", want: Pass, took: "24 reads", says: "12 from v1.36.3 to v1.37.1", story: mixed(6, nil)},
 		{name: "a field is lost", want: Fail, says: "spec.replicas is 1, not 0", story: mixed(6, func(o *record.Op, i int) {

@@ -25,7 +25,8 @@ var mixedObjects []byte
 
 const (
 	mixedPurpose = "mixed-object"
-	// mixedLimit is how long it may take until every API server serves a CRD.
+	// mixedLimit is how long an API server may take until it serves a CRD, or answers whether it
+	// serves a kind.
 	mixedLimit = 10 * time.Second
 )
 
@@ -51,7 +52,7 @@ const mixedPolicy = "MutatingAdmissionPolicy"
 // server-side apply, two field managers share an object through two API servers. Kinds that not
 // every API server serves are left out. The operations have the purpose "mixed-object", kind and
 // name of the object as their key, and as their value the differences from what was written;
-// empty for none.
+// empty for none. A read without a name shows why a kind is left out that an API server may serve.
 func MixedObjects(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	m, err := newMixed(ctx, c, w)
 	if err != nil {
@@ -89,7 +90,7 @@ func stored(path string, object map[string]any) (string, map[string]any) {
 
 // newMixed returns clients of all API servers, of which there must be two, and creates the CRD.
 func newMixed(ctx context.Context, c framework.Cluster, w *record.Writer) (*mixed, error) {
-	m := &mixed{w: w}
+	m := &mixed{w: w, limit: mixedLimit}
 	err := m.open(ctx, c)
 	if err != nil {
 		m.close()
@@ -145,6 +146,7 @@ type mixedServer struct {
 type mixed struct {
 	servers []mixedServer
 	w       *record.Writer
+	limit   time.Duration // see mixedLimit
 }
 
 // mixedPath returns the path of an object's collection.
@@ -160,18 +162,25 @@ func mixedPath(object map[string]any) string {
 	return fmt.Sprintf("%s%s%s/%s", prefix, object["apiVersion"], in, mixedResources[kind])
 }
 
-// served reports whether every API server serves the object's kind.
+// served reports whether every API server serves the object's kind. Any answer but that the path
+// does not exist may be about an object of a kind that is served: the API server is asked again,
+// and its last answer is recorded.
 func (m *mixed) served(ctx context.Context, object map[string]any) bool {
-	ctx, cancel := context.WithTimeout(ctx, mixedLimit)
+	limited, cancel := context.WithTimeout(ctx, m.limit)
 	defer cancel()
+	list := client.Request{Method: http.MethodGet, Path: mixedPath(object), Query: url.Values{"limit": {"1"}}}
 	for _, s := range m.servers {
 		for {
-			a := s.api.Do(ctx, client.Request{Method: http.MethodGet, Path: mixedPath(object), Query: url.Values{"limit": {"1"}}})
-			if a.Outcome() == record.OK {
+			op, a := m.request(ctx, s, record.OpGet, object["kind"].(string)+"/", list)
+			if op.Outcome == record.OK {
 				break
 			}
 			// An API server takes a moment to serve a CRD.
-			if object["kind"] != "Mixed" && a.Reason() != "" || !client.Pause(ctx, 100*time.Millisecond) {
+			if object["kind"] != "Mixed" && a.Status == http.StatusNotFound {
+				return false
+			}
+			if !client.Pause(limited, 100*time.Millisecond) {
+				_ = m.w.Append(record.KindOp, op)
 				return false
 			}
 		}
@@ -232,27 +241,40 @@ func (m *mixed) apply(ctx context.Context) {
 	}
 }
 
-// ask makes and records one request, and reports whether it was answered with the object.
+// ask makes and records one request, and reports whether it was answered with the object. A read
+// that fails is repeated, since the API server may have lost etcd for a moment, and each try is
+// recorded.
 func (m *mixed) ask(ctx context.Context, s mixedServer, kind record.OpType, key string, r client.Request, want map[string]any) bool {
+	for try := 1; ; try++ {
+		op, a := m.request(ctx, s, kind, key, r)
+		switch {
+		case op.Outcome == record.OK:
+			var has map[string]any
+			if err := json.Unmarshal(a.Body, &has); err != nil {
+				op.Outcome, op.Error = record.Unknown, err.Error()
+				break
+			}
+			op.Found = true
+			op.Value = strings.Join(differences("", want, has), "; ")
+		case kind == record.OpGet && a.Reason() == "NotFound":
+			op.Outcome, op.Error = record.OK, ""
+		}
+		_ = m.w.Append(record.KindOp, op)
+		failed := kind == record.OpGet && op.Outcome == record.Unknown && a.Status != http.StatusNotFound
+		if !failed || try == stepTries || !client.Pause(ctx, 250*time.Millisecond) {
+			return op.Outcome == record.OK
+		}
+	}
+}
+
+// request makes one request, and returns it as it is to be recorded.
+func (m *mixed) request(ctx context.Context, s mixedServer, kind record.OpType, key string, r client.Request) (record.Op, client.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	op := record.Op{Client: "mixed", Entrance: s.name, API: "kubernetes", Type: kind, Key: key, Purpose: mixedPurpose, Call: m.w.Now()}
 	a := s.api.Do(ctx, r)
 	op.Return, op.Outcome, op.Error = m.w.Now(), a.Outcome(), a.Problem()
-	switch {
-	case op.Outcome == record.OK:
-		var has map[string]any
-		if err := json.Unmarshal(a.Body, &has); err != nil {
-			op.Outcome, op.Error = record.Unknown, err.Error()
-			break
-		}
-		op.Found = true
-		op.Value = strings.Join(differences("", want, has), "; ")
-	case kind == record.OpGet && a.Reason() == "NotFound":
-		op.Outcome, op.Error = record.OK, ""
-	}
-	_ = m.w.Append(record.KindOp, op)
-	return op.Outcome == record.OK
+	return op, a
 }
 
 // differences lists the fields that differ from the wanted ones; nil means that a field must be

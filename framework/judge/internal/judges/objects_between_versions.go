@@ -33,6 +33,8 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	wrote := map[string]string{}     // the last version that wrote an object
 	reads := map[[2]string]int{}     // by direction: from one version to another
 	kinds := map[string]bool{}
+	read := map[passage]bool{}
+	unread := map[passage][]record.Op{} // reads that failed
 	refused := 0
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return int(a.V.Call - b.V.Call) })
@@ -50,9 +52,14 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 			continue
 		}
 		is, before := version[op.Entrance], wrote[op.Key]
+		kind, _, _ := strings.Cut(op.Key, "/")
+		between := op.Type == record.OpGet && before != "" && is != "" && is != before
 		switch {
 		case op.Outcome != record.OK:
 			refused++
+			if between {
+				unread[passage{before, is, kind}] = append(unread[passage{before, is, kind}], op)
+			}
 			continue
 		case op.Type != record.OpGet:
 			wrote[op.Key] = is
@@ -67,10 +74,9 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 			return Failed("An object must be read as it was written, whatever the versions of the API servers: %s, written last by %s, through %s (%s): %s.",
 				op.Key, text.OrUnknown(before), op.Entrance, text.OrUnknown(is), bad).Shows(text.Describe(op))
 		}
-		if op.Type == record.OpGet && is != "" && is != before {
+		if between {
 			reads[[2]string{before, is}]++
-			kind, _, _ := strings.Cut(op.Key, "/")
-			kinds[kind] = true
+			kinds[kind], read[passage{before, is, kind}] = true, true
 		}
 	}
 	if len(reads) == 0 {
@@ -94,8 +100,47 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 		total += reads[d]
 		directions = append(directions, fmt.Sprintf("%d from %s to %s", reads[d], d[0], d[1]))
 	}
+	maps.DeleteFunc(unread, func(p passage, _ []record.Op) bool { return read[p] })
+	if f := neverRead(unread); f != nil {
+		return *f
+	}
 	return Passed("Objects of %d kinds were read as they were written by an API server of another version: %s.", len(kinds), text.And(directions)).
 		counted("%d reads", total)
 }
 
 func byVersions(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+
+// passage is from the version that wrote objects of a kind to the one that they are read through.
+type passage struct{ from, to, kind string }
+
+// enoughTries is how many reads of a kind that an API server fails to answer show that it cannot.
+// The harness tries each that often.
+const enoughTries = 5
+
+// neverRead returns what it means that every read of a kind failed, which others did not: an API
+// server that answers only with a failure of its own cannot read what the other one wrote.
+func neverRead(unread map[passage][]record.Op) (open *Finding) {
+	order := func(a, b passage) int {
+		return slices.Compare([]string{a.from, a.to, a.kind}, []string{b.from, b.to, b.kind})
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(unread), order) {
+		ops := unread[p]
+		last := ops[len(ops)-1]
+		other := slices.ContainsFunc(ops, func(op record.Op) bool { return !ownFailure(op.Error) })
+		if len(ops) >= enoughTries && !other {
+			return Failed("An object must be read as it was written, whatever the versions of the API servers: none of %d reads of a %s that %s wrote was answered by %s (%s).",
+				len(ops), p.kind, p.from, p.to, last.Error).Shows(text.Describe(last)).problem()
+		}
+		if open == nil {
+			open = Inconclusive("no %s that %s wrote was read through %s (%s)", p.kind, p.from, p.to, last.Error).Shows(text.Describe(last)).problem()
+		}
+	}
+	return open
+}
+
+// ownFailure reports whether an API server answered that it failed, and not because of etcd, a
+// connection or a time limit.
+func ownFailure(problem string) bool {
+	return strings.HasPrefix(problem, "status 500 (") &&
+		!slices.ContainsFunc([]string{"etcdserver:", "rpc error", "context deadline", "context canceled", "connection"}, func(cause string) bool { return strings.Contains(problem, cause) })
+}
