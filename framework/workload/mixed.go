@@ -188,7 +188,8 @@ func (m *mixed) served(ctx context.Context, object map[string]any) bool {
 	return true
 }
 
-// pass passes an object from each API server to every other one and back.
+// pass passes an object from each API server to every other one and back, until a change is not
+// acknowledged.
 func (m *mixed) pass(ctx context.Context, object map[string]any) {
 	for i, from := range m.servers {
 		name := fmt.Sprintf("mixed-%d-%s", i, fresh())
@@ -209,9 +210,10 @@ func (m *mixed) pass(ctx context.Context, object map[string]any) {
 			annotations["holdfast.dev/"+to.name] = "changed"
 			want["metadata"].(map[string]any)["annotations"] = annotations
 			patch := mustJSON(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-			if m.ask(ctx, to, record.OpPatch, key, client.Request{Method: http.MethodPatch, Path: path + "/" + name, Type: "application/merge-patch+json", Body: patch}, want) {
-				m.ask(ctx, from, record.OpGet, key, get, want)
+			if !m.ask(ctx, to, record.OpPatch, key, client.Request{Method: http.MethodPatch, Path: path + "/" + name, Type: client.MergePatch, Body: patch}, want) {
+				break // nothing shows what the object is now
 			}
+			m.ask(ctx, from, record.OpGet, key, get, want)
 		}
 		_ = from.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: path + "/" + name})
 	}

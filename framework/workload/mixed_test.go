@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -111,6 +112,36 @@ func TestMixedPass(t *testing.T) {
 			fails(w)
 			return true
 		}, []string{created, failed, failed, failed, failed, failed, patched2, ok1, ok3, patched3, ok1}},
+		{"a change is one too many", func(_ *apitest.Cluster, w http.ResponseWriter, r *http.Request, _ int) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			apitest.Fail(w, 429, "TooManyRequests", "try again later")
+			return true
+		}, []string{created, ok2, "patch node-2 refused"}},
+		{"a change is not made", func(_ *apitest.Cluster, w http.ResponseWriter, r *http.Request, _ int) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			apitest.Fail(w, 503, "ServiceUnavailable", "apiserver is shutting down")
+			return true
+		}, []string{created, ok2, "patch node-2 unknown"}},
+		{"a change is made and not answered", func(c *apitest.Cluster, _ http.ResponseWriter, r *http.Request, _ int) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			c.Server(0).ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}, []string{created, ok2, "patch node-2 unknown"}},
+		{"a change loses a field", func(c *apitest.Cluster, w http.ResponseWriter, r *http.Request, _ int) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			answer := httptest.NewRecorder()
+			c.Server(0).ServeHTTP(answer, r)
+			_, _ = fmt.Fprint(w, strings.Replace(answer.Body.String(), `"holderIdentity":"mixed"`, "", 1))
+			return true
+		}, []string{created, ok2, patched2 + `: spec.holderIdentity is null, not "mixed"`, ok1, ok3, patched3, ok1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
