@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
 
@@ -23,8 +24,8 @@ import (
 )
 
 const (
-	// saveLimit is how long a snapshot may take to be saved.
-	saveLimit = time.Minute
+	// SaveLimit is how long a snapshot may take to be saved.
+	SaveLimit = time.Minute
 	// memberLimit is how long each step of a restore may take on one member.
 	memberLimit = time.Minute
 	// serveLimit is how long members and API servers may take until they serve again. A kubelet
@@ -33,6 +34,7 @@ const (
 	// the exit for which a repeated restore kills a member counts as well.
 	serveLimit = 6 * time.Minute
 	pause      = 100 * time.Millisecond
+	savePause  = 250 * time.Millisecond
 )
 
 // again is what to do after a restore that failed. No member may have come up, and CheckOwn then
@@ -58,6 +60,10 @@ func (s Status) String() string {
 	return fmt.Sprintf("revision %d, %d keys, %d bytes", s.Revision, s.Keys, s.Size)
 }
 
+// ErrCut is the error of Save if SaveLimit, or its context, ended while the snapshot was received.
+// Nothing was wrong with the member then but that it was slow.
+var ErrCut = errors.New("the time for the snapshot ended while it was received")
+
 // Save writes a snapshot of the etcd member on a node to a file that does not exist, and returns
 // the revision that a quorum had before: the snapshot has every write acknowledged before that.
 func Save(ctx context.Context, access framework.EtcdAccess, node, file string) (revision string, err error) {
@@ -66,13 +72,9 @@ func Save(ctx context.Context, access framework.EtcdAccess, node, file string) (
 		return "", err
 	}
 	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, saveLimit)
+	ctx, cancel := context.WithTimeout(ctx, SaveLimit)
 	defer cancel()
-	answer, err := etcd.Get(ctx, "holdfast/none")
-	if err != nil {
-		return "", err
-	}
-	r, err := etcd.Snapshot(ctx)
+	before, r, err := begin(ctx, etcd)
 	if err != nil {
 		return "", err
 	}
@@ -81,13 +83,35 @@ func Save(ctx context.Context, access framework.EtcdAccess, node, file string) (
 	if err != nil {
 		return "", err
 	}
-	if _, err = io.Copy(f, r); err == nil {
+	_, err = io.Copy(f, r)
+	switch {
+	case err == nil:
 		err = f.Sync()
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(file))
 	}
-	return strconv.FormatInt(answer.Header.Revision, 10), nil
+	return strconv.FormatInt(before, 10), nil
+}
+
+// begin returns a snapshot of which the first bytes have arrived, and the revision that a quorum
+// had before. It repeats what fails, as clients of etcd do while its leader changes.
+func begin(ctx context.Context, etcd *clientv3.Client) (before int64, r io.ReadCloser, err error) {
+	for {
+		var answer *clientv3.GetResponse
+		var begun *clientv3.SnapshotResponse
+		if answer, err = etcd.Get(ctx, "holdfast/none"); err == nil {
+			begun, err = etcd.SnapshotWithVersion(ctx)
+		}
+		if err == nil {
+			return answer.Header.Revision, begun.Snapshot, nil
+		}
+		if !client.Pause(ctx, savePause) {
+			return 0, nil, err
+		}
+	}
 }
 
 // Verify reads a snapshot and checks the checksum at its end.

@@ -47,6 +47,22 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// A member that does not answer is asked again until the time ends, which is not its slowness.
+func TestSaveUnanswered(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, 1)
+	c.Stop(0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := Save(ctx, c, "node-1", file); err == nil || errors.Is(err, ErrCut) || ctx.Err() == nil {
+		t.Errorf("%v; the time: %v", err, ctx.Err())
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("a file is left: %v", err)
+	}
+}
+
 // operated is a member that records what is done with it.
 type operated struct {
 	framework.EtcdOperator

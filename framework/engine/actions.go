@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -21,7 +23,14 @@ type action struct {
 	// takes is how long it typically takes, expectedAction if zero: some actions let requests
 	// time out, or components stop gracefully.
 	takes time.Duration
+	// limit is how long it may take, actionLimit if zero.
+	limit time.Duration
 }
+
+// snapshotLimit is how long the snapshots of five etcd members may take, one by one.
+const snapshotLimit = 5 * backup.SaveLimit
+
+func (a action) atMost() time.Duration { return cmp.Or(a.limit, actionLimit) }
 
 // actions returns the actions that a scenario may name.
 func actions() map[string]action {
@@ -43,7 +52,7 @@ func actions() map[string]action {
 			return errors.Join(workload.PrepareStale(ctx, c, w), workload.PrepareMoving(ctx, c, w))
 		})},
 
-		"snapshot":       {do: onNode(workload.Snapshot), aboutFault: true},
+		"snapshot":       {do: onNode(workload.Snapshot), aboutFault: true, limit: snapshotLimit},
 		"stale-read":     {do: onNode(workload.StaleRead), aboutFault: true, takes: 3 * time.Second},
 		"moving-reads":   {do: onNode(workload.MovingReads), aboutFault: true},
 		"minority-probe": {do: onNode(workload.MinorityProbe), aboutFault: true, takes: 5 * time.Second},
@@ -107,7 +116,8 @@ var errNoTraffic = errors.New("it needs the traffic, which is off")
 // act performs an action. A failure is not an error of the run: the record then has no such
 // operations, and the judges say so.
 func (r *run) act(ctx context.Context, a *Action) {
-	ctx, cancel := context.WithTimeout(ctx, actionLimit)
+	known := actions()[a.Name]
+	ctx, cancel := context.WithTimeout(ctx, known.atMost())
 	defer cancel()
 	node := ""
 	for _, i := range r.injections {
@@ -116,7 +126,7 @@ func (r *run) act(ctx context.Context, a *Action) {
 		}
 	}
 	err := errors.New("no such action")
-	if known := actions()[a.Name]; known.do != nil {
+	if known.do != nil {
 		err = known.do(ctx, r, node)
 	}
 	if err != nil {

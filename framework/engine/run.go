@@ -26,7 +26,7 @@ const (
 	// healLimit is how long one healing, with its proof, may take. It also
 	// counts after an interrupt.
 	healLimit = 90 * time.Second
-	// actionLimit is how long one action may take.
+	// actionLimit is how long one action may take that has no limit of its own.
 	actionLimit = 60 * time.Second
 	// injectLimit is how long finding a target and breaking it may take.
 	injectLimit = 45 * time.Second

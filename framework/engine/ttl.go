@@ -27,7 +27,7 @@ func (e Experiment) TTL(step int, settings framework.Settings) (time.Duration, e
 		case s.Action != nil && ChangesNodes(s.Action.Name):
 			fixed = changeLimit(s.Action.Name)
 		case s.Action != nil:
-			fixed = actionLimit
+			fixed = actions()[s.Action.Name].atMost()
 		}
 		if formula != "" {
 			d, err := duration(formula, settings)
