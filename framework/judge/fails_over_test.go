@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -38,10 +39,46 @@ func turned(failedAt float64, others string) *story {
 	return s
 }
 
+// overIPv6 is a record of nodes with IPv6 addresses.
+func overIPv6(of func() *story) func() *story {
+	six := func(address string) string {
+		host, port, found := strings.Cut(strings.Replace(address, "10.77.0.", "fd00::", 1), ":6443")
+		if found {
+			return "[" + host + "]:6443" + port
+		}
+		return host
+	}
+	return func() *story {
+		return of().change(func(r *record.Run) {
+			for i := range r.Meta.Nodes {
+				r.Meta.Nodes[i].Address = six(r.Meta.Nodes[i].Address)
+			}
+			for i := range r.Nodes {
+				r.Nodes[i].V.Node.Address = six(r.Nodes[i].V.Node.Address)
+			}
+			for i := range r.Ops {
+				r.Ops[i].V.Address = six(r.Ops[i].V.Address)
+			}
+			for i := range r.Backends {
+				r.Backends[i].V.Address = six(r.Backends[i].V.Address)
+			}
+		})
+	}
+}
+
 func TestFailsOver(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-001", Judge: "fails-over", Fault: "first", Params: map[string]string{"faults": "first"}}
 	rule(t, check, []ruling{
 		{name: "moved on", want: Pass, says: "None of 90 requests of 3 clients", story: func() *story { return turned(0, "") }},
+		{name: "moved on over IPv6", want: Pass, says: "None of 90 requests of 3 clients with a list of addresses failed: they started at 2 of them and left one that was hit 2 times", story: overIPv6(func() *story { return turned(0, "") })},
+		{name: "failed over IPv6 though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: overIPv6(func() *story { return turned(22, "") })},
+		{name: "its addresses are names", want: Inconclusive, says: "no client used an API server that was hit", story: func() *story {
+			return turned(0, "").change(func(r *record.Run) {
+				for i := range r.Ops {
+					r.Ops[i].V.Address = strings.Replace(r.Ops[i].V.Address, "10.77.0.", "node-", 1)
+				}
+			})
+		}},
 		{name: "failed though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: func() *story { return turned(22, "") }},
 		{name: "failed while none answered", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "down") }},
 		{name: "failed while nothing was observed", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},

@@ -78,6 +78,14 @@ func spread(each int, servers ...string) *story {
 }
 
 func TestControlPlaneComplete(t *testing.T) {
+	renamed := func() *story {
+		return balanced(threeNodes...).change(func(r *record.Run) {
+			for i := range r.Backends {
+				b := &r.Backends[i].V
+				b.Name, b.Address = fmt.Sprint("server-", i), r.Meta.Nodes[i].Address+":6443"
+			}
+		})
+	}
 	rule(t, record.Check{Requirement: "HA-TOP-002", Judge: "control-plane-complete"}, []ruling{
 		{name: "as it should be", story: complete, want: Pass, took: "9 of 9 processes, 4 of 4 entrances"},
 		{name: "no scheduler", want: Fail, says: "kube-scheduler does not run on node-2", took: "8 of 9 processes", story: func() *story {
@@ -112,14 +120,11 @@ func TestControlPlaneComplete(t *testing.T) {
 		{name: "an old server besides", want: Pass, story: func() *story {
 			return balanced(threeNodes...).backend("node-9", false, 1)
 		}},
-		{name: "backends under names of their own", want: Pass, says: "the load balancer leads to all of them", story: func() *story {
-			return balanced(threeNodes...).change(func(r *record.Run) {
-				for i := range r.Backends {
-					b := &r.Backends[i].V
-					b.Name, b.Address = fmt.Sprint("server-", i), r.Meta.Nodes[i].Address+":6443"
-				}
-			})
-		}},
+		{name: "backends under names of their own", want: Pass, says: "the load balancer leads to all of them", story: renamed},
+		{name: "backends under names of their own over IPv6", want: Pass, says: "the load balancer leads to all of them", story: overIPv6(renamed)},
+		{name: "two backends under names of their own over IPv6", want: Fail, says: "the load balancer does not lead to the API server on node-3", story: overIPv6(func() *story {
+			return renamed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })
+		})},
 		{name: "an address that moves is on one node", want: Pass, story: func() *story {
 			return balanced("node-1").backend("node-2", false, 1).backend("node-3", false, 1).change(func(r *record.Run) {
 				for i := range r.Backends {

@@ -200,4 +200,18 @@ func SameSet(addresses, sorted []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(addresses)), sorted)
 }
 
+// HostOf returns the host of an address with a port, an IPv6 address without its brackets. An
+// address without a port is its own host.
+func HostOf(address string) string {
+	if bracketed, ok := strings.CutPrefix(address, "["); ok {
+		host, _, _ := strings.Cut(bracketed, "]")
+		return host
+	}
+	if strings.Count(address, ":") > 1 {
+		return address
+	}
+	host, _, _ := strings.Cut(address, ":")
+	return host
+}
+
 func Bracketed(addresses []string) string { return "[" + strings.Join(addresses, " ") + "]" }

@@ -3,7 +3,6 @@ package facts
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -36,7 +35,7 @@ func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown strin
 	for _, n := range servers {
 		used := false
 		for _, b := range backends {
-			used = used || (b.Up || b.Standby) && (b.Name == n.Name || hostOfBackend(b) == n.Address)
+			used = used || (b.Up || b.Standby) && (b.Name == n.Name || HostOf(b.Address) == n.Address)
 		}
 		if !used {
 			without = append(without, n.Name)
@@ -72,12 +71,6 @@ func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nan
 		return "which API servers the load balancer leads to: it does not report that, and no watch through it shows one"
 	}
 	return fmt.Sprintf("which API servers the load balancer leads to: it does not report that, and of %d watches through it none reached %s", watches, text.And(missing))
-}
-
-// hostOfBackend returns a backend's IPv4 address without its port.
-func hostOfBackend(b record.Backend) string {
-	host, _, _ := strings.Cut(b.Address, ":")
-	return host
 }
 
 // Names reports whether the addresses in a certificate belong to one node.

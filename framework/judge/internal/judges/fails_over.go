@@ -2,7 +2,6 @@ package judges
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -49,14 +48,14 @@ func judgeFailsOver(m *facts.Matter) Finding {
 			noServer = append(noServer, text.Describe(op))
 			continue
 		}
-		address := hostOf(op)
+		address := facts.HostOf(op.Address)
 		if began[op.Client] == "" {
 			began[op.Client] = address
 		}
-		if before, known := last[op.Client]; known && hostOf(before) != address && slices.ContainsFunc(faults, func(inj *facts.Injection) bool {
-			return hostOf(before) == m.Address(inj.Node()) && op.Return >= inj.Injected.Called && before.Call < inj.Healed.Called
+		if before, known := last[op.Client]; known && facts.HostOf(before.Address) != address && slices.ContainsFunc(faults, func(inj *facts.Injection) bool {
+			return facts.HostOf(before.Address) == m.Address(inj.Node()) && op.Return >= inj.Injected.Called && before.Call < inj.Healed.Called
 		}) {
-			left[hostOf(before)]++
+			left[facts.HostOf(before.Address)]++
 		}
 		last[op.Client] = op
 	}
@@ -80,12 +79,6 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	}
 	return Passed("None of %d requests of %d clients with a list of addresses failed: they started at %d of them and left one that was hit %d times.",
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
-}
-
-// hostOf returns the address, without its port, of the server that a client used.
-func hostOf(op record.Op) string {
-	host, _, _ := strings.Cut(op.Address, ":")
-	return host
 }
 
 // probesAround is how long before and after a request probes count as evidence of which API

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -146,7 +145,7 @@ func learnersIn(m *facts.Matter, w loneTime) []*learner {
 
 // answering returns the node that joined later and that a client used last, empty for none.
 func (w loneTime) answering(op *record.Op) string {
-	host := op.Address[:max(0, strings.LastIndexByte(op.Address, ':'))]
+	host := facts.HostOf(op.Address)
 	if i := slices.IndexFunc(w.others, func(n facts.NodeLife) bool { return n.Address == host }); i >= 0 {
 		return w.others[i].Name
 	}
