@@ -49,6 +49,14 @@ func TestNoFailedRequest(t *testing.T) {
 		}
 		return s
 	}
+	// looked adds a request of an action, or of a client if it has no purpose, through the balancer.
+	looked := func(purpose string, outcome record.Outcome, problem string) func() *story {
+		return func() *story {
+			s := drained().read("balancer", "k", "", 0, 15, 15.1).outcome(outcome).purpose(purpose)
+			s.last().Error = problem
+			return s
+		}
+	}
 	watched := func(phase record.WatchPhase, status, after int, problem string) *story {
 		s := drained().watching("c0", "w", phase, 15, "balancer", "10.77.0.11", problem)
 		s.run.Watches[0].V.Status, s.run.Watches[0].V.RetryAfter = status, after
@@ -162,6 +170,17 @@ func TestNoFailedRequest(t *testing.T) {
 		}},
 		{name: "a burst's request got no answer", want: Pass, took: "0 of 1200", story: func() *story {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown).purpose(facts.PurposeBurst)
+		}},
+		{name: "unknown readers are refused", want: Pass, took: "0 of 1200", story: looked(facts.PurposeUnknownReader, record.Refused, "401: 12 times, 403: 3 times")},
+		{name: "a forged token is refused", want: Pass, took: "0 of 1200", story: looked(facts.PurposeTrust, record.Refused, "status 401 (Unauthorized): Unauthorized")},
+		{name: "a token is refused", want: Pass, took: "0 of 1200", story: looked("token", record.Refused, "status 401 (Unauthorized): Unauthorized")},
+		{name: "a server that drains is not ready", want: Pass, took: "0 of 1200", story: looked("ready", record.Unknown, "status 500: [-]shutdown failed")},
+		{name: "a client is refused", want: Fail, took: "1 of 1201", story: looked("", record.Refused, "status 401 (Unauthorized): Unauthorized")},
+		{name: "a last read gets no answer", want: Fail, took: "1 of 1201", story: looked(facts.PurposeFinalRead, record.Unknown, "status 500 (InternalError): no")},
+		{name: "a lease is not renewed", want: Fail, took: "1 of 1201", says: "update of k through balancer", story: func() *story {
+			s := drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
+			s.last().Collection, s.last().Error = "leases", "status 500 (InternalError): etcdserver: request timed out"
+			return s
 		}},
 		{name: "a client's read was answered with something else", want: Fail, took: "1 of 1201", says: "but no ConfigMap k", story: func() *story {
 			return drained().read("balancer", "k", record.OtherObject+"status 200, but no ConfigMap k: <html>sorry</html>", 0, 15, 15.1)

@@ -139,11 +139,12 @@ func (t *requests) fails(from, to record.Nanos, what string, crosses bool) {
 
 // operations adds the operations of the traffic's clients through an entrance. A response to the
 // request, such as a conflict, is not a failure; a connection that no server accepted is one, and
-// so is the response that a key does not exist which does. Bursts do not count.
+// so is the response that a key does not exist which does. Bursts do not count, nor do checks of
+// the control plane itself: what they ask for may have to be refused.
 func (t *requests) operations(entrance string) {
 	for _, o := range t.m.Run.Ops {
 		op := o.V
-		if op.Purpose == facts.PurposeBurst || op.Entrance != entrance || op.API != facts.APIKubernetes || op.Return < t.from || op.Call >= t.to {
+		if op.Purpose == facts.PurposeBurst || !facts.IsRegister(op) || op.Entrance != entrance || op.Return < t.from || op.Call >= t.to {
 			continue
 		}
 		t.asked++
