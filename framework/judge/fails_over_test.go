@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -80,6 +81,12 @@ func TestFailsOver(t *testing.T) {
 			})
 		}},
 		{name: "failed though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: func() *story { return turned(22, "") }},
+		{name: "failed while the harness stood still", want: Inconclusive, says: "starved", story: func() *story {
+			return turned(22, "").change(func(r *record.Run) { r.Harness[23].V.Late = 30 * time.Second })
+		}},
+		{name: "failed long before the harness stood still", want: Fail, says: "though the API server on node-2 answered others", story: func() *story {
+			return turned(22, "").change(func(r *record.Run) { r.Harness[30].V.Late = 30 * time.Second })
+		}},
 		{name: "failed while none answered", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "down") }},
 		{name: "failed while nothing was observed", want: Inconclusive, says: "and no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},
 		{name: "not queried", want: Inconclusive, says: "no client with a list", story: func() *story {

@@ -42,7 +42,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 			server := answeredThroughout(m, op.Call, op.Return)
 			if server != "" {
 				return Failed("A client with a list of addresses must succeed as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others throughout.",
-					op.Client, text.When(op.Call), text.When(op.Return), server).Shows(text.Describe(op)).
+					op.Client, text.When(op.Call), text.When(op.Return), server).Rests(op.Call, op.Return).Shows(text.Describe(op)).
 					exhibits(facts.Exhibit("A request failed while an API server answered", facts.Blamed(facts.OpSpan(op))))
 			}
 			noServer = append(noServer, text.Describe(op))
