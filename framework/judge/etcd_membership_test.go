@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,17 @@ func revised(version func(node string, at float64) int) func() *story {
 			}
 		}
 		return s
+	}
+}
+
+// reelected has some members follow m2, from a time on.
+func reelected(from float64, term uint64, nodes ...string) func() *story {
+	return func() *story {
+		return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) {
+			if at >= sec(from) && slices.Contains(nodes, e.Node) {
+				e.Leader, e.Term = "m2", term
+			}
+		}))
 	}
 }
 
@@ -48,6 +60,17 @@ func TestEtcdMembership(t *testing.T) {
 				}
 			}))
 		}},
+		{name: "an election that all have seen", want: Pass, story: reelected(12, 3, threeNodes...)},
+		{name: "an election that one has seen in the end", want: Pass, story: reelected(19, 3, "node-2")},
+		{name: "an election that one has not seen in the end", want: Pass, story: reelected(19, 3, "node-1", "node-2")},
+		{name: "an election that one has seen in the end, and applied nothing since", want: Pass, story: reelected(19, 2, "node-2")},
+		{name: "the other members were asked before an election", want: Pass, story: func() *story {
+			return reelected(18, 3, "node-2")().change(func(r *record.Run) {
+				r.Etcd = slices.DeleteFunc(r.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At >= sec(18) && e.V.Node != "node-2" })
+			})
+		}},
+		{name: "one does not see an election", want: Fail, says: "the one on node-1 follows m1 in term 2, the one on node-2 follows m2 in term 3", story: reelected(16, 3, "node-2", "node-3")},
+		{name: "one alone sees an election", want: Fail, says: "the one on node-1 follows m1 in term 2, the one on node-2 follows m2 in term 3", story: reelected(18, 3, "node-2")},
 		{name: "unhealthy twice", want: Fail, says: "the one on node-3 was not, twice in a row (deadline exceeded)", story: func() *story {
 			return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) {
 				if e.Node == "node-3" && at >= sec(18) {

@@ -115,9 +115,14 @@ func memberHealth(run *record.Run, node string, from, to record.Nanos) (last rec
 }
 
 // oneCluster checks what must hold in every response, and that the last responses agree on the
-// leader.
+// leader. After a change of the leader, only those count that were requested afterwards: whose
+// member had responded before, no earlier than the change was seen. Terms do not show what is
+// newer, since a member reports that of what it has applied.
 func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStatus, from, to record.Nanos) *Finding {
 	clusters := map[string]string{}
+	leader := map[string]string{}                                          // as each member last reported
+	latest, before := map[string]record.Nanos{}, map[string]record.Nanos{} // when it did, and the time before
+	var changed record.Nanos                                               // when a member last reported another leader
 	for _, e := range run.Etcd {
 		s := e.V
 		if e.At < from || e.At > to || !s.OK {
@@ -129,6 +134,14 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 		if clusters[s.Cluster] == "" {
 			clusters[s.Cluster] = s.Node
 		}
+		if s.Leader == "" {
+			continue
+		}
+		if was := leader[s.Node]; was != "" && was != s.Leader {
+			changed = max(changed, e.At)
+		}
+		leader[s.Node] = s.Leader
+		before[s.Node], latest[s.Node] = latest[s.Node], e.At
 	}
 	if len(clusters) > 1 {
 		var list []string
@@ -137,9 +150,9 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 		}
 		return Failed("All etcd members must belong to one cluster: they report the cluster IDs %s.", text.And(list)).problem()
 	}
-	first := last[names[0]]
-	for _, n := range names[1:] {
-		if s := last[n]; s.Leader != first.Leader {
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return before[n] < changed })
+	for _, n := range names {
+		if first, s := last[names[0]], last[n]; s.Leader != first.Leader {
 			return Failed("All etcd members must follow one leader: the one on %s follows %s in term %d, the one on %s follows %s in term %d.",
 				names[0], first.Leader, first.Term, n, s.Leader, s.Term).Rests(from, to).problem()
 		}
