@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/redact"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -62,8 +63,8 @@ func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir str
 	return p.finish(ctx, provider, dir, show, p.parts(ctx, provider, dir, show))
 }
 
-// Resume continues a run that stopped early, in its results directory: it runs the scenarios
-// without a complete record, and returns as CarryOut does. It keeps complete records.
+// Resume continues a run that stopped early, in its results directory: it runs the scenarios that
+// are not settled, and returns as CarryOut does. It keeps the other records; see Unsettled.
 func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
 	unlock, err := lock(dir)
 	if err != nil {
@@ -89,18 +90,24 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 const interruptedDir = "interrupted"
 
 // Unsettled returns the scenarios of the plan without a complete record in the results directory,
-// except those that do not apply to their cluster.
+// except those that do not apply to their cluster. A scenario that was interrupted after a violation
+// that nothing later can explain is settled: that verdict stands.
 func (p *Plan) Unsettled(dir string) (names []string) {
 	for _, s := range p.Scenarios {
 		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
 			continue
 		}
 		seen, err := record.Read(record.Dir(dir, s.Metadata.Name))
-		if err != nil || !seen.Complete || seen.End.Error != "" || seen.Meta.Run != p.Run {
+		if err != nil || !seen.Complete || seen.Meta.Run != p.Run || seen.End.Error != "" && !failed(judge.Evaluate(seen)) {
 			names = append(names, s.Metadata.Name)
 		}
 	}
 	return names
+}
+
+// failed reports whether a requirement failed.
+func failed(results []judge.Result) bool {
+	return slices.ContainsFunc(results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
 }
 
 // lock locks the results directory for one process at a time. The kernel unlocks it when the
