@@ -129,13 +129,13 @@ func junitTestCase(group []judge.Result) junitCase {
 			{"requirement", r.Requirement},
 			{"level", r.Level},
 			{"verdict", string(r.Verdict)},
-			{"bound", oneLine(boundText(r.Bound))},
-			{"measured", oneLine(r.Measured)},
+			{"bound", OneLine(boundText(r.Bound))},
+			{"measured", OneLine(r.Measured)},
 			{"scenario", r.Scenario},
 		},
 		Output: caseOutput(group),
 	}
-	message := &junitMessage{Message: oneLine(r.Sentence), Text: strings.Join(r.Evidence, "\n")}
+	message := &junitMessage{Message: OneLine(r.Sentence), Text: strings.Join(r.Evidence, "\n")}
 	switch {
 	case broken(r.Level, r.Verdict):
 		message.Type = "fail"
@@ -157,15 +157,15 @@ func caseOutput(group []judge.Result) string {
 	several := group[0].Scenario != group[len(group)-1].Scenario
 	for _, r := range group {
 		if several {
-			fmt.Fprintf(&b, "%s: ", oneLine(r.Scenario))
+			fmt.Fprintf(&b, "%s: ", OneLine(r.Scenario))
 		}
-		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, oneLine(r.Sentence))
+		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, OneLine(r.Sentence))
 		if r.MeasuredDuration != nil {
 			fmt.Fprintf(&b, " [%d ns]", *r.MeasuredDuration/time.Nanosecond)
 		}
 		b.WriteByte('\n')
 		for _, e := range r.Evidence {
-			fmt.Fprintf(&b, "  %s\n", oneLine(e))
+			fmt.Fprintf(&b, "  %s\n", OneLine(e))
 		}
 	}
 	return b.String()

@@ -161,7 +161,7 @@ func mdIcon(v judge.Verdict) string {
 
 // mdText escapes text so that it is not parsed as Markdown or HTML, and does not break a table.
 func mdText(s string) string {
-	return mdEscaper.Replace(oneLine(s))
+	return mdEscaper.Replace(OneLine(s))
 }
 
 var mdEscaper = strings.NewReplacer(

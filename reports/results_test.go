@@ -227,6 +227,30 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// Text from elsewhere keeps its letters, and has nothing that a terminal obeys.
+func TestPlainText(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"ä → ✅ 日本":            {"ä → ✅ 日本", "ä → ✅ 日本"},
+		"a\n\tb  c":           {"a\n\tb  c", "a b c"},
+		"\x1b[2J\x1b[Hgone":   {"[2J[Hgone", "[2J[Hgone"},
+		"one\rtwo\u0085three": {"one two three", "one two three"},
+		"x\u009b2K\x00\x7fy":  {"x2Ky", "x2Ky"},
+		"pass\u202eliaf":      {"passliaf", "passliaf"},
+	} {
+		if got := [2]string{Plain(text), OneLine(text)}; got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	bound := &judge.Bound{Formula: "M\x1b[1A", Limit: time.Second}
+	var out bytes.Buffer
+	if err := Print(&out, "", []Requirement{{ID: "HA-\x1b[2J", Level: "MUST", Verdict: judge.Pass, Bound: bound, Sentence: "fine\x1b[8m\r"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "PASS  HA-[2J  fine[8m (bound M[1A = 1s)\n\n1 requirement: 1 pass\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
+
 func TestHuman(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 1500: "2µs", 412 * time.Microsecond: "412µs", 3400 * time.Microsecond: "3.4ms", 340 * time.Millisecond: "340ms",

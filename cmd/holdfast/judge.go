@@ -61,7 +61,7 @@ func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.R
 	results := reports.New(v.Redacted().Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
 		if results.Run.Certificate != nil {
-			notes = append([]string{results.Headline()}, notes...)
+			notes = append([]string{reports.OneLine(results.Headline())}, notes...)
 		}
 		return reports.Print(w, strings.Join(notes, "\n"), results.All(), isTerminal(w))
 	})
