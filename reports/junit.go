@@ -55,8 +55,8 @@ type junitMessage struct {
 }
 
 // renderJUnit makes one test case per requirement and scenario that judged it, and one skipped case
-// per requirement that none judged. A fail is a failure, an inconclusive an error. A failed INFO
-// shows a hazard and is not a failure.
+// per requirement that none judged. A fail is a failure, an inconclusive an error, and so is a
+// problem of the run. A failed INFO shows a hazard and is not a failure.
 func renderJUnit(in input) ([]byte, error) {
 	suite := junitSuite{
 		Name:      "holdfast",
@@ -91,6 +91,12 @@ func renderJUnit(in input) ([]byte, error) {
 		case c.Skipped != nil:
 			suite.Skipped++
 		}
+	}
+	if problem := in.Run.Problem; problem != "" {
+		suite.Cases = append(suite.Cases, junitCase{Name: checkPrefix + "problem", Classname: "holdfast",
+			Error: &junitMessage{Message: OneLine(problem), Type: "inconclusive"}})
+		suite.Tests++
+		suite.Errors++
 	}
 	body, err := xml.MarshalIndent(junitSuites{Name: "holdfast", Suite: suite}, "", "  ")
 	if err != nil {

@@ -81,7 +81,7 @@ func markdown(in input, evidence bool) []byte {
 		mdText(run.Versions.Kubernetes), mdText(run.Versions.Etcd), mdText(run.Provider),
 		plural(len(run.Nodes), "control-plane node"), run.Seed)
 	if run.Problem != "" {
-		fmt.Fprintf(&b, "> **The run stopped early:** %s\n\n", mdText(run.Problem))
+		fmt.Fprintf(&b, "> **The run had a problem:** %s\n\n", mdText(run.Problem))
 	}
 	mdTable(&b, in.Requirements)
 	if run.NotJudged != "" {

@@ -124,6 +124,9 @@ started and nothing is written; the same record gives the same verdicts.`,
 		if len(ids) == 0 {
 			notes = slices.DeleteFunc(append([]string{v.NotJudged()}, notes...), empty)
 		}
+		if problem := v.Redacted().Report().Problem; problem != "" {
+			notes = append([]string{"The run had a problem: " + reports.OneLine(problem)}, notes...)
+		}
 		if err := only(v, ids); err != nil {
 			return err
 		}

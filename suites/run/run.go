@@ -47,7 +47,7 @@ var ErrInterrupted = errors.New("interrupted")
 
 // CarryOut runs the plan with results in the directory dir, which it creates, and repeats
 // scenarios that an overloaded machine spoiled. It returns the verdicts, and writes them to dir;
-// Problem in the plan says why the run stopped early, if it did.
+// Problem in the plan says why the run stopped early, or what it could not do, if anything.
 func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return nil, fmt.Errorf("failed to create the results directory: %w; name another one with --out", err)
