@@ -75,6 +75,12 @@ func markdown(in input, evidence bool) []byte {
 	fmt.Fprintf(&b, "# holdfast: %s\n\n", in.Verdict)
 	if run.Certificate != nil {
 		fmt.Fprintf(&b, "%s\n\n", mdText(in.Headline()))
+		for _, one := range run.Certificate.Open {
+			fmt.Fprintf(&b, "- %s\n", mdText(one))
+		}
+		if len(run.Certificate.Open) > 0 {
+			b.WriteByte('\n')
+		}
 	}
 	fmt.Fprintf(&b, "%s: %s. Kubernetes %s, etcd %s, provider %s, %s, seed %d.\n\n",
 		plural(len(in.Requirements), "requirement"), tally(in.Requirements),

@@ -59,6 +59,9 @@ type Certificate struct {
 	ExitCode int `json:"exitCode"`
 	// Rows are the IDs of the requirements that it covers, invariants included.
 	Rows []string `json:"rows"`
+	// Open says which of them are not certified, and why: a certificate asks for more than that they
+	// pass.
+	Open []string `json:"open,omitempty"`
 }
 
 // verdict returns the verdict of a certification as that of a run.

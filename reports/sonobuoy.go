@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -34,6 +35,10 @@ func renderSonobuoy(in input) ([]byte, error) {
 			item.Details["measured"] = OneLine(r.Measured)
 		}
 		all.Items = append(all.Items, item)
+	}
+	if c := in.Run.Certificate; c != nil && len(c.Open) > 0 {
+		all.Items = append(all.Items, sonobuoyItem{Name: "certificate", Status: sonobuoyStatus("", c.verdict()), Details: map[string]string{
+			"finding": OneLine(c.Judgement), "open": OneLine(strings.Join(c.Open, "; "))}})
 	}
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)

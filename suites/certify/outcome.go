@@ -80,6 +80,10 @@ func (o *Outcome) certificate() *reports.Certificate {
 	c := &reports.Certificate{Certified: o.Certified, Judgement: o.Judgement, ExitCode: o.ExitCode()}
 	for _, r := range o.Rows {
 		c.Rows = append(c.Rows, r.ID)
+		// An observation certifies nothing, and states what could be seen.
+		if !r.holds() && (o.Class != "observed" || r.Verdict != judge.NotApplicable) {
+			c.Open = append(c.Open, fmt.Sprintf("%s is %s: %s", r.ID, r.Verdict, r.Sentence))
+		}
 	}
 	return c
 }
