@@ -46,13 +46,13 @@ func Main(m *testing.M, o *Options) int {
 	return m.Run()
 }
 
-// RunSpecs registers a spec for each scenario and runs all Ginkgo specs of the test binary. The
-// suite must not have its own BeforeSuite node, since Ginkgo allows one and this function adds
-// it.
+// RunSpecs registers a spec for each scenario that the options choose, and runs all Ginkgo specs of
+// the test binary. The suite must not have its own BeforeSuite node, since Ginkgo allows one and
+// this function adds it.
 func RunSpecs(t *testing.T, o *Options, description string) {
 	t.Helper()
 	config, _ := ginkgo.GinkgoConfiguration()
-	s, err := newSuite(o, &config)
+	s, err := newSuite(o, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ type suite struct {
 	dir      string                // results directory, once it exists
 }
 
-func newSuite(o *Options, config *types.SuiteConfig) (*suite, error) {
+func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
 	provider, err := o.provider()
 	if err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func newSuite(o *Options, config *types.SuiteConfig) (*suite, error) {
 		return nil, fmt.Errorf("the provider %s cannot create the cluster: %s", provider.Name(), why)
 	}
 	all, err := o.scenarios()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		all, err = o.chosen(all, config)
 	}
-	if err := o.filter(config); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	all = run.Here(provider, spec, all)
@@ -130,8 +130,8 @@ func (s *suite) choose(preview ginkgo.Report, parallel int) error {
 		}
 	}
 	s.plan.Scenarios, s.plan.Parts, s.idle = chosen, s.parts(chosen, parallel), s.parts(rest, 1)
-	if len(chosen) == 0 && preview.SuiteConfig.FailOnEmpty {
-		return fmt.Errorf("no scenario matches the filters")
+	if len(runs) == 0 && preview.SuiteConfig.FailOnEmpty {
+		return fmt.Errorf("no scenario and no other spec matches the filters")
 	}
 	return nil
 }
