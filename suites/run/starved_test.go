@@ -10,6 +10,8 @@ import (
 func TestStarved(t *testing.T) {
 	results := []judge.Result{
 		{Scenario: "calm", Judge: "harness", Verdict: judge.Pass},
+		{Scenario: "stopped early", Judge: "harness", Verdict: judge.NotApplicable},
+		{Scenario: "stopped early", Judge: "takeover", Verdict: judge.Inconclusive},
 		{Scenario: "busy", Judge: "harness", Verdict: judge.Inconclusive},
 		{Scenario: "unclear", Judge: "takeover", Verdict: judge.Inconclusive},
 		{Scenario: "busy too", Judge: "harness", Verdict: judge.Inconclusive},
