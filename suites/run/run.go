@@ -249,7 +249,7 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 		return err
 	}
 	for _, name := range names {
-		if err := PutAside(dir, name, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := PutAside(dir, name, aside); err != nil {
 			return err
 		}
 	}
