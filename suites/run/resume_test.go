@@ -89,3 +89,68 @@ func TestUnsettled(t *testing.T) {
 		})
 	}
 }
+
+const mine = `
+apiVersion: holdfast.dev/v1alpha1
+kind: Scenario
+metadata: {name: mine}
+spec:
+  timeline:
+  - wait: 5s
+  requirements:
+  - {id: OWN-1, judge: mine}
+`
+
+// TestOwnJudges: the results of a run are those of the program's own judges, too, and so is what a
+// resumed run repeats.
+func TestOwnJudges(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		verdict judge.Verdict
+		end     string
+		settled bool
+	}{
+		{"passes", judge.Pass, "", true},
+		{"fails", judge.Fail, "", true},
+		{"interrupted after a violation that nothing later can explain", judge.Fail, "interrupted", true},
+		{"interrupted", judge.Pass, "interrupted", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			own := judge.Judge{Doc: judge.Doc{Name: "mine", Lasting: true}, Evaluate: func(*judge.Case) judge.Finding {
+				return judge.Finding{Verdict: tc.verdict, Sentence: "as I see it"}
+			}}
+			s, err := scenarios.Parse("mine", []byte(mine), scenarios.WithJudges(own))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := filepath.Join(t.TempDir(), "out")
+			p := New(refuser{}, clusters.Default(), []*scenarios.Scenario{s}, 7, "test")
+			if err := p.Divide(refuser{}, 1); err != nil {
+				t.Fatal(err)
+			}
+			w, err := record.Create(record.Dir(out, "mine"), record.Meta{Run: p.Run, Scenario: "mine", Checks: s.Experiment().Checks})
+			if err == nil {
+				err = w.Append(record.KindSteady, record.Steady{Phase: "before", OK: true})
+			}
+			if err == nil {
+				err = w.Close(record.End{Error: tc.end})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := p.Unsettled(out, own); len(left) == 0 != tc.settled {
+				t.Fatalf("unsettled: %q, want settled %t", left, tc.settled)
+			}
+			if !tc.settled {
+				return
+			}
+			v, err := p.Resume(t.Context(), refuser{}, out, shown, own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := v.Results[0]; r.Requirement != "OWN-1" || r.Verdict != tc.verdict || r.Sentence != "as I see it" {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
