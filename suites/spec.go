@@ -34,7 +34,7 @@ func (on *onCluster) create(ctx ginkgo.SpecContext) {
 	var err error
 	on.slot, err = s.takeSlot(ctx)
 	if err == nil {
-		ginkgo.DeferCleanup(on.delete)
+		ginkgo.DeferCleanup(on.delete, patience)
 		err = s.beside(ctx, func() error { return on.host.Create(ctx) })
 	}
 	on.part.Problem = on.left

@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
@@ -164,14 +165,18 @@ func (s *suite) notFor(one *scenarios.Scenario) string {
 	return one.NotFor(c.Size())
 }
 
+// patience is how long Ginkgo waits for a spec that was interrupted or timed out: active faults are
+// healed first, some of which takes a minute and a half.
+const patience = ginkgo.GracePeriod(2 * time.Minute)
+
 // container declares the specs that share a cluster.
 func (s *suite) container(part *run.Part) {
 	ginkgo.Describe(topology(part.Cluster), ginkgo.Ordered, ginkgo.ContinueOnFailure, func() {
 		on := &onCluster{suite: s, part: part}
-		ginkgo.BeforeAll(on.create)
+		ginkgo.BeforeAll(on.create, patience)
 		for _, name := range part.Scenarios {
 			i := slices.IndexFunc(s.all, func(one *scenarios.Scenario) bool { return one.Metadata.Name == name })
-			ginkgo.It(name, s.labels(s.all[i]), func(ctx ginkgo.SpecContext) { on.spec(ctx, name) })
+			ginkgo.It(name, s.labels(s.all[i]), patience, func(ctx ginkgo.SpecContext) { on.spec(ctx, name) })
 		}
 	})
 }
