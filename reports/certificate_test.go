@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"encoding/xml"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +76,53 @@ func TestCertificateInReports(t *testing.T) {
 	var got sonobuoyItem
 	if err := yaml.Unmarshal(text, &got); err != nil || got.Status != "passed" || len(got.Items) != 4 || got.Items[3].Status != "unknown" {
 		t.Errorf("%v, %+v", err, got)
+	}
+	// Its rows pass in the experiments, and a node was missed.
+	const open = "HA-EP-003 is inconclusive: no experiment of apiserver-killed hit node-2"
+	for name, test := range map[string]struct {
+		certificate Certificate
+		verdict     string // of the case in JUnit
+		sonobuoy    string
+	}{
+		"certified":     {Certificate{Certified: true, Judgement: "certified"}, "none", "none"},
+		"not certified": {Certificate{Judgement: "not certified", ExitCode: ExitInconclusive, Open: []string{open}}, "error", "unknown"},
+		"a row failed":  {Certificate{Judgement: "not certified", ExitCode: ExitFail, Open: []string{open}}, "failure", "failed"},
+		"observed":      {Certificate{Judgement: "observed"}, "skipped", "none"},
+	} {
+		in := input{certified(test.certificate), nil, ""}
+		want := len(test.certificate.Open) > 0
+		if got := strings.Contains(string(markdown(in, true)), ".\n\n- "+open+"\n\n"); got != want {
+			t.Errorf("%s: the summary has the row: %t", name, got)
+		}
+		if page, err := renderHTML(in); err != nil || bytes.Contains(page, []byte("<li>"+open+"</li>")) != want {
+			t.Errorf("%s: %v, the page has the row: %t", name, err, !want)
+		}
+		var suites junitSuites
+		if text, err := renderJUnit(in); err != nil || xml.Unmarshal(text, &suites) != nil {
+			t.Fatalf("%s: %v, %s", name, err, text)
+		}
+		got := "none"
+		if last := suites.Suite.Cases[len(suites.Suite.Cases)-1]; last.Name == "certificate" {
+			for kind, message := range map[string]*junitMessage{"error": last.Error, "failure": last.Failure, "skipped": last.Skipped} {
+				if message != nil && message.Message == test.certificate.Judgement && strings.Contains(message.Text, open) == want {
+					got = kind
+				}
+			}
+		}
+		if s := suites.Suite; got != test.verdict || s.Tests != len(s.Cases) {
+			t.Errorf("%s: in JUnit it is %s, want %s, of %d tests", name, got, test.verdict, s.Tests)
+		}
+		got = "none"
+		var items sonobuoyItem
+		if text, err := renderSonobuoy(in); err != nil || yaml.Unmarshal(text, &items) != nil {
+			t.Fatalf("%s: %v, %s", name, err, text)
+		}
+		if last := items.Items[len(items.Items)-1]; last.Name == "certificate" && last.Details["open"] == open {
+			got = last.Status
+		}
+		if got != test.sonobuoy {
+			t.Errorf("%s: for Sonobuoy it is %s, want %s", name, got, test.sonobuoy)
+		}
 	}
 	dir := t.TempDir()
 	results, err := JSON(in.Results)

@@ -108,9 +108,9 @@ func PrintDiff(w io.Writer, changes []Change) error {
 		if c.Worse {
 			mark = "!"
 		}
-		fmt.Fprintf(&b, "%s %s: %s", mark, c.ID, c.text())
+		fmt.Fprintf(&b, "%s %s: %s", mark, OneLine(c.ID), OneLine(c.text()))
 		if c.Sentence != "" {
-			b.WriteString(": " + oneLine(c.Sentence))
+			b.WriteString(": " + OneLine(c.Sentence))
 		}
 		b.WriteByte('\n')
 	}

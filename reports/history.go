@@ -106,7 +106,7 @@ func (h *History) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RUN\tSTARTED\tTOOK\tKUBERNETES\tVERDICT\tDIRECTORY")
 	for _, r := range h.Runs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Started.UTC().Format("2006-01-02 15:04"), r.Took, r.Versions.Kubernetes, r.Verdict, r.Dir)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", OneLine(r.ID), r.Started.UTC().Format("2006-01-02 15:04"), r.Took, OneLine(r.Versions.Kubernetes), r.Verdict, r.Dir)
 	}
 	fmt.Fprintln(t, "\nREQUIREMENT\tRUNS\tSHORTEST\tLONGEST\tBOUND")
 	for _, row := range h.Rows {
@@ -126,7 +126,7 @@ func (h *History) Print(w io.Writer) error {
 			}
 		}
 		// Cells without a value are written, too: the table's columns need them.
-		fmt.Fprintf(t, "%s\t|%s|\t%s\t%s\t%s\n", row.ID, letters, least, most, bound)
+		fmt.Fprintf(t, "%s\t|%s|\t%s\t%s\t%s\n", OneLine(row.ID), letters, least, most, bound)
 	}
 	fmt.Fprintln(t, "\n. pass   F fail   ? inconclusive   - not applicable   a space where a run did not judge it; the earliest run first")
 	if err := t.Flush(); err != nil {

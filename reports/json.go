@@ -145,7 +145,7 @@ func places(err error) string {
 		}
 	}
 	if len(lines) == 0 {
-		return oneLine(invalid.Error())
+		return OneLine(invalid.Error())
 	}
 	return strings.Join(lines, "; ")
 }

@@ -55,8 +55,9 @@ type junitMessage struct {
 }
 
 // renderJUnit makes one test case per requirement and scenario that judged it, and one skipped case
-// per requirement that none judged. A fail is a failure, an inconclusive an error. A failed INFO
-// shows a hazard and is not a failure.
+// per requirement that none judged. A fail is a failure, an inconclusive an error, and so is a
+// problem of the run. A failed INFO shows a hazard and is not a failure. A certification that does
+// not certify its rows has a case of its own.
 func renderJUnit(in input) ([]byte, error) {
 	suite := junitSuite{
 		Name:      "holdfast",
@@ -81,16 +82,13 @@ func renderJUnit(in input) ([]byte, error) {
 		if c.Skipped != nil && judged[c.Name] {
 			continue
 		}
-		suite.Cases = append(suite.Cases, c)
-		suite.Tests++
-		switch {
-		case c.Failure != nil:
-			suite.Failures++
-		case c.Error != nil:
-			suite.Errors++
-		case c.Skipped != nil:
-			suite.Skipped++
-		}
+		suite.add(c)
+	}
+	if problem := in.Run.Problem; problem != "" {
+		suite.add(junitCase{Name: checkPrefix + "problem", Classname: "holdfast", Error: &junitMessage{Message: OneLine(problem), Type: "inconclusive"}})
+	}
+	if c := in.Run.Certificate; c != nil && !c.Certified {
+		suite.add(certificateCase(c))
 	}
 	body, err := xml.MarshalIndent(junitSuites{Name: "holdfast", Suite: suite}, "", "  ")
 	if err != nil {
@@ -99,6 +97,38 @@ func renderJUnit(in input) ([]byte, error) {
 	// The encoder escapes line breaks in text without need.
 	body = bytes.ReplaceAll(body, []byte("&#xA;"), []byte("\n"))
 	return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
+}
+
+// add adds a case, and counts it.
+func (s *junitSuite) add(c junitCase) {
+	s.Cases = append(s.Cases, c)
+	s.Tests++
+	switch {
+	case c.Failure != nil:
+		s.Failures++
+	case c.Error != nil:
+		s.Errors++
+	case c.Skipped != nil:
+		s.Skipped++
+	}
+}
+
+// certificateCase says why a certification did not certify its rows, which may all have passed. An
+// observation, which certifies nothing, is skipped.
+func certificateCase(c *Certificate) junitCase {
+	one := junitCase{Name: "certificate", Classname: "holdfast"}
+	message := &junitMessage{Message: OneLine(c.Judgement), Text: strings.Join(c.Open, "\n")}
+	switch v := c.verdict(); v {
+	case judge.Pass:
+		one.Skipped = message
+	case judge.Fail:
+		message.Type = "fail"
+		one.Failure = message
+	default:
+		message.Type = string(v)
+		one.Error = message
+	}
+	return one
 }
 
 // caseGroups groups results by requirement and scenario, in this order. A requirement that no
@@ -129,13 +159,13 @@ func junitTestCase(group []judge.Result) junitCase {
 			{"requirement", r.Requirement},
 			{"level", r.Level},
 			{"verdict", string(r.Verdict)},
-			{"bound", oneLine(boundText(r.Bound))},
-			{"measured", oneLine(r.Measured)},
+			{"bound", OneLine(boundText(r.Bound))},
+			{"measured", OneLine(r.Measured)},
 			{"scenario", r.Scenario},
 		},
 		Output: caseOutput(group),
 	}
-	message := &junitMessage{Message: oneLine(r.Sentence), Text: strings.Join(r.Evidence, "\n")}
+	message := &junitMessage{Message: OneLine(r.Sentence), Text: strings.Join(r.Evidence, "\n")}
 	switch {
 	case broken(r.Level, r.Verdict):
 		message.Type = "fail"
@@ -157,15 +187,15 @@ func caseOutput(group []judge.Result) string {
 	several := group[0].Scenario != group[len(group)-1].Scenario
 	for _, r := range group {
 		if several {
-			fmt.Fprintf(&b, "%s: ", oneLine(r.Scenario))
+			fmt.Fprintf(&b, "%s: ", OneLine(r.Scenario))
 		}
-		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, oneLine(r.Sentence))
+		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, OneLine(r.Sentence))
 		if r.MeasuredDuration != nil {
 			fmt.Fprintf(&b, " [%d ns]", *r.MeasuredDuration/time.Nanosecond)
 		}
 		b.WriteByte('\n')
 		for _, e := range r.Evidence {
-			fmt.Fprintf(&b, "  %s\n", oneLine(e))
+			fmt.Fprintf(&b, "  %s\n", OneLine(e))
 		}
 	}
 	return b.String()

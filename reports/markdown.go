@@ -75,13 +75,19 @@ func markdown(in input, evidence bool) []byte {
 	fmt.Fprintf(&b, "# holdfast: %s\n\n", in.Verdict)
 	if run.Certificate != nil {
 		fmt.Fprintf(&b, "%s\n\n", mdText(in.Headline()))
+		for _, one := range run.Certificate.Open {
+			fmt.Fprintf(&b, "- %s\n", mdText(one))
+		}
+		if len(run.Certificate.Open) > 0 {
+			b.WriteByte('\n')
+		}
 	}
 	fmt.Fprintf(&b, "%s: %s. Kubernetes %s, etcd %s, provider %s, %s, seed %d.\n\n",
 		plural(len(in.Requirements), "requirement"), tally(in.Requirements),
 		mdText(run.Versions.Kubernetes), mdText(run.Versions.Etcd), mdText(run.Provider),
 		plural(len(run.Nodes), "control-plane node"), run.Seed)
 	if run.Problem != "" {
-		fmt.Fprintf(&b, "> **The run stopped early:** %s\n\n", mdText(run.Problem))
+		fmt.Fprintf(&b, "> **The run had a problem:** %s\n\n", mdText(run.Problem))
 	}
 	mdTable(&b, in.Requirements)
 	if run.NotJudged != "" {
@@ -161,7 +167,7 @@ func mdIcon(v judge.Verdict) string {
 
 // mdText escapes text so that it is not parsed as Markdown or HTML, and does not break a table.
 func mdText(s string) string {
-	return mdEscaper.Replace(oneLine(s))
+	return mdEscaper.Replace(OneLine(s))
 }
 
 var mdEscaper = strings.NewReplacer(

@@ -27,7 +27,7 @@ func TestSummaryIsBounded(t *testing.T) {
 		"evidence":           {fixtureRun(), many("", long), []string{"The evidence is in report.html.", "\n## Run\n"}},
 		"requirements":       {fixtureRun(), many(strings.Repeat("held ", 50), long), []string{"> Shortened to 1024 KiB. Left out, and in report.html: the evidence, the ends of 0 long lines and the last "}},
 		"one sentence":       {fixtureRun(), append(many("", ""), judge.Result{Requirement: "HA-ZZ-000", Level: "MUST", Scenario: "s", Verdict: judge.Fail, Sentence: long}), []string{"HA-ZZ-000", "the ends of 1 long line and the last 0 lines.", "\n## Run\n"}},
-		"one without spaces": {Run{Problem: long}, many("", ""), []string{"The run stopped early", "the ends of 1 long line and"}},
+		"one without spaces": {Run{Problem: long}, many("", ""), []string{"The run had a problem", "the ends of 1 long line and"}},
 		"the command":        {Run{Command: []string{long, long}}, many("", ""), []string{"the ends of 1 long line and"}},
 	} {
 		text, err := renderMarkdown(input{New(test.run, test.results, nil), nil, ""})

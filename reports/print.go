@@ -17,6 +17,7 @@ func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 	var shown, checks []Requirement
 	labels, ids := 0, 0
 	for _, r := range reqs {
+		r.ID, r.Sentence = OneLine(r.ID), OneLine(r.Sentence)
 		switch {
 		case !r.Check():
 			shown = append(shown, r)
@@ -81,12 +82,12 @@ func line(r Requirement, labelWidth, idWidth int, color bool) string {
 		text = tint(r, text)
 	}
 	text += fmt.Sprintf("  %-*s", idWidth, r.ID)
-	if sentence := oneLine(r.Sentence); sentence != "" {
+	if sentence := OneLine(r.Sentence); sentence != "" {
 		text += "  " + sentence
 	}
 	text += byDesign(r)
 	// Sentences often name their bound; once is enough.
-	if bound := boundText(r.Bound); bound != "" && !strings.Contains(r.Sentence, bound) && !named(r.Sentence, r.Bound.Formula) {
+	if bound := OneLine(boundText(r.Bound)); bound != "" && !strings.Contains(r.Sentence, bound) && !named(r.Sentence, r.Bound.Formula) {
 		text += " (bound " + bound + ")"
 	}
 	return text

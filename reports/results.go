@@ -39,7 +39,8 @@ type Run struct {
 	Clusters []Cluster `json:"clusters,omitempty"`
 	// Times say where the time of each scenario went; empty where that is not known.
 	Times []ScenarioTime `json:"times,omitempty"`
-	// Problem says why the run stopped early; empty for a full run.
+	// Problem says why the run stopped early, or what it could not do, such as release its cluster;
+	// empty for a run without a problem.
 	Problem string `json:"problem,omitempty"`
 	// Certificate is what a certification amounts to; nil for other runs.
 	Certificate *Certificate `json:"certificate,omitempty"`
@@ -54,10 +55,13 @@ type Certificate struct {
 	Certified bool `json:"certified"`
 	// Judgement says the outcome in a sentence.
 	Judgement string `json:"judgement"`
-	// ExitCode is that of holdfast certify.
+	// ExitCode is that of holdfast certify if the run had no problem.
 	ExitCode int `json:"exitCode"`
 	// Rows are the IDs of the requirements that it covers, invariants included.
 	Rows []string `json:"rows"`
+	// Open says which of them are not certified, and why: a certificate asks for more than that they
+	// pass.
+	Open []string `json:"open,omitempty"`
 }
 
 // verdict returns the verdict of a certification as that of a run.
@@ -131,8 +135,8 @@ type Results struct {
 	// Version is that of this format.
 	Version int `json:"version"`
 	// Verdict is that of the whole run, and ExitCode the program's exit code for it: 0 if
-	// all pass or are not applicable, 1 if a MUST or SHOULD failed, 3 if inconclusive. For a
-	// certification they are the certificate's.
+	// all pass or are not applicable, 1 if a MUST or SHOULD failed, 3 if inconclusive or if the
+	// run had a problem. For a certification without one they are the certificate's.
 	Verdict  judge.Verdict `json:"verdict"`
 	ExitCode int           `json:"exitCode"`
 	Run      Run           `json:"run"`
@@ -167,6 +171,12 @@ func New(run Run, results []judge.Result, titles map[string]string) *Results {
 	}
 	if c := run.Certificate; c != nil {
 		r.Verdict, r.ExitCode = c.verdict(), c.ExitCode
+	}
+	if run.Problem != "" && r.ExitCode == ExitPass {
+		r.ExitCode = ExitInconclusive
+		if run.Certificate == nil { // whose rows are settled
+			r.Verdict = judge.Inconclusive
+		}
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
@@ -224,6 +225,83 @@ func TestLine(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "\x1b[1;31mFAIL\x1b[0m") {
 		t.Errorf("no colour in %q", out.String())
+	}
+}
+
+// A run that could not do everything, such as release its cluster, does not pass, whatever was judged.
+// A certificate stays what its rows make it.
+func TestProblemOfRun(t *testing.T) {
+	const P, F, I, N = judge.Pass, judge.Fail, judge.Inconclusive, judge.NotApplicable
+	const problem = "cluster-1: agents are left on node-2\n"
+	for name, test := range map[string]struct {
+		judged      judge.Verdict
+		problem     string
+		certificate *Certificate
+		want        judge.Verdict
+		code        int
+	}{
+		"all pass":                    {P, "", nil, P, ExitPass},
+		"all pass, and a problem":     {P, problem, nil, I, ExitInconclusive},
+		"nothing applies":             {N, "", nil, N, ExitPass},
+		"nothing applies, a problem":  {N, problem, nil, I, ExitInconclusive},
+		"a failure and a problem":     {F, problem, nil, F, ExitFail},
+		"inconclusive, and a problem": {I, problem, nil, I, ExitInconclusive},
+		"certified":                   {P, "", &Certificate{Certified: true}, P, ExitPass},
+		"certified, and a problem":    {P, problem, &Certificate{Certified: true}, P, ExitInconclusive},
+		"a row failed, and a problem": {F, problem, &Certificate{ExitCode: ExitFail}, F, ExitFail},
+	} {
+		run := fixtureRun()
+		run.Problem, run.Certificate = test.problem, test.certificate
+		r := New(run, []judge.Result{{Requirement: "HA-EP-003", Level: "MUST", Scenario: "s", Verdict: test.judged}}, nil)
+		if r.Verdict != test.want || r.ExitCode != test.code {
+			t.Errorf("%s: %s, exit code %d; want %s, %d", name, r.Verdict, r.ExitCode, test.want, test.code)
+		}
+		in := input{r, nil, ""}
+		text, err := renderJUnit(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var suites junitSuites
+		if err := xml.Unmarshal(text, &suites); err != nil {
+			t.Fatal(err)
+		}
+		s, errors := suites.Suite, 0
+		for _, c := range s.Cases {
+			if c.Error != nil {
+				errors++
+			}
+		}
+		i := slices.IndexFunc(s.Cases, func(c junitCase) bool { return c.Name == "RUN/problem" })
+		if i >= 0 != (test.problem != "") || s.Tests != len(s.Cases) || s.Errors != errors || i >= 0 && (s.Cases[i].Error == nil || s.Cases[i].Error.Message != "cluster-1: agents are left on node-2") {
+			t.Errorf("%s: JUnit has %d tests, %d errors: %+v", name, s.Tests, s.Errors, s.Cases)
+		}
+		if shown := strings.Contains(string(markdown(in, true)), "**The run had a problem:** cluster-1: agents are left on node-2\n"); shown != (test.problem != "") {
+			t.Errorf("%s: the summary shows a problem: %t", name, shown)
+		}
+	}
+}
+
+// Text from elsewhere keeps its letters, and has nothing that a terminal obeys.
+func TestPlainText(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"ä → ✅ 日本":            {"ä → ✅ 日本", "ä → ✅ 日本"},
+		"a\n\tb  c":           {"a\n\tb  c", "a b c"},
+		"\x1b[2J\x1b[Hgone":   {"[2J[Hgone", "[2J[Hgone"},
+		"one\rtwo\u0085three": {"one two three", "one two three"},
+		"x\u009b2K\x00\x7fy":  {"x2Ky", "x2Ky"},
+		"pass\u202eliaf":      {"passliaf", "passliaf"},
+	} {
+		if got := [2]string{Plain(text), OneLine(text)}; got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	bound := &judge.Bound{Formula: "M\x1b[1A", Limit: time.Second}
+	var out bytes.Buffer
+	if err := Print(&out, "", []Requirement{{ID: "HA-\x1b[2J", Level: "MUST", Verdict: judge.Pass, Bound: bound, Sentence: "fine\x1b[8m\r"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "PASS  HA-[2J  fine[8m (bound M[1A = 1s)\n\n1 requirement: 1 pass\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }
 

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -26,14 +27,18 @@ func renderSonobuoy(in input) ([]byte, error) {
 	all := sonobuoyItem{Name: "holdfast", Status: sonobuoyStatus("", in.Verdict), Meta: map[string]string{"type": "summary"}}
 	for _, r := range in.Requirements {
 		item := sonobuoyItem{Name: r.ID, Status: sonobuoyStatus(r.Level, r.Verdict), Details: map[string]string{
-			"level": r.Level, "verdict": string(r.Verdict), "finding": oneLine(r.Sentence)}}
+			"level": r.Level, "verdict": string(r.Verdict), "finding": OneLine(r.Sentence)}}
 		if r.Bound != nil {
-			item.Details["bound"] = oneLine(boundText(r.Bound))
+			item.Details["bound"] = OneLine(boundText(r.Bound))
 		}
 		if r.Measured != "" {
-			item.Details["measured"] = oneLine(r.Measured)
+			item.Details["measured"] = OneLine(r.Measured)
 		}
 		all.Items = append(all.Items, item)
+	}
+	if c := in.Run.Certificate; c != nil && len(c.Open) > 0 {
+		all.Items = append(all.Items, sonobuoyItem{Name: "certificate", Status: sonobuoyStatus("", c.verdict()), Details: map[string]string{
+			"finding": OneLine(c.Judgement), "open": OneLine(strings.Join(c.Open, "; "))}})
 	}
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)

@@ -76,7 +76,7 @@ type Cluster struct {
 	// cluster took of that, and each one that took its place.
 	Took time.Duration `json:"took"`
 	Made time.Duration `json:"made"`
-	// Problem says why it stopped early; empty if it did not.
+	// Problem says why it stopped early, or what could not be done; empty if there was no problem.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -167,7 +167,7 @@ func clusterFacts(run Run) []fact {
 			words = append(words, "took "+human(c.Took)+", "+human(c.Made)+" of that to make it")
 		}
 		if c.Problem != "" {
-			words = append(words, "stopped early: "+c.Problem)
+			words = append(words, "problem: "+c.Problem)
 		}
 		text := strings.Join(words, ", ")
 		if len(run.Clusters) > 1 {

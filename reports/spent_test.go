@@ -57,14 +57,14 @@ func TestClusterFacts(t *testing.T) {
 	facts := clusterFacts(fixtureRun())
 	want := []fact{
 		{"cluster-1", "3 nodes, balancer builtin, disk none, E = 1s, took 2m12s, 6.2s of that to make it; api-server-killed, another-killed"},
-		{"cluster-2", "balancer haproxy, disk fuse, E = 3s, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, stopped early: the worker ended: signal: killed; etcd-leader-killed"},
+		{"cluster-2", "balancer haproxy, disk fuse, E = 3s, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, problem: the worker ended: signal: killed; etcd-leader-killed"},
 	}
 	if !slices.Equal(facts, want) {
 		t.Errorf("%+v", facts)
 	}
 	alone := fixtureRun()
 	alone.Clusters = alone.Clusters[1:]
-	want = []fact{{"cluster-2", "balancer haproxy, disk fuse, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, stopped early: the worker ended: signal: killed"}}
+	want = []fact{{"cluster-2", "balancer haproxy, disk fuse, etcd --election-timeout=3000, took 41s, 5.9s of that to make it, problem: the worker ended: signal: killed"}}
 	if facts := clusterFacts(alone); !slices.Equal(facts, want) {
 		t.Errorf("one cluster: %+v", facts)
 	}

@@ -81,8 +81,24 @@ func inputTexts(b *judge.Bound) []string {
 	return parts
 }
 
-// oneLine folds all white space, so that text cannot break a table or a line.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// OneLine folds all white space and is Plain otherwise, so that text cannot break a table or a line.
+func OneLine(s string) string { return strings.Join(strings.Fields(Plain(s)), " ") }
+
+// Plain returns text without what a terminal obeys: control characters, except line feeds and tabs,
+// and characters that change the direction of text. Records and bundles may come from elsewhere.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return r
+		case unicode.IsControl(r) && unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, s)
+}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

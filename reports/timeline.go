@@ -164,7 +164,7 @@ func reasonLine(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return "\n" + clip(oneLine(reason), 160)
+	return "\n" + clip(OneLine(reason), 160)
 }
 
 // mergeOutages merges outages that would be drawn in the same place.

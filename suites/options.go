@@ -38,7 +38,7 @@ type Options struct {
 	// Faults and Judges are those that these scenarios may name in addition to the built-in ones.
 	Faults []*fault.Fault
 	Judges []judge.Judge
-	// Profile limits the specs to a profile. Without a profile, and if Ginkgo's flags filter
+	// Profile limits the scenarios to a profile. Without a profile, and if Ginkgo's flags filter
 	// nothing, the suite runs its own scenarios or, if it has none, the profile smoke.
 	Profile string
 	// Out is the results directory, which the suite creates; empty for results/DATE-TIME. If it
@@ -83,7 +83,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	add("provider", "who creates the clusters: "+strings.Join(names, ", "), text(&o.Provider))
 	add("cluster", "`file` that describes the cluster under test", text(&o.ClusterFile))
 	add("file", "scenario `files` of your own, separated by commas", func(v string) error { o.Files = strings.Split(v, ","); return nil })
-	add("profile", "only the specs of a profile: "+strings.Join(scenarios.Profiles, ", "), text(&o.Profile))
+	add("profile", "only the scenarios of a profile: "+strings.Join(scenarios.Profiles, ", "), text(&o.Profile))
 	add("out", "results `directory`; default results/DATE-TIME", text(&o.Out))
 	add("seed", "seed of traffic and faults; default Ginkgo's", func(v string) (err error) {
 		o.Seed, err = strconv.ParseUint(v, 10, 64)
@@ -144,24 +144,24 @@ func (o *Options) scenarios() ([]*scenarios.Scenario, error) {
 	return all, nil
 }
 
-// filter adds the profile to Ginkgo's label filter.
-func (o *Options) filter(config *types.SuiteConfig) error {
-	if o.Profile != "" && !slices.Contains(scenarios.Profiles, o.Profile) {
-		return fmt.Errorf("--profile %s: allowed are %s", o.Profile, strings.Join(scenarios.Profiles, ", "))
-	}
+// chosen returns those of all scenarios from which Ginkgo's flags select: those of the profile or,
+// without one and if the flags filter nothing, the suite's own or, if it has none, the profile
+// smoke. A label filter would do the same, and skip other specs of the test binary.
+func (o *Options) chosen(all []*scenarios.Scenario, config types.SuiteConfig) ([]*scenarios.Scenario, error) {
 	filters := len(config.FocusStrings) + len(config.SkipStrings) + len(config.FocusFiles) + len(config.SkipFiles)
+	profile := o.Profile
 	switch {
-	case o.Profile != "" && config.LabelFilter != "":
-		config.LabelFilter = o.Profile + " && (" + config.LabelFilter + ")"
-	case o.Profile != "":
-		config.LabelFilter = o.Profile
+	case profile != "" && !slices.Contains(scenarios.Profiles, profile):
+		return nil, fmt.Errorf("--profile %s: allowed are %s", profile, strings.Join(scenarios.Profiles, ", "))
+	case profile != "":
 	case config.LabelFilter != "" || filters > 0:
+		return all, nil
 	case len(o.Scenarios)+len(o.Files) > 0:
-		config.LabelFilter = own
+		return all[:len(all)-len(scenarios.All())], nil
 	default:
-		config.LabelFilter = scenarios.Profiles[0]
+		profile = scenarios.Profiles[0]
 	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(all), func(s *scenarios.Scenario) bool { return !s.In(profile) }), nil
 }
 
 func (o *Options) seed() uint64 {

@@ -26,6 +26,9 @@ import (
 // prepare prepares what the suite's processes share: binaries, and the results directory with the
 // plan. Ginkgo calls it in the first process.
 func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
+	if len(s.plan.Scenarios) == 0 { // only other specs of the test binary run
+		return nil
+	}
 	var all []*clusters.Cluster
 	for _, part := range s.plan.Parts {
 		all = append(all, part.Cluster)
@@ -53,6 +56,9 @@ func progress(line string) { fmt.Fprintln(os.Stderr, line) }
 
 // join loads what prepare prepared. Ginkgo calls it in each process.
 func (s *suite) join(b []byte) {
+	if len(b) == 0 {
+		return
+	}
 	gomega.Expect(json.Unmarshal(b, &s.dir)).To(gomega.Succeed())
 	p, err := run.Load(s.dir)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
@@ -151,6 +157,16 @@ func (s *suite) note(part *run.Part) error {
 	return p.Save(s.dir)
 }
 
+// problemsOf returns what could not be done for the clusters of a plan, such as deleting one.
+func problemsOf(p *run.Plan) (problems []string) {
+	for _, one := range p.Parts {
+		if one.Problem != "" {
+			problems = append(problems, one.Name+": "+one.Problem)
+		}
+	}
+	return problems
+}
+
 // report writes the results. Ginkgo calls it in the first process, after all specs.
 func (s *suite) report(_ ginkgo.SpecContext, r ginkgo.Report) {
 	if r.SuiteConfig.DryRun || s.dir == "" {
@@ -163,13 +179,14 @@ func (s *suite) report(_ ginkgo.SpecContext, r ginkgo.Report) {
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	p, err := run.Load(s.dir)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	p.Ended, p.Problem = time.Now(), strings.Join(r.SpecialSuiteFailureReasons, "; ")
+	problems := problemsOf(p)
+	p.Ended, p.Problem = time.Now(), strings.Join(append(slices.Clone(r.SpecialSuiteFailureReasons), problems...), "; ")
 	gomega.Expect(p.Save(s.dir)).To(gomega.Succeed())
 	v, err := p.Judge(s.dir, s.options.Judges...)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	gomega.Expect(v.Write(s.dir)).To(gomega.Succeed())
 	progress("results: " + filepath.Join(s.dir, "report.html"))
-	var unclear []string
+	unclear := problems
 	for _, spec := range r.SpecReports {
 		if spec.State.Is(types.SpecStateSkipped) && strings.HasPrefix(spec.Failure.Message, inconclusive) {
 			unclear = append(unclear, spec.LeafNodeText+" is "+spec.Failure.Message)

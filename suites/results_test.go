@@ -3,8 +3,24 @@ package suites
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
+
+// TestProblemsOf checks that a cluster which could not be deleted fails the suite, whatever became of
+// its last spec.
+func TestProblemsOf(t *testing.T) {
+	p := &run.Plan{Parts: []run.Part{{Name: "cluster-1"}, {Name: "cluster-2", Problem: "the worker hangs"}, {Name: "cluster-3"}}}
+	if got, want := problemsOf(p), []string{"cluster-2: the worker hangs"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.Parts[1].Problem = ""
+	if got := problemsOf(p); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+}
 
 // TestNewDir checks that a repeated suite does not overwrite earlier results.
 func TestNewDir(t *testing.T) {

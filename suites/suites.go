@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
@@ -46,13 +47,13 @@ func Main(m *testing.M, o *Options) int {
 	return m.Run()
 }
 
-// RunSpecs registers a spec for each scenario and runs all Ginkgo specs of the test binary. The
-// suite must not have its own BeforeSuite node, since Ginkgo allows one and this function adds
-// it.
+// RunSpecs registers a spec for each scenario that the options choose, and runs all Ginkgo specs of
+// the test binary. The suite must not have its own BeforeSuite node, since Ginkgo allows one and
+// this function adds it.
 func RunSpecs(t *testing.T, o *Options, description string) {
 	t.Helper()
 	config, _ := ginkgo.GinkgoConfiguration()
-	s, err := newSuite(o, &config)
+	s, err := newSuite(o, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ type suite struct {
 	dir      string                // results directory, once it exists
 }
 
-func newSuite(o *Options, config *types.SuiteConfig) (*suite, error) {
+func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
 	provider, err := o.provider()
 	if err != nil {
 		return nil, err
@@ -88,10 +89,10 @@ func newSuite(o *Options, config *types.SuiteConfig) (*suite, error) {
 		return nil, fmt.Errorf("the provider %s cannot create the cluster: %s", provider.Name(), why)
 	}
 	all, err := o.scenarios()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		all, err = o.chosen(all, config)
 	}
-	if err := o.filter(config); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	all = run.Here(provider, spec, all)
@@ -130,8 +131,8 @@ func (s *suite) choose(preview ginkgo.Report, parallel int) error {
 		}
 	}
 	s.plan.Scenarios, s.plan.Parts, s.idle = chosen, s.parts(chosen, parallel), s.parts(rest, 1)
-	if len(chosen) == 0 && preview.SuiteConfig.FailOnEmpty {
-		return fmt.Errorf("no scenario matches the filters")
+	if len(runs) == 0 && preview.SuiteConfig.FailOnEmpty {
+		return fmt.Errorf("no scenario and no other spec matches the filters")
 	}
 	return nil
 }
@@ -164,14 +165,18 @@ func (s *suite) notFor(one *scenarios.Scenario) string {
 	return one.NotFor(c.Size())
 }
 
+// patience is how long Ginkgo waits for a spec that was interrupted or timed out: active faults are
+// healed first, some of which takes a minute and a half.
+const patience = ginkgo.GracePeriod(2 * time.Minute)
+
 // container declares the specs that share a cluster.
 func (s *suite) container(part *run.Part) {
 	ginkgo.Describe(topology(part.Cluster), ginkgo.Ordered, ginkgo.ContinueOnFailure, func() {
 		on := &onCluster{suite: s, part: part}
-		ginkgo.BeforeAll(on.create)
+		ginkgo.BeforeAll(on.create, patience)
 		for _, name := range part.Scenarios {
 			i := slices.IndexFunc(s.all, func(one *scenarios.Scenario) bool { return one.Metadata.Name == name })
-			ginkgo.It(name, s.labels(s.all[i]), func(ctx ginkgo.SpecContext) { on.spec(ctx, name) })
+			ginkgo.It(name, s.labels(s.all[i]), patience, func(ctx ginkgo.SpecContext) { on.spec(ctx, name) })
 		}
 	})
 }

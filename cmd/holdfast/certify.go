@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/certify"
@@ -56,7 +57,7 @@ A certification that was interrupted or killed continues with --resume. The bund
 component logs, but no audit logs, and no keys, tokens or passwords.
 
 Exit codes: 0 certified, or observed in full; 1 a row failed, 2 bad input, 3 not certified
-for another reason.`, certify.Turns, certify.Profile),
+for another reason, or the run had a problem, such as a cluster that it could not release.`, certify.Turns, certify.Profile),
 		Example: `  holdfast certify --rows conformance
   holdfast certify --rows HA-QR-005,HA-EP-003 --out results/trial
   holdfast certify --provider kind --attach theirs --rows conformance
@@ -144,7 +145,7 @@ for another reason.`, certify.Turns, certify.Profile),
 		if err != nil {
 			return err
 		}
-		if code := outcome.ExitCode(); code != exitPass {
+		if code := reports.New(v.Report(), v.Results, nil).ExitCode; code != exitPass { // that of the outcome, and of the run
 			return exitWith(code, nil)
 		}
 		return nil

@@ -61,7 +61,7 @@ func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.R
 	results := reports.New(v.Redacted().Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
 		if results.Run.Certificate != nil {
-			notes = append([]string{results.Headline()}, notes...)
+			notes = append([]string{reports.OneLine(results.Headline())}, notes...)
 		}
 		return reports.Print(w, strings.Join(notes, "\n"), results.All(), isTerminal(w))
 	})
@@ -123,6 +123,9 @@ started and nothing is written; the same record gives the same verdicts.`,
 		notes := []string{reportOn(v, args[0])}
 		if len(ids) == 0 {
 			notes = slices.DeleteFunc(append([]string{v.NotJudged()}, notes...), empty)
+		}
+		if problem := v.Redacted().Report().Problem; problem != "" {
+			notes = append([]string{"The run had a problem: " + reports.OneLine(problem)}, notes...)
 		}
 		if err := only(v, ids); err != nil {
 			return err

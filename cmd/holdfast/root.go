@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // Exit codes of every command; documented in the README.
@@ -103,9 +105,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if !errors.As(err, &e) || e.err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) && !strings.HasPrefix(err.Error(), "interrupted") {
-			fmt.Fprintf(stderr, "holdfast: interrupted: %v\n", err)
+			fmt.Fprintf(stderr, "holdfast: interrupted: %s\n", reports.Plain(err.Error()))
 		} else {
-			fmt.Fprintf(stderr, "holdfast: %v\n", err)
+			fmt.Fprintf(stderr, "holdfast: %s\n", reports.Plain(err.Error()))
 		}
 	}
 	return exitCode(err)
@@ -186,7 +188,7 @@ func newProgress(w io.Writer) *progress {
 func (p *progress) Status(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := fmt.Sprintf(format, args...)
+	s := reports.Plain(fmt.Sprintf(format, args...))
 	if s == p.last {
 		return
 	}

@@ -69,9 +69,11 @@ With --inventory the run takes over a cluster that holdfast did not create, with
 of its owner (see holdfast inventory and holdfast consent). The profile observe breaks nothing.
 
 With --resume a run that was interrupted or killed continues in its results directory, as it
-was planned: scenarios with a complete record are kept, the others run.
+was planned: scenarios with a complete record are kept, and so are those in which a requirement
+had failed when they were interrupted; the others run.
 
-Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
+Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive, or the run had a
+problem, such as a cluster that it could not release.`,
 		Example: `  holdfast run                             # profile core
   holdfast run --profile smoke --out results/smoke
   holdfast run --scenario 'etcd-*' --nodes 5
@@ -325,7 +327,7 @@ func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	case interrupted != nil:
 		return "interrupted: faults were healed and clusters deleted; what was settled by then is in the report"
 	case p.Problem != "":
-		return "the run stopped early: " + p.Problem
+		return "the run had a problem: " + p.Problem
 	case len(starved) > 0:
 		return fmt.Sprintf("the machine was overloaded during %s, so timeouts there prove nothing: run them again, with nothing else on the machine", strings.Join(starved, ", "))
 	}

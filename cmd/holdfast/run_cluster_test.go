@@ -158,7 +158,7 @@ func TestClusterThatCannotBeMade(t *testing.T) {
 	}
 	c.contains(stdout, "scenario refused was not run: creating cluster holdfast: kube-apiserver on node-1 has exited")
 	c.contains(stdout, "unknown flag: --no-such-flag")
-	c.contains(stderr, "the run stopped early: cluster-1: creating cluster holdfast")
+	c.contains(stderr, "the run had a problem: cluster-1: creating cluster holdfast")
 	if _, err := reports.Load(out); err != nil {
 		t.Error(err)
 	}

@@ -74,8 +74,8 @@ func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter
 	return f
 }
 
-// notInPart keeps a requirement from passing if a part of it cannot be tested here: that part
-// needs a fault on one component alone, or access that the provider does not give.
+// notInPart keeps a requirement from passing if a part of it cannot be tested here: one of its
+// checks is not applicable, and not because it is about something that the cluster need not have.
 func (c *evaluator) notInPart(results []Result) {
 	for i, r := range results {
 		if c.parts[r.Requirement] && r.Verdict == Pass {

@@ -41,7 +41,9 @@ const busyLimit = 0.9
 // Doc.Lasting), the baseline was unhealthy (see judges.Defects), or a fault that it names has no
 // proof of effect or of healing, and if a failure was measured while the harness was starved; it is
 // not applicable if the cluster cannot have the fault, or has it only together with faults on other
-// components that the judge must do without; and at level INFO it never fails.
+// components that the judge must do without; and at level INFO it never fails. A requirement of which
+// one check is not applicable does not pass by the others, unless that check is about something that
+// the cluster need not have.
 func Evaluate(run *record.Run, own ...Judge) []Result {
 	c := &evaluator{run: run, own: own, faults: facts.Injections(run), parts: map[string]bool{}}
 	c.shared = sync.OnceValue(func() *facts.Collections { return facts.NewCollections(run) })
@@ -139,13 +141,16 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 	case err != nil:
 		return judges.Inconclusive("the check cannot be judged: %v", err)
 	}
-	return c.doubt(d, c.conclude(d, check, bound))
+	f := c.doubt(d, c.conclude(d, check, bound))
+	if f.Verdict == NotApplicable && !f.Optional {
+		c.parts[check.Requirement] = true
+	}
+	return f
 }
 
 // conclude checks the preconditions of a judge and runs it.
 func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bound) judges.Finding {
 	if reason := c.unseen(d); reason != "" {
-		c.parts[check.Requirement] = true
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	if problem := c.baseline(check.Judge); problem != "" {
@@ -174,7 +179,6 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 		}
 	}
 	if reason := c.separates(d, ids); reason != "" {
-		c.parts[check.Requirement] = true
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	f := silenced(m, c.attribute(d, ids, m, d.Judge(m)))

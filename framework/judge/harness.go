@@ -13,13 +13,13 @@ func harnessHealth() judges.Definition {
 	}}
 }
 
-// harness judges the harness itself, once all else is judged.
+// harness judges the harness itself, once all else is judged. It has no verdict on a run that stopped
+// early: what that cost is not the harness's load.
 func (c *evaluator) harness() judges.Finding {
-	s := c.strain(0, c.run.EndAt)
-	reason := c.distrust()
-	if reason != "" {
-		return judges.Inconclusive("%s", reason)
+	if reason := c.distrust(); reason != "" {
+		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
+	s := c.strain(0, c.run.EndAt)
 	starved := s.starves(starvedFloor)
 	switch {
 	case !s.known:

@@ -35,10 +35,15 @@ func TestInterrupted(t *testing.T) {
 				if tt.name != "whole" && r.Verdict == Pass {
 					t.Errorf("%s: the steady state passes", tt.name)
 				}
+			case "harness": // which was not overloaded, and cost no verdict
+				found++
+				if want := map[bool]Verdict{true: Pass, false: NotApplicable}[tt.name == "whole"]; r.Verdict != want {
+					t.Errorf("%s: the harness: %s (want %s): %s", tt.name, r.Verdict, want, r.Sentence)
+				}
 			}
 		}
-		if found != 2 {
-			t.Errorf("%s: %d of 2 verdicts", tt.name, found)
+		if found != 3 {
+			t.Errorf("%s: %d of 3 verdicts", tt.name, found)
 		}
 	}
 }

@@ -59,6 +59,8 @@ func (i *Injection) life() *facts.Injection {
 
 // Finding is what a Judge found.
 type Finding struct {
+	// Verdict is the verdict on the check. If it is NotApplicable, the requirement does not pass by
+	// its other checks.
 	Verdict Verdict
 	// Sentence describes the finding: guarantee, who or where, bound and value. It is required.
 	Sentence string

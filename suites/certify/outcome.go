@@ -80,6 +80,10 @@ func (o *Outcome) certificate() *reports.Certificate {
 	c := &reports.Certificate{Certified: o.Certified, Judgement: o.Judgement, ExitCode: o.ExitCode()}
 	for _, r := range o.Rows {
 		c.Rows = append(c.Rows, r.ID)
+		// An observation certifies nothing, and states what could be seen.
+		if !r.holds() && (o.Class != "observed" || r.Verdict != judge.NotApplicable) {
+			c.Open = append(c.Open, fmt.Sprintf("%s is %s: %s", r.ID, r.Verdict, r.Sentence))
+		}
 	}
 	return c
 }
@@ -287,7 +291,7 @@ func aimed(s *scenarios.Scenario) bool {
 	return nodes
 }
 
-// Print writes the outcome as a table.
+// Print writes the outcome as a table. Its texts may be those of a bundle's maker.
 func (o *Outcome) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REQUIREMENT\tVERDICT\tEXPERIMENTS\tVICTIMS\tMEASURED\tBOUND")
@@ -296,7 +300,7 @@ func (o *Outcome) Print(w io.Writer) error {
 		if r.Justified {
 			verdict += " (by design)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", r.ID, verdict, r.Experiments, dash(strings.Join(r.Victims, " ")), dash(r.Measured), dash(r.Bound))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", reports.OneLine(r.ID), verdict, r.Experiments, dash(strings.Join(r.Victims, " ")), dash(r.Measured), dash(r.Bound))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -314,20 +318,16 @@ func (o *Outcome) Print(w io.Writer) error {
 	}
 	for _, one := range left {
 		name, why, _ := strings.Cut(one, ": ")
-		fmt.Fprintf(w, "not run: %s, which settles %s too: %s\n", name, strings.Join(rows[one], ", "), why)
+		fmt.Fprintf(w, "not run: %s, which settles %s too: %s\n", reports.OneLine(name), reports.OneLine(strings.Join(rows[one], ", ")), reports.OneLine(why))
 	}
 	for _, r := range o.Rows {
 		if !r.holds() {
-			fmt.Fprintf(w, "%s: %s\n", r.ID, r.Sentence)
+			fmt.Fprintf(w, "%s: %s\n", reports.OneLine(r.ID), reports.OneLine(r.Sentence))
 		}
 	}
-	_, err := fmt.Fprintln(w, o.Judgement)
+	_, err := fmt.Fprintln(w, reports.OneLine(o.Judgement))
 	return err
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+// dash returns a cell of a table.
+func dash(s string) string { return cmp.Or(reports.OneLine(s), "-") }

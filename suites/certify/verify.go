@@ -16,6 +16,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -219,8 +220,8 @@ const shown = 20
 // Print writes the table and a one-line judgement.
 func (v *Verification) Print(w io.Writer) error {
 	s := v.Statement
-	fmt.Fprintf(w, "run %s on provider %s from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", s.Run, s.Provider,
-		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), s.Versions.Kubernetes, s.Versions.Etcd, len(s.Nodes), s.Tool.Version)
+	fmt.Fprintf(w, "run %s on provider %s from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", reports.OneLine(s.Run), reports.OneLine(s.Provider),
+		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), reports.OneLine(s.Versions.Kubernetes), reports.OneLine(s.Versions.Etcd), len(s.Nodes), reports.OneLine(s.Tool.Version))
 	trust := "which is the expected one"
 	switch {
 	case v.Trusted:
@@ -243,7 +244,7 @@ func (v *Verification) Print(w io.Writer) error {
 			fmt.Fprintf(w, "  and %d more\n", len(v.Problems)-shown)
 			break
 		}
-		fmt.Fprintf(w, "  %s\n", strings.TrimSpace(p))
+		fmt.Fprintf(w, "  %s\n", reports.OneLine(p))
 	}
 	return nil
 }

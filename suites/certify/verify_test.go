@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless/keylesstest"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -294,7 +296,7 @@ func TestVerifyLeftOut(t *testing.T) {
 	c := newCertificationOf(t, Breaking, 0, "HA-RC-004")
 	of := c.plan.Scenarios[0].Of
 	kept := *Scenarios(c.plan.Rows, Breaking)[slices.IndexFunc(Scenarios(c.plan.Rows, Breaking), func(s *scenarios.Scenario) bool { return s.Metadata.Name == of })]
-	kept.Missing = "the disks cannot do that"
+	kept.Missing = "the disks\r\n\x1bcannot do\u202e that"
 	c.plan.Scenarios = append([]*scenarios.Scenario{&kept}, slices.DeleteFunc(c.plan.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == of })...)
 	if err := c.plan.Save(c.dir); err != nil {
 		t.Fatal(err)
@@ -307,6 +309,36 @@ func TestVerifyLeftOut(t *testing.T) {
 	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "not run: "+of+", which settles HA-RC-004 too: the disks cannot do that") ||
 		!strings.Contains(out.String(), "scenarios that could not be run: 1") {
 		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// What a bundle's maker wrote cannot change what a terminal shows of the rest: each text stays in its
+// line, without control characters.
+func TestPrintIsPlain(t *testing.T) {
+	const hostile = "a\x1b[2J\x1b[H\r\n\u0085b\u009b2K\u202e\x07 ä → z"
+	const plain = "a[2J[H b2K ä → z"
+	row := Row{ID: hostile, Verdict: judge.Inconclusive, Victims: []string{hostile}, LeftOut: []string{hostile + ": " + hostile}, Bound: hostile, Measured: hostile + "\t1", Sentence: hostile}
+	v := &Verification{
+		Statement: &Statement{Run: hostile, Provider: hostile, Versions: reports.Versions{Kubernetes: hostile, Etcd: hostile}, Tool: Tool{Version: hostile}},
+		Outcome:   &Outcome{Rows: []Row{row}, Judgement: hostile},
+		Problems:  []string{hostile, "  " + hostile},
+	}
+	var out bytes.Buffer
+	if err := v.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) || r == '\u202e' }); i >= 0 {
+		t.Errorf("it has %q", text[i:min(len(text), i+20)])
+	}
+	for _, want := range []string{"run " + plain + " on provider " + plain + " from", "Kubernetes " + plain + ", etcd " + plain + ",", "made with holdfast " + plain + "\n",
+		"not run: " + plain + ", which settles " + plain + " too: " + plain + "\n", "\n" + plain + ": " + plain + "\n" + plain + "\n", "NOT verified:\n  " + plain + "\n  " + plain + "\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "\n"); n != 12 {
+		t.Errorf("%d lines, want 12:\n%s", n, text)
 	}
 }
 

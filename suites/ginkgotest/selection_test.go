@@ -69,6 +69,50 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// TestOtherSpecs checks that a spec beside the scenarios runs whatever limits those, and that only
+// Ginkgo's own filters exclude it.
+func TestOtherSpecs(t *testing.T) {
+	beside := filepath.Join(t.TempDir(), "beside.test")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", beside, "./beside").CombinedOutput(); err != nil {
+		t.Fatalf("go test -c: %v: %s", err, out)
+	}
+	file := write(t, "mine.yaml", strings.ReplaceAll(ownScenario, "NAME", "mine"))
+	for name, tc := range map[string]struct {
+		args []string
+		want bool // the other spec runs
+		with string
+	}{
+		"nothing":           {nil, true, "etcd-leader-killed"},
+		"profile":           {[]string{"--profile", "core"}, true, "quorum-lost"},
+		"own scenarios":     {[]string{"--file", file}, true, "mine"},
+		"focus on another":  {[]string{"-ginkgo.focus=quorum-lost"}, false, "quorum-lost"},
+		"filter by a label": {[]string{"-ginkgo.label-filter=core"}, false, "quorum-lost"},
+		"skip a scenario":   {[]string{"-ginkgo.skip=quorum-lost"}, true, "etcd-leader-killed"},
+		"focus on it":       {[]string{"-ginkgo.focus=our operator"}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(t, 0, append([]string{"-ginkgo.dry-run", "-ginkgo.json-report=report.json"}, tc.args...)...)
+			cmd.Path, cmd.Args[0] = beside, beside
+			if text, code := output(t, cmd); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, text)
+			}
+			got := names(t, filepath.Join(cmd.Dir, "report.json"))
+			if slices.Contains(got, "reconciles") != tc.want || tc.with != "" && !slices.Contains(got, tc.with) || tc.with == "" && len(got) != 1 {
+				t.Errorf("runs %v", got)
+			}
+		})
+	}
+	// It needs no cluster, and leaves no results.
+	cmd := command(t, 0, "-ginkgo.focus=our operator")
+	cmd.Path, cmd.Args[0] = beside, beside
+	if text, code := output(t, cmd); code != 0 || !strings.Contains(text, "1 Passed") {
+		t.Errorf("exit code %d:\n%s", code, text)
+	}
+	if left, _ := filepath.Glob(filepath.Join(cmd.Dir, "results")); len(left) > 0 {
+		t.Errorf("it has made %v", left)
+	}
+}
+
 // TestFolder checks that the ginkgo program recognizes the package as a Ginkgo suite and passes
 // its flags.
 func TestFolder(t *testing.T) {

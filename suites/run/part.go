@@ -22,7 +22,7 @@ type Part struct {
 	Scenarios []string `json:"scenarios"`
 	// Expected is about how long it takes, the cluster's creation included.
 	Expected time.Duration `json:"expected"`
-	// Problem is why it stopped early; empty if it did not.
+	// Problem is why it stopped early, or what could not be done; empty if there was no problem.
 	Problem string `json:"problem,omitempty"`
 	// Took is the time from the start of its worker to the end; Made is what making
 	// its cluster, or clusters, took of that.

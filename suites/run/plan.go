@@ -53,7 +53,7 @@ type Plan struct {
 	Expected  time.Duration         `json:"expected"`
 	Scenarios []*scenarios.Scenario `json:"scenarios"`
 	Machine   reports.Machine       `json:"machine"`
-	Problem   string                `json:"problem,omitempty"` // why it stopped early
+	Problem   string                `json:"problem,omitempty"` // why it stopped early, or what it could not do
 	Ended     time.Time             `json:"ended,omitzero"`
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/redact"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -45,9 +46,10 @@ type Show struct {
 var ErrInterrupted = errors.New("interrupted")
 
 // CarryOut runs the plan with results in the directory dir, which it creates, and repeats
-// scenarios that an overloaded machine spoiled. It returns the verdicts, and writes them to dir;
-// Problem in the plan says why the run stopped early, if it did.
-func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
+// scenarios that an overloaded machine spoiled. It returns the verdicts, also those of the program's
+// own judges, and writes them to dir; Problem in the plan says why the run stopped early, or what
+// it could not do, if anything.
+func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir string, show Show, own ...judge.Judge) (*Verdicts, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return nil, fmt.Errorf("failed to create the results directory: %w; name another one with --out", err)
 	}
@@ -59,12 +61,12 @@ func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir str
 	if err := p.Save(dir); err != nil {
 		return nil, err
 	}
-	return p.finish(ctx, provider, dir, show, p.parts(ctx, provider, dir, show))
+	return p.finish(ctx, provider, dir, show, p.parts(ctx, provider, dir, show), own)
 }
 
-// Resume continues a run that stopped early, in its results directory: it runs the scenarios
-// without a complete record, and returns as CarryOut does. It keeps complete records.
-func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
+// Resume continues a run that stopped early, in its results directory: it runs the scenarios that
+// are not settled, and returns as CarryOut does. It keeps the other records; see Unsettled.
+func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show, own ...judge.Judge) (*Verdicts, error) {
 	unlock, err := lock(dir)
 	if err != nil {
 		return nil, err
@@ -78,10 +80,10 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 		}
 	}
 	var problem error
-	if names := p.Unsettled(dir); len(names) > 0 {
+	if names := p.Unsettled(dir, own...); len(names) > 0 {
 		problem = p.again(ctx, provider, dir, names, p.Parallel, interruptedDir, show)
 	}
-	return p.finish(ctx, provider, dir, show, problem)
+	return p.finish(ctx, provider, dir, show, problem, own)
 }
 
 // interruptedDir is where a results directory keeps the incomplete records that a resumed run
@@ -89,18 +91,24 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 const interruptedDir = "interrupted"
 
 // Unsettled returns the scenarios of the plan without a complete record in the results directory,
-// except those that do not apply to their cluster.
-func (p *Plan) Unsettled(dir string) (names []string) {
+// except those that do not apply to their cluster. A scenario that was interrupted after a violation
+// that nothing later can explain is settled: that verdict stands.
+func (p *Plan) Unsettled(dir string, own ...judge.Judge) (names []string) {
 	for _, s := range p.Scenarios {
 		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
 			continue
 		}
 		seen, err := record.Read(record.Dir(dir, s.Metadata.Name))
-		if err != nil || !seen.Complete || seen.End.Error != "" || seen.Meta.Run != p.Run {
+		if err != nil || !seen.Complete || seen.Meta.Run != p.Run || seen.End.Error != "" && !failed(judge.Evaluate(seen, own...)) {
 			names = append(names, s.Metadata.Name)
 		}
 	}
 	return names
+}
+
+// failed reports whether a requirement failed.
+func failed(results []judge.Result) bool {
+	return slices.ContainsFunc(results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
 }
 
 // lock locks the results directory for one process at a time. The kernel unlocks it when the
@@ -126,14 +134,14 @@ var ErrBusy = errors.New("busy")
 
 // finish judges the records, repeats scenarios that an overloaded machine spoiled, and writes the
 // plan and the reports. The problem is why some scenarios did not run.
-func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error) (*Verdicts, error) {
+func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error, own []judge.Judge) (*Verdicts, error) {
 	problem = errors.Join(problem, p.letGo(ctx, provider))
 	judged := func() (*Verdicts, error) {
 		p.Ended = time.Now()
 		if problem != nil { // verdicts on scenarios that did not run cite it
 			p.Problem = redact.New().Text(problem.Error())
 		}
-		return p.Judge(dir)
+		return p.Judge(dir, own...)
 	}
 	v, err := judged()
 	if err == nil && problem == nil && p.repeats(len(Starved(v.Results))) {
@@ -242,7 +250,7 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 		return err
 	}
 	for _, name := range names {
-		if err := PutAside(dir, name, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := PutAside(dir, name, aside); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,15 +36,21 @@ func Starved(results []judge.Result) (names []string) {
 const EarlierDir = "earlier"
 
 // PutAside moves the record of a scenario to repeat to another directory of the results, and
-// replaces one that is already there.
+// replaces one that is already there. It does nothing if the scenario left no record.
 func PutAside(results, scenario, to string) error {
-	aside := filepath.Join(results, to, scenario)
-	err := os.MkdirAll(filepath.Dir(aside), 0o755)
+	kept, aside := record.Dir(results, scenario), filepath.Join(results, to, scenario)
+	_, err := os.Stat(kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(aside), 0o755)
+	}
 	if err == nil {
 		err = os.RemoveAll(aside)
 	}
 	if err == nil {
-		err = os.Rename(record.Dir(results, scenario), aside)
+		err = os.Rename(kept, aside)
 	}
 	if err != nil {
 		return fmt.Errorf("failed to set aside what is repeated: %w", err)

@@ -1,15 +1,20 @@
 package run
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func TestStarved(t *testing.T) {
 	results := []judge.Result{
 		{Scenario: "calm", Judge: "harness", Verdict: judge.Pass},
+		{Scenario: "stopped early", Judge: "harness", Verdict: judge.NotApplicable},
+		{Scenario: "stopped early", Judge: "takeover", Verdict: judge.Inconclusive},
 		{Scenario: "busy", Judge: "harness", Verdict: judge.Inconclusive},
 		{Scenario: "unclear", Judge: "takeover", Verdict: judge.Inconclusive},
 		{Scenario: "busy too", Judge: "harness", Verdict: judge.Inconclusive},
@@ -18,5 +23,32 @@ func TestStarved(t *testing.T) {
 	}
 	if got, want := Starved(results), []string{"busy", "busy too"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestPutAside: a record is kept until the next one of the same scenario replaces it, also if an
+// attempt in between left none.
+func TestPutAside(t *testing.T) {
+	dir := t.TempDir()
+	aside := filepath.Join(dir, EarlierDir, "tiny", record.FileName)
+	for _, step := range []struct{ left, want string }{{"", ""}, {"first", "first"}, {"", "first"}, {"second", "second"}} {
+		if kept := record.Dir(dir, "tiny"); step.left != "" {
+			err := os.MkdirAll(kept, 0o755)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(kept, record.FileName), []byte(step.left), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := PutAside(dir, "tiny", EarlierDir); err != nil {
+			t.Errorf("after %q: %v", step.left, err)
+		}
+		if got, err := os.ReadFile(aside); string(got) != step.want || (err != nil) != (step.want == "") {
+			t.Errorf("after %q the record aside is %q, %v", step.left, got, err)
+		}
+		if _, err := os.Stat(record.Dir(dir, "tiny")); err == nil {
+			t.Errorf("after %q a record is left", step.left)
+		}
 	}
 }

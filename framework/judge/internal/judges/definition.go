@@ -28,4 +28,7 @@ type Finding struct {
 	// to: a starved harness may have caused it.
 	Timed    bool
 	From, To record.Nanos
+	// Optional means that NotApplicable is about something that the cluster need not have, so that
+	// the rest of the requirement stands without it.
+	Optional bool
 }

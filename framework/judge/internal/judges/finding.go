@@ -28,6 +28,13 @@ func notApplicable(format string, args ...any) Finding {
 	return Finding{Verdict: verdict.NotApplicable, Sentence: fmt.Sprintf(format, args...)}
 }
 
+// optional is notApplicable for something that the cluster need not have; see Finding.
+func optional(format string, args ...any) Finding {
+	f := notApplicable(format, args...)
+	f.Optional = true
+	return f
+}
+
 // Took adds a measured duration.
 func (f Finding) Took(d time.Duration) Finding {
 	f.Measured, f.Value = text.Short(d), &d

@@ -17,7 +17,7 @@ import (
 func judgeFurtherLeases(m *facts.Matter) Finding {
 	names := facts.FurtherLeases(m.Run)
 	if len(names) == 0 {
-		return notApplicable("The description of the cluster names no further lease.")
+		return optional("The description of the cluster names no further lease.")
 	}
 	var renewed []string
 	var open, away *Finding

@@ -43,7 +43,7 @@ type errand struct {
 func judgeHolderWorks(m *facts.Matter) Finding {
 	component := m.Param("component", "kube-controller-manager")
 	if facts.LockReads(m.Run)[component] != nil {
-		return notApplicable("Supervisors elect the active instance of %s: it has no lease.", component)
+		return optional("Supervisors elect the active instance of %s: it has no lease.", component)
 	}
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	errands := errandsOf(m, component)

@@ -28,7 +28,7 @@ func judgeSingleHolder(m *facts.Matter) Finding {
 	components := text.SplitList(m.Param("components", facts.DefaultElected))
 	locks := facts.LockReads(m.Run)
 	if components = slices.DeleteFunc(components, func(c string) bool { return locks[c] != nil }); len(components) == 0 {
-		return notApplicable("Supervisors elect the active instances: no component has a lease.")
+		return optional("Supervisors elect the active instances: no component has a lease.")
 	}
 	var held []string
 	var open *Finding
