@@ -210,8 +210,9 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 		switch merged.Verdict {
 		case judge.NotApplicable:
 			away++
-			byDesign = byDesign && e.scenario.ByDesign
-			if left := base + ": " + cmp.Or(e.scenario.MissingFor[id], e.scenario.Missing, merged.Sentence); !e.scenario.ByDesign && !invariant(id) && !slices.Contains(row.LeftOut, left) {
+			design := e.scenario.ByDesign && e.scenario.Missing != "" // it was not run
+			byDesign = byDesign && design
+			if left := base + ": " + cmp.Or(e.scenario.MissingFor[id], e.scenario.Missing, merged.Sentence); !design && !invariant(id) && !slices.Contains(row.LeftOut, left) {
 				row.LeftOut = append(row.LeftOut, left)
 			}
 			continue

@@ -18,6 +18,11 @@ func TestRowOf(t *testing.T) {
 	turn := func(victim int, verdict judge.Verdict, hit ...string) experiment {
 		return experiment{base.InTurn(victim, 3), []judge.Result{{Requirement: "HA-QR-005", Level: "MUST", Scenario: "x", Verdict: verdict, Sentence: "as it was"}}, hit}
 	}
+	excused := func(victim int) experiment { // it ran, and the plan calls it inapplicable by design
+		e := turn(victim, judge.NotApplicable)
+		e.scenario.ByDesign = true
+		return e
+	}
 	away := func(byDesign bool) experiment {
 		s := *base
 		s.Missing, s.ByDesign = "x", byDesign
@@ -38,6 +43,7 @@ func TestRowOf(t *testing.T) {
 		"one did not apply": {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.NotApplicable), turn(3, judge.Pass, "node-2", "node-3")}, judge.Inconclusive, false, "2 of at least 3"},
 		"cannot be tested":  {[]experiment{away(false)}, judge.NotApplicable, false, "away"},
 		"by design":         {[]experiment{away(true)}, judge.NotApplicable, true, "away"},
+		"excused":           {[]experiment{excused(1), excused(2), excused(3)}, judge.NotApplicable, false, "as it was"},
 		"none":              {nil, judge.Inconclusive, false, "no experiment"},
 	} {
 		r := rowOf("HA-QR-005", test.all, nodes, 3)

@@ -89,7 +89,7 @@ func (v *verifier) planned() {
 			switch s := planned[turn.Metadata.Name]; {
 			case s == nil:
 				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
-			case !same(s, turn) || s.Missing != "":
+			case !same(s, turn) || s.Missing != "" || s.ByDesign || len(s.MissingFor) > 0:
 				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
 			}
 			delete(planned, turn.Metadata.Name)
@@ -100,8 +100,8 @@ func (v *verifier) planned() {
 	}
 }
 
-// same reports whether a scenario of a plan equals the catalogue's. It may be left out, and may
-// run unchanged on a cluster that the user described.
+// same reports whether a scenario of a plan equals the catalogue's. It may be left out with a
+// reason, and may run unchanged on a cluster that the user described.
 func same(planned, known *scenarios.Scenario) bool {
 	if on := planned.Spec.Cluster; !reflect.DeepEqual(on, known.Spec.Cluster) && !reflect.DeepEqual(on, scenarios.Topology{Own: known.Spec.Cluster.Own}) &&
 		planned.Missing == "" {

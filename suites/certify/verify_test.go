@@ -182,6 +182,12 @@ func TestVerifyForged(t *testing.T) {
 				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
 			})
 		}, "is left out as if the cluster were made in another way"},
+		"a turn excused": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].ByDesign = true })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
+		"a reason of a turn replaced": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].MissingFor = map[string]string{"HA-QR-005": "we do not do that"} })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
 		"other results": {func(dir string, _ *Statement) {
 			restate(t, dir, func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`"inconclusive"`), []byte(`"pass"`)) })
 		}, "results.json.zst has other verdicts"},
