@@ -192,6 +192,12 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	if !strings.HasPrefix(v.Statement.Versions.Kubernetes, kubernetesVersion+".") {
 		problems = append(problems, fmt.Sprintf("the cluster ran Kubernetes %s, and the profile is for %s", v.Statement.Versions.Kubernetes, kubernetesVersion))
 	}
+	// Other rows than the required ones may fail. An invariant must hold, whichever rows a bundle is about.
+	for _, r := range v.Outcome.Rows {
+		if invariant(r.ID) && !r.holds() {
+			problems = append(problems, fmt.Sprintf("%s must hold in every experiment, and is %s: %s", r.ID, r.Verdict, r.Sentence))
+		}
+	}
 	if len(problems) > 0 {
 		return notSubmittable(problems)
 	}

@@ -95,6 +95,24 @@ func TestChecklist(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "PRODUCT.yaml")); err != nil || strings.Count(string(text), "status: "+Implemented) != len(Required()) {
 		t.Errorf("%v\n%s", err, text)
 	}
+	// An invariant must hold as well; another row than the required ones may have failed.
+	for name, test := range map[string]struct {
+		also Row
+		want string
+	}{
+		"an invariant that held":     {Row{ID: "HA-INV-001", Verdict: judge.Pass, Sentence: "it held"}, ""},
+		"a violated invariant":       {Row{ID: "HA-INV-001", Verdict: judge.Fail, Sentence: "a stale read"}, "HA-INV-001 must hold in every experiment, and is fail: a stale read"},
+		"an invariant hardly judged": {Row{ID: "HA-INV-002", Verdict: judge.Inconclusive, Sentence: "passed twice"}, "HA-INV-002 must hold in every experiment, and is inconclusive"},
+		"another row that failed":    {Row{ID: "HA-MB-001", Verdict: judge.Fail, Sentence: "it did not follow"}, ""},
+	} {
+		v.Outcome = passedAll()
+		v.Outcome.Rows = append(v.Outcome.Rows, test.also)
+		err := Submission(filepath.Join(t.TempDir(), "submission"), file, &product, v)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	v.Outcome = all
 	// The README names the signer, and how to verify that.
 	readme := func() string {
 		dir := filepath.Join(t.TempDir(), "submission")
