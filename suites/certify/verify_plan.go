@@ -76,7 +76,7 @@ func (v *verifier) planned() {
 	for _, base := range Scenarios(v.plan.Rows, profile) {
 		if left := planned[base.Metadata.Name]; left != nil && left.NotFor(nodes) != "" && left.Victim == 0 {
 			switch {
-			case !same(left, base):
+			case !v.same(left, base, base):
 				v.problem("%s in the plan is not as the catalogue has it", base.Metadata.Name)
 			case left.ByDesign && !run.AsDescribed(v.plan.Cluster, []*scenarios.Scenario{base})[0].ByDesign:
 				v.problem("%s is left out as if the cluster were made in another way, which the plan's cluster is not", base.Metadata.Name)
@@ -89,7 +89,7 @@ func (v *verifier) planned() {
 			switch s := planned[turn.Metadata.Name]; {
 			case s == nil:
 				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
-			case !same(s, turn) || s.Missing != "" || s.ByDesign || len(s.MissingFor) > 0:
+			case !v.same(s, turn, base) || s.Missing != "" || s.ByDesign || len(s.MissingFor) > 0:
 				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
 			}
 			delete(planned, turn.Metadata.Name)
@@ -100,11 +100,10 @@ func (v *verifier) planned() {
 	}
 }
 
-// same reports whether a scenario of a plan equals the catalogue's. It may be left out with a
-// reason, and may run unchanged on a cluster that the user described.
-func same(planned, known *scenarios.Scenario) bool {
-	if on := planned.Spec.Cluster; !reflect.DeepEqual(on, known.Spec.Cluster) && !reflect.DeepEqual(on, scenarios.Topology{Own: known.Spec.Cluster.Own}) &&
-		planned.Missing == "" {
+// same reports whether a scenario of a plan equals the catalogue's, which is base or a turn of it.
+// It may be left out with a reason, and may run unchanged on a cluster that the user described.
+func (v *verifier) same(planned, known, base *scenarios.Scenario) bool {
+	if planned.Missing == "" && !slices.ContainsFunc(v.asked(base), func(t scenarios.Topology) bool { return reflect.DeepEqual(t, planned.Spec.Cluster) }) {
 		return false
 	}
 	plain := func(s scenarios.Scenario) []byte {
@@ -117,4 +116,14 @@ func same(planned, known *scenarios.Scenario) bool {
 	}
 	text := plain(*planned)
 	return text != nil && bytes.Equal(text, plain(*known))
+}
+
+// asked returns what a scenario may ask of its cluster in the plan: what it asks in the catalogue,
+// and, if it applies to the plan's cluster as the user described it, nothing but that.
+func (v *verifier) asked(base *scenarios.Scenario) []scenarios.Topology {
+	asked := []scenarios.Topology{base.Spec.Cluster}
+	if described := run.AsDescribed(v.plan.Cluster, []*scenarios.Scenario{base})[0]; described.Missing == "" {
+		asked = append(asked, described.Spec.Cluster)
+	}
+	return asked
 }

@@ -99,9 +99,13 @@ func (v *verifier) records() {
 	v.v.Outcome = outcome(v.plan, all)
 }
 
-// cluster checks that a record names the nodes and the version in the plan.
+// cluster checks that a scenario ran on the plan's cluster with what the scenario asks for, and
+// that its record names the nodes and the version of that.
 func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	planned := v.plan.Part(s).Cluster
+	if asked, err := run.Cluster(v.plan.Cluster, s.Spec.Cluster); err != nil || text(planned.Spec) != text(asked.Spec) {
+		v.problem("%s ran on another cluster than the plan's with what the scenario asks for", s.Metadata.Name)
+	}
 	var want, got []string
 	for _, n := range planned.Nodes() {
 		want = append(want, n.Name)
@@ -119,7 +123,7 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	if !slices.Equal(want, got) && !renamed {
 		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 	}
-	if planned.Spec.Inventory != nil {
+	if planned.Spec.Inventory != nil && v.plan.Provider == "remote" {
 		return // its settings are read from what runs
 	}
 	settings, err := clusters.Settings(planned)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
@@ -182,6 +183,26 @@ func TestVerifyForged(t *testing.T) {
 				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
 			})
 		}, "is left out as if the cluster were made in another way"},
+		"another version of the plan's cluster": {func(dir string, s *Statement) {
+			replan(dir, func(p *run.Plan) { p.Cluster.Spec.KubernetesVersion = "v1.37.9" })
+			s.Versions.Kubernetes = "v1.37.9"
+		}, first.Metadata.Name + " ran on another cluster than the plan's with what the scenario asks for"},
+		"a part with longer times": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) {
+				for i := range p.Parts {
+					p.Parts[i].Cluster.Spec.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "10m"}}
+				}
+			})
+		}, second.Metadata.Name + " ran on another cluster than the plan's with what the scenario asks for"},
+		"an inventory of clusters that holdfast made": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) {
+				p.Cluster.Spec.Inventory = &clusters.Inventory{}
+				for i := range p.Parts {
+					p.Parts[i].Cluster.Spec.Inventory = &clusters.Inventory{}
+				}
+			})
+			remake(dir, second, "x", func(m *record.Meta) { m.Settings["M"] = time.Minute })
+		}, "has M = 1m0s, and the plan's cluster has 2s"},
 		"a turn excused": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Scenarios[0].ByDesign = true })
 		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
@@ -313,6 +334,50 @@ func TestVerifyLeftOut(t *testing.T) {
 	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "not run: "+of+", which settles HA-RC-004 too: the disks cannot do that") ||
 		!strings.Contains(out.String(), "scenarios that could not be run: 1") {
 		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// A scenario runs on the cluster that it asks for. On a cluster that the user described it runs
+// unchanged, if that has what it needs, and is left out otherwise.
+func TestVerifyCluster(t *testing.T) {
+	const row = "HA-CL-010" // each way of balancing
+	for name, test := range map[string]struct {
+		change    func(*clusters.Spec)
+		described bool
+	}{
+		"as scenarios ask": {func(*clusters.Spec) {}, false},
+		"another balancer": {func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy }, true},
+		"other arguments": {func(s *clusters.Spec) {
+			s.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "20s"}, "kube-apiserver": {"admin-password": marker}}
+		}, true},
+	} {
+		spec := clusters.Default()
+		spec.SetNodes(3)
+		test.change(&spec.Spec)
+		chosen := Scenarios([]string{row}, Breaking)
+		if test.described {
+			chosen = run.AsDescribed(spec, chosen)
+		}
+		c := newCertificationOn(t, spec, chosen, Breaking, 0, row)
+		if v, err := Verify(c.bundle(t, testKey(t)), nil, nil); err != nil || !v.Holds() {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+	again, key := forged(t, newCertification(t, row).bundle(t, testKey(t)), func(dir string, _ *Statement) {
+		p, err := run.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Scenarios {
+			s.Spec.Cluster = scenarios.Topology{Own: s.Spec.Cluster.Own}
+		}
+		if err := p.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+	v, err := Verify(again, key, nil)
+	if want := "balanced-by-haproxy-victim-1 in the plan is not as the catalogue has it"; err != nil || !strings.Contains(strings.Join(v.Problems, "\n"), want) {
+		t.Errorf("with the plan's balancer in place of each scenario's: %+v, %v; want %q", v, err, want)
 	}
 }
 
