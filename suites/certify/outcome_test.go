@@ -54,24 +54,30 @@ func TestRowOf(t *testing.T) {
 }
 
 // An invariant violated in one experiment certifies nothing, whichever row the certificate
-// covers; one that an overloaded machine left inconclusive in one of many does no harm.
+// covers; one that an overloaded machine left inconclusive in one of many does no harm if it passed
+// in another one of the same scenario.
 func TestInvariants(t *testing.T) {
 	c := newCertification(t, "HA-QR-005")
 	all := func(verdicts ...judge.Verdict) (list []experiment) {
 		for i, verdict := range verdicts {
-			list = append(list, experiment{c.plan.Scenarios[i], []judge.Result{{Requirement: "HA-INV-002", Level: "MUST", Verdict: verdict, Sentence: "lost"}}, nil})
+			list = append(list, experiment{c.plan.Scenarios[i], []judge.Result{{Requirement: "HA-INV-002", Level: "MUST", Verdict: verdict, Sentence: "It was " + string(verdict) + "."}}, nil})
 		}
 		return list
 	}
 	for name, test := range map[string]struct {
-		all  []experiment
-		want judge.Verdict
+		all               []experiment
+		want              judge.Verdict
+		sentence, earlier string // earlier versions stated the second
 	}{
-		"kept":         {all(judge.Pass, judge.Pass, judge.Pass), judge.Pass},
-		"violated":     {all(judge.Pass, judge.Pass, judge.Pass, judge.Fail), judge.Fail},
-		"hidden once":  {all(judge.Pass, judge.Pass, judge.Inconclusive, judge.Pass), judge.Pass},
-		"hardly seen":  {all(judge.Pass, judge.Inconclusive, judge.NotApplicable), judge.Inconclusive},
-		"nothing seen": {all(judge.NotApplicable, judge.NotApplicable), ""},
+		"kept":        {all(judge.Pass, judge.Pass, judge.Pass), judge.Pass, "It was pass.", "It was pass."},
+		"violated":    {all(judge.Pass, judge.Pass, judge.Pass, judge.Fail), judge.Fail, "It was fail.", "It was fail."},
+		"hidden once": {all(judge.Pass, judge.Pass, judge.Inconclusive, judge.Pass), judge.Pass, "It was pass. Inconclusive in 1 of 4 experiments.", "It was inconclusive."},
+		"hidden in a scenario": {all(judge.Inconclusive, judge.Inconclusive, judge.Inconclusive, judge.Pass, judge.Pass, judge.Pass), judge.Inconclusive,
+			"HA-INV-002 was inconclusive in every experiment of " + c.plan.Scenarios[0].Of + ": It was inconclusive.", "HA-INV-002 was inconclusive in every experiment of " + c.plan.Scenarios[0].Of + ": It was inconclusive."},
+		"without data in a scenario": {all(judge.NotApplicable, judge.NotApplicable, judge.NotApplicable, judge.Pass, judge.Pass, judge.Pass), judge.Pass, "It was pass.", "It was pass."},
+		"hardly seen": {all(judge.Pass, judge.Inconclusive, judge.NotApplicable), judge.Inconclusive,
+			"HA-INV-002 passed in 1 of at least 3 experiments: It was inconclusive.", "HA-INV-002 passed in 1 of at least 3 experiments: It was inconclusive."},
+		"nothing seen": {all(judge.NotApplicable, judge.NotApplicable), "", "", ""},
 	} {
 		o := outcome(c.plan, test.all)
 		i := slices.IndexFunc(o.Rows, func(r Row) bool { return r.ID == "HA-INV-002" })
@@ -81,6 +87,12 @@ func TestInvariants(t *testing.T) {
 			}
 			if got != test.want || o.Certified {
 				t.Errorf("%s: %q, certified %v, want %q", name, got, o.Certified, test.want)
+			}
+			if i < 0 {
+				continue
+			}
+			if got, earlier := o.Rows[i].Sentence, o.earlier().Rows[i].Sentence; got != test.sentence || earlier != test.earlier {
+				t.Errorf("%s: %q, earlier %q; want %q and %q", name, got, earlier, test.sentence, test.earlier)
 			}
 		}
 	}
