@@ -31,7 +31,7 @@ type span struct {
 // records judges each experiment's record, one at a time, and checks that it belongs to this run
 // and exists only once.
 func (v *verifier) records() {
-	spans := map[string][]span{}        // by part
+	spans := map[string][]span{}        // by part; all parts on a cluster that stays are one
 	bodies := map[string]string{}       // scenario by the digest of its observations
 	members := map[string]record.Meta{} // what each part's first record says of its cluster
 	var all []experiment
@@ -76,6 +76,9 @@ func (v *verifier) records() {
 		}
 		bodies[body] = name
 		part := v.plan.Part(s).Name
+		if v.plan.Attach {
+			part = v.plan.Cluster.Metadata.Name
+		}
 		if first, ok := members[part]; !ok {
 			members[part] = seen.Meta
 		} else if !sameCluster(first, seen.Meta) {

@@ -381,6 +381,44 @@ func TestVerifyCluster(t *testing.T) {
 	}
 }
 
+// Parts of a run have clusters of their own, unless the run takes over a cluster that stays.
+func TestVerifyAttached(t *testing.T) {
+	for name, test := range map[string]struct {
+		attach bool
+		subnet string // of the second part
+		want   string
+	}{
+		"a cluster each":                       {false, "10.0.9.", ""},
+		"one that stays":                       {true, "10.0.0.", ""},
+		"one that stays, and then another one": {true, "10.0.9.", "both of holdfast, are of different clusters"},
+	} {
+		c := newCertification(t, "HA-QR-005")
+		one := c.plan.Parts[0]
+		second := one
+		second.Name, one.Scenarios, second.Scenarios = "cluster-2", one.Scenarios[:Turns], one.Scenarios[Turns:]
+		c.plan.Attach, c.plan.Parts = test.attach, []run.Part{one, second}
+		for _, scenario := range second.Scenarios {
+			s, err := c.plan.Scenario(scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.record(t, s, scenario, func(m *record.Meta) {
+				for i := range m.Nodes {
+					m.Nodes[i].Address = test.subnet + strconv.Itoa(i+1)
+				}
+			})
+		}
+		c.plan.Ended = time.Now()
+		if err := c.plan.Save(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+		if err != nil || v.Holds() != (test.want == "") || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
+		}
+	}
+}
+
 // Verify accepts the identity that signed a bundle, within the reader's trusted root.
 func TestVerifyIdentity(t *testing.T) {
 	services := keylesstest.New(t)
