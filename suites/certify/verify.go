@@ -34,6 +34,8 @@ type Verification struct {
 	Outcome *Outcome `json:"outcome"`
 	// Problems say what does not hold; empty for a bundle that can be relied on.
 	Problems []string `json:"problems"`
+	// Repeated are the scenarios that the run repeated after it had judged them, by its plan.
+	Repeated []string `json:"repeated,omitempty"`
 	// Experiments and Files count what was verified.
 	Experiments int `json:"experiments"`
 	Files       int `json:"files"`
@@ -234,6 +236,9 @@ func (v *Verification) Print(w io.Writer) error {
 	fmt.Fprintf(w, "signed with key %s, %s\n\n", v.Key, trust)
 	if err := v.Outcome.Print(w); err != nil {
 		return err
+	}
+	if len(v.Repeated) > 0 {
+		fmt.Fprintf(w, "repeated after a first verdict: %s\n", strings.Join(v.Repeated, ", "))
 	}
 	if v.Holds() {
 		_, err := fmt.Fprintf(w, "verified: %d files are as they were signed, and the records of %d experiments give the same %d verdicts\n", v.Files, v.Experiments, len(s.Verdicts))

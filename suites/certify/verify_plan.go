@@ -91,6 +91,8 @@ func (v *verifier) planned() {
 				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
 			case !v.same(s, turn, base) || s.Missing != "" || s.ByDesign || len(s.MissingFor) > 0:
 				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
+			case v.repeated(turn.Metadata.Name):
+				v.v.Repeated = append(v.v.Repeated, turn.Metadata.Name)
 			}
 			delete(planned, turn.Metadata.Name)
 		}
@@ -98,6 +100,20 @@ func (v *verifier) planned() {
 	for _, name := range slices.Sorted(maps.Keys(planned)) {
 		v.problem("the plan has %s, which the rows do not take", name)
 	}
+}
+
+// repeated reports whether a part of the run judged a scenario and a later one ran it again, as on an
+// overloaded machine.
+func (v *verifier) repeated(scenario string) bool {
+	judged := false
+	for _, part := range v.plan.Parts {
+		if judged && slices.Contains(part.Scenarios, scenario) {
+			return true
+		}
+		_, here := part.Judging[scenario]
+		judged = judged || here
+	}
+	return false
 }
 
 // same reports whether a scenario of a plan equals the catalogue's, which is base or a turn of it.

@@ -75,11 +75,34 @@ func TestVerify(t *testing.T) {
 	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "verified: ") || !strings.Contains(out.String(), "not certified: ") {
 		t.Errorf("%v\n%s", err, &out)
 	}
+	if len(v.Repeated) > 0 || strings.Contains(out.String(), "repeated") {
+		t.Errorf("repeated: %q\n%s", v.Repeated, &out)
+	}
 	if v, err = Verify(file, nil, nil); err != nil || !v.Holds() || v.Trusted {
 		t.Errorf("without an expected key: %+v, %v", v, err)
 	}
 	if v, err = Verify(file, testKey(t), nil); err != nil || v.Holds() || !strings.Contains(v.Problems[0], "not with the expected one") {
 		t.Errorf("with another expected key: %+v, %v", v, err)
+	}
+}
+
+// Verify names the scenarios that were repeated after they had been judged, but not those that had
+// been interrupted before.
+func TestVerifyRepeated(t *testing.T) {
+	c := newCertification(t, "HA-QR-005")
+	names := c.plan.Parts[0].Scenarios
+	c.plan.Parts[0].Judging = map[string]time.Duration{names[0]: time.Second, names[2]: time.Second}
+	c.plan.Parts = append(c.plan.Parts, run.Part{Name: "cluster-2", Cluster: c.plan.Parts[0].Cluster, Scenarios: names[:2], Judging: map[string]time.Duration{names[0]: time.Second}})
+	if err := c.plan.Save(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+	if err != nil || !v.Holds() || !slices.Equal(v.Repeated, names[:1]) {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	var out bytes.Buffer
+	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "\nrepeated after a first verdict: "+names[0]+"\n") {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }
 
