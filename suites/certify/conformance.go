@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
@@ -191,6 +192,11 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	}
 	if !strings.HasPrefix(v.Statement.Versions.Kubernetes, kubernetesVersion+".") {
 		problems = append(problems, fmt.Sprintf("the cluster ran Kubernetes %s, and the profile is for %s", v.Statement.Versions.Kubernetes, kubernetesVersion))
+	}
+	for _, n := range v.Statement.Nodes {
+		if version := n.Versions[string(framework.APIServer)]; version != v.Statement.Versions.Kubernetes && !strings.HasPrefix(version, kubernetesVersion+".") {
+			problems = append(problems, fmt.Sprintf("%s ran Kubernetes %s, and the profile is for %s", n.Name, dash(version), kubernetesVersion))
+		}
 	}
 	// Other rows than the required ones may fail. An invariant must hold, whichever rows a bundle is about.
 	for _, r := range v.Outcome.Rows {

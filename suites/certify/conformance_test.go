@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // testProduct returns a product that can be submitted.
@@ -113,6 +114,16 @@ func TestChecklist(t *testing.T) {
 		}
 	}
 	v.Outcome = all
+	// Each node has the profile's version.
+	stated := v.Statement
+	mixed := *stated
+	mixed.Nodes = append(slices.Clone(stated.Nodes), reports.Node{Name: "node-4", Versions: map[string]string{"kube-apiserver": "v1.36.3"}})
+	v.Statement = &mixed
+	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &product, v)
+	if want := "node-4 ran Kubernetes v1.36.3, and the profile is for v1.37"; !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	v.Statement = stated
 	// The README names the signer, and how to verify that.
 	readme := func() string {
 		dir := filepath.Join(t.TempDir(), "submission")

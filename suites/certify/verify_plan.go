@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -28,9 +29,18 @@ func (v *verifier) stated() {
 			v.problem("%s is stated as %s, and the plan has %s", f.what, f.stated, f.planned)
 		}
 	}
+	if !HasItsVersion(p.Cluster) {
+		v.problem("the version of Kubernetes is stated as %s, and no node of the plan's cluster has it", s.Versions.Kubernetes)
+	}
 	if end := run.SeedMark(p.Seed); !strings.HasSuffix(p.Run, end) {
 		v.problem("the plan has seed %d, and its run %s had another one: its name would end with %s", p.Seed, p.Run, end)
 	}
+}
+
+// HasItsVersion reports whether a control-plane node of a cluster has the cluster's Kubernetes version,
+// which a certificate states: a cluster file may give each node another one.
+func HasItsVersion(c *clusters.Cluster) bool {
+	return slices.ContainsFunc(c.Nodes(), func(n clusters.Node) bool { return n.KubernetesVersion == c.Spec.KubernetesVersion })
 }
 
 // files checks that the bundle has no file that the plan does not explain.

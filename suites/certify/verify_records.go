@@ -2,6 +2,7 @@ package certify
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -103,21 +105,19 @@ func (v *verifier) records() {
 }
 
 // cluster checks that a scenario ran on the plan's cluster with what the scenario asks for, and
-// that its record names the nodes and the version of that.
+// that its record names the nodes, versions and settings of that.
 func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	planned := v.plan.Part(s).Cluster
 	if asked, err := run.Cluster(v.plan.Cluster, s.Spec.Cluster); err != nil || text(planned.Spec) != text(asked.Spec) {
 		v.problem("%s ran on another cluster than the plan's with what the scenario asks for", s.Metadata.Name)
 	}
+	nodes := planned.Nodes()
 	var want, got []string
-	for _, n := range planned.Nodes() {
+	for _, n := range nodes {
 		want = append(want, n.Name)
 	}
 	for _, n := range seen.Nodes {
 		got = append(got, n.Name)
-		if version := seen.Versions[n.Name][string(framework.APIServer)]; version != planned.Spec.KubernetesVersion {
-			v.problem("the record of %s has API server %s on %s, and the plan's cluster is of %s", s.Metadata.Name, dash(version), n.Name, planned.Spec.KubernetesVersion)
-		}
 	}
 	slices.Sort(want)
 	slices.Sort(got)
@@ -125,6 +125,15 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	renamed := !v.plan.Attach && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
 	if !slices.Equal(want, got) && !renamed {
 		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+	}
+	for i, n := range seen.Nodes {
+		at := i // renamed nodes have their places
+		if !renamed {
+			at = slices.IndexFunc(nodes, func(p clusters.Node) bool { return p.Name == n.Name })
+		}
+		if at >= 0 {
+			v.versions(s, nodes[at], n.Name, seen.Versions[n.Name])
+		}
 	}
 	if planned.Spec.Inventory != nil && v.plan.Provider == "remote" {
 		return // its settings are read from what runs
@@ -141,11 +150,18 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 			v.problem("the record of %s has %s = %s, and the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
 		}
 	}
-	for _, n := range planned.Nodes() {
-		got := seen.Versions[n.Name][string(framework.Etcd)]
-		if want := run.EtcdVersion(planned); v.plan.Provider == "local" && got != "" && got != want {
-			v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s", s.Metadata.Name, got, n.Name, want)
-		}
+}
+
+// versions checks the versions in a scenario's record of a node of that name against the plan's
+// node.
+func (v *verifier) versions(s *scenarios.Scenario, planned clusters.Node, name string, seen map[string]string) {
+	if got := seen[string(framework.APIServer)]; got != planned.KubernetesVersion {
+		v.problem("the record of %s has API server %s on %s, and the plan's cluster has %s there", s.Metadata.Name, dash(got), name, planned.KubernetesVersion)
+	}
+	// Other providers than local bring their own etcd.
+	got, want := seen[string(framework.Etcd)], cmp.Or(planned.EtcdVersion, release.EmbeddedEtcd)
+	if v.plan.Provider == "local" && got != "" && got != want {
+		v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s there", s.Metadata.Name, got, name, want)
 	}
 }
 

@@ -361,18 +361,31 @@ func TestVerifyLeftOut(t *testing.T) {
 }
 
 // A scenario runs on the cluster that it asks for. On a cluster that the user described it runs
-// unchanged, if that has what it needs, and is left out otherwise.
+// unchanged, if that has what it needs, and is left out otherwise. Each node has its own version.
 func TestVerifyCluster(t *testing.T) {
 	const row = "HA-CL-010" // each way of balancing
 	for name, test := range map[string]struct {
 		change    func(*clusters.Spec)
 		described bool
+		found     func(*record.Meta) // what records say; nil for what was described
+		want      string
 	}{
-		"as scenarios ask": {func(*clusters.Spec) {}, false},
-		"another balancer": {func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy }, true},
+		"as scenarios ask": {func(*clusters.Spec) {}, false, nil, ""},
+		"another balancer": {func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy }, true, nil, ""},
 		"other arguments": {func(s *clusters.Spec) {
 			s.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "20s"}, "kube-apiserver": {"admin-password": marker}}
-		}, true},
+		}, true, nil, ""},
+		"versions per node": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion, s.Nodes[1].EtcdVersion = "v1.36.3", "v3.6.16" }, true,
+			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.6.16" }, ""},
+		"another version than the node's": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion = "v1.36.3" }, true,
+			func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = clusters.DefaultKubernetesVersion }, "has API server " + clusters.DefaultKubernetesVersion + " on node-2, and the plan's cluster has v1.36.3 there"},
+		"another etcd than the node's": {func(s *clusters.Spec) { s.Nodes[1].EtcdVersion = "v3.6.16" }, true,
+			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.7.3" }, "has etcd v3.7.3 on node-2, and the plan's cluster has v3.6.16 there"},
+		"another version on each node": {func(s *clusters.Spec) {
+			for i := range s.Nodes {
+				s.Nodes[i].KubernetesVersion = "v1.36.3"
+			}
+		}, true, nil, "the version of Kubernetes is stated as " + clusters.DefaultKubernetesVersion + ", and no node of the plan's cluster has it"},
 	} {
 		spec := clusters.Default()
 		spec.SetNodes(3)
@@ -382,8 +395,18 @@ func TestVerifyCluster(t *testing.T) {
 			chosen = run.AsDescribed(spec, chosen)
 		}
 		c := newCertificationOn(t, spec, chosen, Breaking, 0, row)
-		if v, err := Verify(c.bundle(t, testKey(t)), nil, nil); err != nil || !v.Holds() {
-			t.Errorf("%s: %+v, %v", name, v, err)
+		for _, s := range c.plan.Scenarios {
+			if test.found != nil && s.NotFor(spec.Size()) == "" {
+				c.record(t, s, s.Metadata.Name, test.found)
+			}
+		}
+		c.plan.Ended = time.Now()
+		if err := c.plan.Save(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+		if err != nil || v.Holds() != (test.want == "") || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
 		}
 	}
 	again, key := forged(t, newCertification(t, row).bundle(t, testKey(t)), func(dir string, _ *Statement) {
