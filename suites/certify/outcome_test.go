@@ -161,8 +161,8 @@ func TestHit(t *testing.T) {
 	}
 }
 
-// TestRenamedNodes: a record has the plan's nodes, or, of a cluster that a provider made with names
-// of its own, as many others.
+// TestRenamedNodes: a record has the plan's nodes, or, of a cluster with names that only its provider
+// knows, as many others.
 func TestRenamedNodes(t *testing.T) {
 	c := newCertification(t, "HA-QR-005")
 	s := c.plan.Scenarios[0]
@@ -178,17 +178,28 @@ func TestRenamedNodes(t *testing.T) {
 	for _, test := range []struct {
 		provider string
 		attach   bool
+		planned  []string // nil if the plan does not name its nodes
 		names    []string
 		refused  bool
 	}{
-		{"local", false, []string{"node-1", "node-2", "node-3"}, false},
-		{"local", false, []string{"a", "b", "c"}, true},
-		{"kind", false, []string{"a", "b", "c"}, false},
-		{"kind", false, []string{"a", "b"}, true},
-		{"kind", false, []string{"a", "node-2", "c"}, true},
-		{"kind", true, []string{"a", "b", "c"}, true},
+		{"local", false, nil, []string{"node-1", "node-2", "node-3"}, false},
+		{"local", false, nil, []string{"a", "b", "c"}, true},
+		{"kind", false, nil, []string{"a", "b", "c"}, false},
+		{"kind", false, nil, []string{"a", "b"}, true},
+		{"kind", false, nil, []string{"a", "node-2", "c"}, true},
+		{"kind", false, []string{"x", "y", "z"}, []string{"a", "b", "c"}, false},
+		{"kind", true, nil, []string{"a", "b", "c"}, false},
+		{"kind", true, nil, []string{"a", "b"}, true},
+		{"remote", true, []string{"x", "y", "z"}, []string{"x", "y", "z"}, false},
+		{"remote", true, []string{"x", "y", "z"}, []string{"a", "b", "c"}, true},
 	} {
 		plan := *c.plan
+		spec := *plan.Cluster
+		spec.Spec.Nodes = slices.Clone(spec.Spec.Nodes)
+		for i, name := range test.planned {
+			spec.Spec.Nodes[i].Name = name
+		}
+		plan.Cluster, plan.Parts = &spec, nil
 		plan.Provider, plan.Attach = test.provider, test.attach
 		v := &verifier{plan: &plan, v: &Verification{}}
 		v.cluster(s, of(test.names...))

@@ -83,7 +83,7 @@ func (v *verifier) records() {
 		}
 		if first, ok := members[part]; !ok {
 			members[part] = seen.Meta
-		} else if !sameCluster(first, seen.Meta) {
+		} else if !sameCluster(first, seen.Meta) || v.plan.Attach && !slices.Equal(namesIn(first), namesIn(seen.Meta)) {
 			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
 		} else if !sameSettings(first, seen.Meta) {
 			v.problem("the records of %s and %s, both of %s, have different settings, which their bounds follow", first.Scenario, name, part)
@@ -112,17 +112,17 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 		v.problem("%s ran on another cluster than the plan's with what the scenario asks for", s.Metadata.Name)
 	}
 	nodes := planned.Nodes()
-	var want, got []string
+	var want []string
 	for _, n := range nodes {
 		want = append(want, n.Name)
 	}
-	for _, n := range seen.Nodes {
-		got = append(got, n.Name)
-	}
+	got := namesIn(seen)
 	slices.Sort(want)
 	slices.Sort(got)
-	// A provider may name the nodes that it creates: then no name is one of the plan's.
-	renamed := !v.plan.Attach && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
+	// A provider may name the nodes that it creates, and nodes of an existing cluster that the plan
+	// does not name: then no name is one of the plan's.
+	named := slices.ContainsFunc(planned.Spec.Nodes, func(n clusters.NodeSpec) bool { return n.Name != "" })
+	renamed := !(v.plan.Attach && named) && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
 	if !slices.Equal(want, got) && !renamed {
 		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 	}
@@ -163,6 +163,14 @@ func (v *verifier) versions(s *scenarios.Scenario, planned clusters.Node, name s
 	if v.plan.Provider == "local" && got != "" && got != want {
 		v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s there", s.Metadata.Name, got, name, want)
 	}
+}
+
+// namesIn returns the names of the nodes in a record, in their order.
+func namesIn(m record.Meta) (names []string) {
+	for _, n := range m.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
 }
 
 // sameSettings reports whether two records have the same bounds' inputs.

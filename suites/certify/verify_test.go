@@ -427,32 +427,49 @@ func TestVerifyCluster(t *testing.T) {
 	}
 }
 
-// Parts of a run have clusters of their own, unless the run takes over a cluster that stays.
+// Parts of a run have clusters of their own, unless the run takes over a cluster that stays, whose
+// nodes may have names that the plan does not know.
 func TestVerifyAttached(t *testing.T) {
 	for name, test := range map[string]struct {
-		attach bool
-		subnet string // of the second part
-		want   string
+		attach        bool
+		first, second string // prefixes of the nodes' names, by part
+		subnet        string // of the second part
+		want          string
 	}{
-		"a cluster each":                       {false, "10.0.9.", ""},
-		"one that stays":                       {true, "10.0.0.", ""},
-		"one that stays, and then another one": {true, "10.0.9.", "both of holdfast, are of different clusters"},
+		"a cluster each":                       {false, "", "", "10.0.9.", ""},
+		"one that stays":                       {true, "", "", "10.0.0.", ""},
+		"one that stays, and then another one": {true, "", "", "10.0.9.", "both of holdfast, are of different clusters"},
+		"one that its maker named":             {true, "theirs-", "theirs-", "10.0.0.", ""},
+		"two that their makers named":          {true, "theirs-", "others-", "10.0.9.", "both of holdfast, are of different clusters"},
 	} {
 		c := newCertification(t, "HA-QR-005")
 		one := c.plan.Parts[0]
-		second := one
-		second.Name, one.Scenarios, second.Scenarios = "cluster-2", one.Scenarios[:Turns], one.Scenarios[Turns:]
-		c.plan.Attach, c.plan.Parts = test.attach, []run.Part{one, second}
-		for _, scenario := range second.Scenarios {
-			s, err := c.plan.Scenario(scenario)
-			if err != nil {
-				t.Fatal(err)
+		two := one
+		two.Name, one.Scenarios, two.Scenarios = "cluster-2", one.Scenarios[:Turns], one.Scenarios[Turns:]
+		c.plan.Attach, c.plan.Parts = test.attach, []run.Part{one, two}
+		if test.first != "" {
+			c.plan.Provider = "kind"
+		}
+		for _, part := range c.plan.Parts {
+			prefix, subnet := test.first, "10.0.0."
+			if part.Name == two.Name {
+				prefix, subnet = test.second, test.subnet
 			}
-			c.record(t, s, scenario, func(m *record.Meta) {
-				for i := range m.Nodes {
-					m.Nodes[i].Address = test.subnet + strconv.Itoa(i+1)
+			for _, scenario := range part.Scenarios {
+				s, err := c.plan.Scenario(scenario)
+				if err != nil {
+					t.Fatal(err)
 				}
-			})
+				c.record(t, s, scenario, func(m *record.Meta) {
+					versions := map[string]map[string]string{}
+					for i := range m.Nodes {
+						n := &m.Nodes[i]
+						versions[prefix+n.Name] = m.Versions[n.Name]
+						n.Name, n.Address = prefix+n.Name, subnet+strconv.Itoa(i+1)
+					}
+					m.Versions = versions
+				})
+			}
 		}
 		c.plan.Ended = time.Now()
 		if err := c.plan.Save(c.dir); err != nil {
