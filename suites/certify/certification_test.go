@@ -91,6 +91,10 @@ func (c *certification) recordOf(t testing.TB, s *scenarios.Scenario, change fun
 	meta := record.Meta{Run: c.plan.Run, Scenario: s.Metadata.Name, Harness: c.plan.Harness, Provider: c.plan.Provider, Checks: s.Experiment().Checks,
 		Seed: engine.SeedOf(c.plan.Seed, s.Metadata.Name), Settings: settings.Symbols(), Versions: map[string]map[string]string{},
 		Nodes: []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
+	meta.Elections = map[string]map[string]time.Duration{}
+	for component, e := range settings.Elections {
+		meta.Elections[string(component)] = e.Symbols()
+	}
 	for i, n := range meta.Nodes {
 		meta.Versions[n.Name] = map[string]string{"kube-apiserver": c.plan.Part(s).Cluster.Node(i).KubernetesVersion}
 	}

@@ -150,6 +150,13 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 			v.problem("the record of %s has %s = %s, and the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
 		}
 	}
+	elections := map[string]map[string]time.Duration{} // from which the bounds on each component follow
+	for component, e := range settings.Elections {
+		elections[string(component)] = e.Symbols()
+	}
+	if !reflect.DeepEqual(seen.Elections, elections) {
+		v.problem("the record of %s has other election times than the plan's cluster, which has %v", s.Metadata.Name, elections)
+	}
 }
 
 // versions checks the versions in a scenario's record of a node of that name against the plan's

@@ -252,6 +252,11 @@ func TestVerifyForged(t *testing.T) {
 				m.Elections = map[string]map[string]time.Duration{"kube-scheduler": {"L": time.Hour}}
 			})
 		}, "have different settings"},
+		"other elections in each record": {func(dir string, _ *Statement) {
+			for _, s := range c.plan.Scenarios {
+				remake(dir, s, s.Metadata.Name, func(m *record.Meta) { m.Elections["kube-scheduler"]["L"] = time.Hour })
+			}
+		}, "has other election times than the plan's cluster, which has map[kube-controller-manager:map[L:15s P:2s R:10s]"},
 		"another distribution": {func(dir string, _ *Statement) {
 			remake(dir, first, "x", found(record.Distribution{Name: "kubeadm", Digest: sum}))
 			remake(dir, second, "y", found(record.Distribution{Name: "k3s", Digest: sum}))
