@@ -2,6 +2,7 @@ package certify
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -316,6 +317,17 @@ func TestVerifyAttestations(t *testing.T) {
 	}
 	result, verdicts := b.Predicates[0], b.Predicates[1]
 	renamed, lying, third := verdicts, result, verdicts
+	further := func(name string, value any) bundle.Predicate {
+		fields := map[string]any{}
+		if err := json.Unmarshal(verdicts.Body.(json.RawMessage), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if name == "verdict\u017f" { // Go reads it as verdicts
+			value, fields["verdicts"] = fields["verdicts"], []any{}
+		}
+		fields[name] = value
+		return bundle.Predicate{Name: verdicts.Name, Type: verdicts.Type, Body: fields}
+	}
 	renamed.Name = "verdict"
 	lying.Body = testResult{Result: "PASSED"}
 	third.Name, third.Type = "third", SVRType
@@ -323,11 +335,13 @@ func TestVerifyAttestations(t *testing.T) {
 		all  []bundle.Predicate
 		want string
 	}{
-		"as made":       {b.Predicates, ""},
-		"one left out":  {[]bundle.Predicate{verdicts}, "and this one has others"},
-		"one renamed":   {[]bundle.Predicate{result, renamed}, "and this one has others"},
-		"one too many":  {[]bundle.Predicate{result, verdicts, third}, "and this one has others"},
-		"one that lies": {[]bundle.Predicate{lying, verdicts}, "the attestation test-result states"},
+		"as made":             {b.Predicates, ""},
+		"one left out":        {[]bundle.Predicate{verdicts}, "and this one has others"},
+		"one renamed":         {[]bundle.Predicate{result, renamed}, "and this one has others"},
+		"one too many":        {[]bundle.Predicate{result, verdicts, third}, "and this one has others"},
+		"one that lies":       {[]bundle.Predicate{lying, verdicts}, "the attestation test-result states"},
+		"a further field":     {[]bundle.Predicate{result, further("note", "best of all")}, "the attestation verdicts has other fields or values"},
+		"a field in disguise": {[]bundle.Predicate{result, further("verdict\u017f", nil)}, "the attestation verdicts has other fields or values"},
 	} {
 		again := filepath.Join(t.TempDir(), "bundle.tar")
 		if err := bundle.Write(again, dir, testKey(t), test.all...); err != nil {
