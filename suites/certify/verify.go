@@ -45,13 +45,17 @@ type Verification struct {
 func (v *Verification) Holds() bool { return len(v.Problems) == 0 }
 
 // VerifyIdentity verifies that an identity, the one that the reader expects, signed the bundle in
-// a file as Sign does. See keyless.Verify.
+// a file as Sign does, with its test result. See keyless.Verify.
 func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string) {
-	if err := keyless.Verify(file, trustedRoot, identity, issuer); err != nil {
+	stated, err := keyless.Verify(file, trustedRoot, identity, issuer)
+	switch {
+	case err != nil:
 		v.Problems = append(v.Problems, err.Error())
-		return
+	case stated.Type != TestResultType || text(stated.Body) != text(summaryOf(v.Outcome, v.Statement.Tool)):
+		v.Problems = append(v.Problems, filepath.Base(file)+keyless.Suffix+" states another result than the records give")
+	default:
+		v.Identity = identity
 	}
-	v.Identity = identity
 }
 
 // ErrOtherRules is in the error of a Verify for a bundle made under rules other than those of this

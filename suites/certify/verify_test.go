@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/reports/keyless/keylesstest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -501,20 +502,33 @@ func TestVerifyAttached(t *testing.T) {
 	}
 }
 
-// Verify accepts the identity that signed a bundle, within the reader's trusted root.
+// Verify accepts the identity that signed a bundle with its test result, within the reader's trusted
+// root.
 func TestVerifyIdentity(t *testing.T) {
 	services := keylesstest.New(t)
 	file := newCertification(t, "HA-QR-005").bundle(t, testKey(t))
-	if err := Sign(t.Context(), file, services.SigningConfig(t), keylesstest.Token("ci@example.com")); err != nil {
-		t.Fatal(err)
+	sign := func() error {
+		return Sign(t.Context(), file, services.SigningConfig(t), keylesstest.Token("ci@example.com"))
+	}
+	state := func(resultType string) func() error {
+		return func() error {
+			p := bundle.Predicate{Name: "test-result", Type: resultType, Body: map[string]any{"result": "PASSED"}}
+			return keyless.Sign(t.Context(), file, p, services.SigningConfig(t), keylesstest.Token("ci@example.com"))
+		}
 	}
 	for name, test := range map[string]struct {
+		sign     func() error
 		identity string
 		want     string
 	}{
-		"its own":   {"ci@example.com", "and by ci@example.com"},
-		"another's": {"someone@example.com", "does not show that someone@example.com"},
+		"its own":                   {sign, "ci@example.com", "and by ci@example.com"},
+		"another's":                 {sign, "someone@example.com", "does not show that someone@example.com"},
+		"a result of its own":       {state(TestResultType), "ci@example.com", "bundle.tar.sigstore.json states another result than the records give"},
+		"another kind of statement": {state(SVRType), "ci@example.com", "bundle.tar.sigstore.json states another result than the records give"},
 	} {
+		if err := test.sign(); err != nil {
+			t.Fatal(err)
+		}
 		v, err := Verify(file, nil, nil)
 		if err != nil {
 			t.Fatal(err)
