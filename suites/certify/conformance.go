@@ -163,6 +163,9 @@ func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 			switch {
 			case r.Verdict == judge.Pass:
 				items[i].Status = Implemented
+				for _, left := range r.LeftOut {
+					items[i].Notes += " Not run: " + left
+				}
 			case r.Justified:
 				items[i].Status = NotApplicable
 			default:

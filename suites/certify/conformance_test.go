@@ -62,6 +62,13 @@ func TestChecklist(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, problems, test.want)
 		}
 	}
+	// The notes of a row name the scenarios that were left out.
+	some := &Outcome{Rows: []Row{{ID: "HA-RC-004", Verdict: judge.Pass, Sentence: "It held.", LeftOut: []string{"power-lost: no such disks"}}}}
+	recovery := Fill(&product, some, "bundle.tar").Spec["recovery"]
+	at := slices.IndexFunc(recovery, func(i Item) bool { return i.ID == "HA-RC-004" })
+	if want := "It held. Not run: power-lost: no such disks"; at < 0 || recovery[at].Notes != want {
+		t.Errorf("%d of %+v, want the notes %q", at, recovery, want)
+	}
 	// Submission refuses a bundle in which nothing passed, and leaves no folder.
 	c := newCertification(t, "HA-QR-005")
 	file := c.bundle(t, testKey(t))
