@@ -191,6 +191,9 @@ func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (
 	if i := p.Cluster.Spec.Inventory; i != nil && i.ExternalEtcd() {
 		return nil, nil, usageError("cluster %s has an external etcd, and such a cluster cannot be certified yet, since a certification hits each node of a cluster with the same faults: judge it with holdfast run", p.Cluster.Metadata.Name)
 	}
+	if !certify.HasItsVersion(p.Cluster) {
+		return nil, nil, usageError("no node of cluster %s has the cluster's own version, %s, which the certificate would state: set spec.kubernetesVersion to the version of a node", p.Cluster.Metadata.Name, p.Cluster.Spec.KubernetesVersion)
+	}
 	p.Rows, p.Profile, p.Intensity = ids, profile, run.Intensity("")
 	return p, provider, nil
 }

@@ -28,8 +28,9 @@ func newCertifyPRCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
 results.json, junit.xml, report.html and the other reports on it. The bundle is verified first,
 with --key or --identity as by holdfast verify. The command refuses a bundle in which a
-required row did not pass or does not apply, and an incomplete product file. It reads the
-folder again and checks it by the rules of the CNCF AI conformance programme.
+required row did not pass or does not apply, or an invariant does not hold, and an incomplete
+product file. It reads the folder again and checks it by the rules of the CNCF AI conformance
+programme.
 
 The product file has the metadata of a checklist; conformance/%s.yaml is one that
 is empty. It and --out are checked first.

@@ -35,7 +35,7 @@ func TestCertifySign(t *testing.T) {
 	if stdout != file+keyless.Suffix+"\n" {
 		t.Errorf("printed %q", stdout)
 	}
-	if err := keyless.Verify(file, services.TrustedRoot(t), "ci@example.com", keylesstest.Issuer); err != nil {
+	if _, err := keyless.Verify(file, services.TrustedRoot(t), "ci@example.com", keylesstest.Issuer); err != nil {
 		t.Error(err)
 	}
 	// The bundle has no experiments, so verify refuses it, but not for its signature.

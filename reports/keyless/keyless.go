@@ -10,6 +10,7 @@ package keyless
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -107,31 +108,32 @@ func services(config *root.SigningConfig) (*sign.BundleOptions, error) {
 }
 
 // Verify verifies that the signature beside a file is of these bytes, in the name of an identity
-// that an issuer vouches for, and by services of a trusted root. Each kind of service in the
-// trusted root must have taken part.
-func Verify(file, trustedRoot, identity, issuer string) error {
+// that an issuer vouches for, and by services of a trusted root, and returns what it states of the
+// file. Each kind of log in the trusted root must have taken part, and a log or a timestamp
+// authority must state the time.
+func Verify(file, trustedRoot, identity, issuer string) (*holdfast.Predicate, error) {
 	trusted, err := root.NewTrustedRootFromPath(trustedRoot)
 	if err != nil {
-		return fmt.Errorf("failed to read the trusted root %s: %w", trustedRoot, err)
+		return nil, fmt.Errorf("failed to read the trusted root %s: %w", trustedRoot, err)
 	}
 	who, err := verify.NewShortCertificateIdentity(issuer, "", identity, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	signed, err := bundle.LoadJSONFromPath(file + Suffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist: %s was not signed with holdfast certify sign, or that file was left out", file+Suffix, filepath.Base(file))
+		return nil, fmt.Errorf("%s does not exist: %s was not signed with holdfast certify sign, or that file was left out", file+Suffix, filepath.Base(file))
 	}
 	if err != nil {
-		return fmt.Errorf("failed to read %s: %w", file+Suffix, err)
+		return nil, fmt.Errorf("failed to read %s: %w", file+Suffix, err)
 	}
 	sum, err := holdfast.Digest(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	digest, err := hex.DecodeString(sum)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	options := []verify.VerifierOption{verify.WithObserverTimestamps(1)}
 	if len(trusted.RekorLogs()) > 0 {
@@ -142,10 +144,18 @@ func Verify(file, trustedRoot, identity, issuer string) error {
 	}
 	verifier, err := verify.NewVerifier(trusted, options...)
 	if err != nil {
-		return fmt.Errorf("trusted root %s: %w", trustedRoot, err)
+		return nil, fmt.Errorf("trusted root %s: %w", trustedRoot, err)
 	}
-	if _, err := verifier.Verify(signed, verify.NewPolicy(verify.WithArtifactDigest("sha256", digest), verify.WithCertificateIdentity(who))); err != nil {
-		return fmt.Errorf("%s does not show that %s, whom %s vouches for, signed %s: %w", filepath.Base(file+Suffix), identity, issuer, filepath.Base(file), err)
+	result, err := verifier.Verify(signed, verify.NewPolicy(verify.WithArtifactDigest("sha256", digest), verify.WithCertificateIdentity(who)))
+	if err != nil {
+		return nil, fmt.Errorf("%s does not show that %s, whom %s vouches for, signed %s: %w", filepath.Base(file+Suffix), identity, issuer, filepath.Base(file), err)
 	}
-	return nil
+	if result.Statement == nil {
+		return nil, fmt.Errorf("%s signs %s and states nothing of it", filepath.Base(file+Suffix), filepath.Base(file))
+	}
+	stated, err := protojson.Marshal(result.Statement.Predicate)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read %s: %w", file+Suffix, err)
+	}
+	return &holdfast.Predicate{Type: result.Statement.PredicateType, Body: json.RawMessage(stated)}, nil
 }

@@ -2,6 +2,8 @@ package keyless
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,15 +24,20 @@ func TestSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	trusted := s.TrustedRoot(t)
-	if err := Verify(file, trusted, identity, issuer); err == nil || !strings.Contains(err.Error(), "was not signed with holdfast certify sign") {
+	if _, err := Verify(file, trusted, identity, issuer); err == nil || !strings.Contains(err.Error(), "was not signed with holdfast certify sign") {
 		t.Errorf("without a signature: %v", err)
 	}
 	predicate := bundle.Predicate{Name: "test-result", Type: "https://in-toto.io/attestation/test-result/v0.1", Body: map[string]any{"result": "PASSED"}}
 	if err := Sign(t.Context(), file, predicate, s.SigningConfig(t), keylesstest.Token(identity)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(file, trusted, identity, issuer); err != nil {
+	stated, err := Verify(file, trusted, identity, issuer)
+	if err != nil {
 		t.Fatal(err)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(stated.Body.(json.RawMessage), &body); err != nil || stated.Type != predicate.Type || !maps.Equal(body, predicate.Body.(map[string]any)) {
+		t.Errorf("it states %v of type %s, %v; want %v", body, stated.Type, err, predicate)
 	}
 	signed, err := os.ReadFile(file + Suffix)
 	if err != nil {
@@ -64,7 +71,7 @@ func TestSign(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := Verify(file, test.trusted, test.identity, test.issuer); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Verify(file, test.trusted, test.identity, test.issuer); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}

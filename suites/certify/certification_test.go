@@ -46,8 +46,12 @@ func newCertification(t testing.TB, ids ...string) *certification {
 func newCertificationOf(t testing.TB, profile string, entries int, ids ...string) *certification {
 	spec := clusters.Default()
 	spec.SetNodes(3)
-	chosen := run.InTurn(spec, Scenarios(ids, profile), Turns, false)
-	p := run.New(local.Provider{}, spec, chosen, 7, "v1")
+	return newCertificationOn(t, spec, Scenarios(ids, profile), profile, entries, ids...)
+}
+
+// newCertificationOn is newCertificationOf for a cluster and the chosen scenarios of the rows.
+func newCertificationOn(t testing.TB, spec *clusters.Cluster, chosen []*scenarios.Scenario, profile string, entries int, ids ...string) *certification {
+	p := run.New(local.Provider{}, spec, run.InTurn(spec, chosen, Turns, false), 7, "v1")
 	p.Rows, p.Profile = ids, profile
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		t.Fatal(err)
@@ -55,7 +59,9 @@ func newCertificationOf(t testing.TB, profile string, entries int, ids ...string
 	c := &certification{dir: t.TempDir(), plan: p, tool: theseRules(), entries: entries}
 	c.tool.Version = "v1"
 	for _, s := range p.Scenarios {
-		c.record(t, s, s.Metadata.Name, func(*record.Meta) {})
+		if s.NotFor(spec.Size()) == "" {
+			c.record(t, s, s.Metadata.Name, func(*record.Meta) {})
+		}
 	}
 	p.Ended = time.Now()
 	if err := p.Save(c.dir); err != nil {
@@ -85,8 +91,12 @@ func (c *certification) recordOf(t testing.TB, s *scenarios.Scenario, change fun
 	meta := record.Meta{Run: c.plan.Run, Scenario: s.Metadata.Name, Harness: c.plan.Harness, Provider: c.plan.Provider, Checks: s.Experiment().Checks,
 		Seed: engine.SeedOf(c.plan.Seed, s.Metadata.Name), Settings: settings.Symbols(), Versions: map[string]map[string]string{},
 		Nodes: []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
-	for _, n := range meta.Nodes {
-		meta.Versions[n.Name] = map[string]string{"kube-apiserver": c.plan.Part(s).Cluster.Spec.KubernetesVersion}
+	meta.Elections = map[string]map[string]time.Duration{}
+	for component, e := range settings.Elections {
+		meta.Elections[string(component)] = e.Symbols()
+	}
+	for i, n := range meta.Nodes {
+		meta.Versions[n.Name] = map[string]string{"kube-apiserver": c.plan.Part(s).Cluster.Node(i).KubernetesVersion}
 	}
 	change(&meta)
 	w, err := record.Create(dir, meta)

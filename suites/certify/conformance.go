@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
@@ -162,6 +163,9 @@ func Fill(product *Product, o *Outcome, evidence string) *Checklist {
 			switch {
 			case r.Verdict == judge.Pass:
 				items[i].Status = Implemented
+				for _, left := range r.LeftOut {
+					items[i].Notes += " Not run: " + left
+				}
 			case r.Justified:
 				items[i].Status = NotApplicable
 			default:
@@ -191,6 +195,17 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	}
 	if !strings.HasPrefix(v.Statement.Versions.Kubernetes, kubernetesVersion+".") {
 		problems = append(problems, fmt.Sprintf("the cluster ran Kubernetes %s, and the profile is for %s", v.Statement.Versions.Kubernetes, kubernetesVersion))
+	}
+	for _, n := range v.Statement.Nodes {
+		if version := n.Versions[string(framework.APIServer)]; version != v.Statement.Versions.Kubernetes && !strings.HasPrefix(version, kubernetesVersion+".") {
+			problems = append(problems, fmt.Sprintf("%s ran Kubernetes %s, and the profile is for %s", n.Name, dash(version), kubernetesVersion))
+		}
+	}
+	// Other rows than the required ones may fail. An invariant must hold, whichever rows a bundle is about.
+	for _, r := range v.Outcome.Rows {
+		if invariant(r.ID) && !r.holds() {
+			problems = append(problems, fmt.Sprintf("%s must hold in every experiment, and is %s: %s", r.ID, r.Verdict, r.Sentence))
+		}
 	}
 	if len(problems) > 0 {
 		return notSubmittable(problems)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // testProduct returns a product that can be submitted.
@@ -61,6 +62,13 @@ func TestChecklist(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, problems, test.want)
 		}
 	}
+	// The notes of a row name the scenarios that were left out.
+	some := &Outcome{Rows: []Row{{ID: "HA-RC-004", Verdict: judge.Pass, Sentence: "It held.", LeftOut: []string{"power-lost: no such disks"}}}}
+	recovery := Fill(&product, some, "bundle.tar").Spec["recovery"]
+	at := slices.IndexFunc(recovery, func(i Item) bool { return i.ID == "HA-RC-004" })
+	if want := "It held. Not run: power-lost: no such disks"; at < 0 || recovery[at].Notes != want {
+		t.Errorf("%d of %+v, want the notes %q", at, recovery, want)
+	}
 	// Submission refuses a bundle in which nothing passed, and leaves no folder.
 	c := newCertification(t, "HA-QR-005")
 	file := c.bundle(t, testKey(t))
@@ -95,6 +103,34 @@ func TestChecklist(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "PRODUCT.yaml")); err != nil || strings.Count(string(text), "status: "+Implemented) != len(Required()) {
 		t.Errorf("%v\n%s", err, text)
 	}
+	// An invariant must hold as well; another row than the required ones may have failed.
+	for name, test := range map[string]struct {
+		also Row
+		want string
+	}{
+		"an invariant that held":     {Row{ID: "HA-INV-001", Verdict: judge.Pass, Sentence: "it held"}, ""},
+		"a violated invariant":       {Row{ID: "HA-INV-001", Verdict: judge.Fail, Sentence: "a stale read"}, "HA-INV-001 must hold in every experiment, and is fail: a stale read"},
+		"an invariant hardly judged": {Row{ID: "HA-INV-002", Verdict: judge.Inconclusive, Sentence: "passed twice"}, "HA-INV-002 must hold in every experiment, and is inconclusive"},
+		"another row that failed":    {Row{ID: "HA-MB-001", Verdict: judge.Fail, Sentence: "it did not follow"}, ""},
+	} {
+		v.Outcome = passedAll()
+		v.Outcome.Rows = append(v.Outcome.Rows, test.also)
+		err := Submission(filepath.Join(t.TempDir(), "submission"), file, &product, v)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	v.Outcome = all
+	// Each node has the profile's version.
+	stated := v.Statement
+	mixed := *stated
+	mixed.Nodes = append(slices.Clone(stated.Nodes), reports.Node{Name: "node-4", Versions: map[string]string{"kube-apiserver": "v1.36.3"}})
+	v.Statement = &mixed
+	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &product, v)
+	if want := "node-4 ran Kubernetes v1.36.3, and the profile is for v1.37"; !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	v.Statement = stated
 	// The README names the signer, and how to verify that.
 	readme := func() string {
 		dir := filepath.Join(t.TempDir(), "submission")

@@ -23,7 +23,7 @@ type Row struct {
 	Level string `json:"level"`
 	// Verdict is the worst of all experiments. A row that passed in them is inconclusive if
 	// there were too few of them, or if a node was never hit. An invariant must have failed in
-	// none and passed in enough.
+	// none and passed in enough, and in one of each scenario in which it was ever inconclusive.
 	Verdict judge.Verdict `json:"verdict"`
 	// Justified means that a row does not apply because of the cluster's design. One that
 	// does not apply because something cannot be tested here is not justified.
@@ -37,6 +37,18 @@ type Row struct {
 	Bound    string   `json:"bound,omitempty"`
 	Measured string   `json:"measured,omitempty"`
 	Sentence string   `json:"sentence"`
+
+	// worst is the row of an invariant that passed, in the words of an experiment in which it was
+	// inconclusive; nil if there is none. See earlier.
+	worst *Row
+}
+
+// say takes the words of a row from the merged results.
+func (r *Row) say(merged reports.Requirement) {
+	r.Measured, r.Sentence, r.Bound = merged.Measured, merged.Sentence, ""
+	if merged.Bound != nil {
+		r.Bound = merged.Bound.String()
+	}
 }
 
 // holds reports whether a certificate may have the row.
@@ -66,6 +78,19 @@ func (o *Outcome) ExitCode() int {
 		return reports.ExitPass
 	}
 	return reports.ExitInconclusive
+}
+
+// earlier returns the outcome as holdfast stated it before the rows of invariants counted
+// inconclusive experiments: bundles from then hold, too.
+func (o *Outcome) earlier() *Outcome {
+	as := *o
+	as.Rows = slices.Clone(o.Rows)
+	for i, r := range as.Rows {
+		if r.worst != nil {
+			as.Rows[i] = *r.worst
+		}
+	}
+	return &as
 }
 
 // experiment is one scenario of a plan with its results.
@@ -203,6 +228,8 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 	row := Row{ID: id, Victims: []string{}}
 	missed := map[string][]string{} // nodes that no experiment of a scenario hit
 	passes := map[string]int{}      // experiments in which it passed, by scenario
+	open := map[string]int{}        // experiments in which it was inconclusive, by scenario
+	var passed []judge.Result       // of experiments in which it passed
 	for _, e := range all {
 		about := slices.DeleteFunc(slices.Clone(e.results), func(r judge.Result) bool { return r.Requirement != id })
 		if len(about) == 0 {
@@ -214,14 +241,18 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 		switch merged.Verdict {
 		case judge.NotApplicable:
 			away++
-			byDesign = byDesign && e.scenario.ByDesign
-			if left := base + ": " + cmp.Or(e.scenario.MissingFor[id], e.scenario.Missing, merged.Sentence); !e.scenario.ByDesign && !invariant(id) && !slices.Contains(row.LeftOut, left) {
+			design := e.scenario.ByDesign && e.scenario.Missing != "" // it was not run
+			byDesign = byDesign && design
+			if left := base + ": " + cmp.Or(e.scenario.MissingFor[id], e.scenario.Missing, merged.Sentence); !design && !invariant(id) && !slices.Contains(row.LeftOut, left) {
 				row.LeftOut = append(row.LeftOut, left)
 			}
 			continue
 		case judge.Pass:
 			row.Experiments++
 			passes[base]++
+			passed = append(passed, about...)
+		case judge.Inconclusive:
+			open[base]++
 		}
 		row.Victims = append(row.Victims, e.hit...)
 		if aimed(e.scenario) && !invariant(id) {
@@ -238,17 +269,11 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 	slices.Sort(row.Victims)
 	row.Victims = slices.Compact(row.Victims)
 	merged := reports.Merge(results, nil)[0]
-	row.Level, row.Verdict, row.Measured, row.Sentence = merged.Level, merged.Verdict, merged.Measured, merged.Sentence
-	if merged.Bound != nil {
-		row.Bound = merged.Bound.String()
-	}
+	row.Level, row.Verdict = merged.Level, merged.Verdict
+	row.say(merged)
 	if invariant(id) {
-		// Every experiment judges it, as far as it has data for it.
 		if row.Verdict != judge.Fail {
-			row.Verdict = judge.Pass
-		}
-		if row.Verdict == judge.Pass && row.Experiments < turns {
-			row.Verdict, row.Sentence = judge.Inconclusive, fmt.Sprintf("%s passed in %d of at least %d experiments: %s", id, row.Experiments, turns, merged.Sentence)
+			row.seen(passed, passes, open, turns)
 		}
 		return row
 	}
@@ -267,6 +292,31 @@ func rowOf(id string, all []experiment, nodes []string, turns int) Row {
 		}
 	}
 	return row
+}
+
+// seen settles the row of an invariant that failed in no experiment. Every experiment judges it, as
+// far as it has data for it. Where it was inconclusive a violation may hide, which only another
+// experiment of the same scenario can rule out.
+func (r *Row) seen(passed []judge.Result, passes, open map[string]int, turns int) {
+	if r.Experiments < turns {
+		r.Verdict, r.Sentence = judge.Inconclusive, fmt.Sprintf("%s passed in %d of at least %d experiments: %s", r.ID, r.Experiments, turns, r.Sentence)
+		return
+	}
+	times := 0
+	for _, base := range slices.Sorted(maps.Keys(open)) {
+		if passes[base] == 0 {
+			r.Verdict, r.Sentence = judge.Inconclusive, fmt.Sprintf("%s was inconclusive in every experiment of %s: %s", r.ID, base, r.Sentence)
+			return
+		}
+		times += open[base]
+	}
+	r.Verdict = judge.Pass
+	if times > 0 {
+		worst := *r
+		r.worst = &worst
+		r.say(reports.Merge(passed, nil)[0])
+		r.Sentence += fmt.Sprintf(" Inconclusive in %d of %d experiments.", times, r.Experiments+times)
+	}
 }
 
 func invariant(id string) bool {

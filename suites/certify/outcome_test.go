@@ -18,6 +18,11 @@ func TestRowOf(t *testing.T) {
 	turn := func(victim int, verdict judge.Verdict, hit ...string) experiment {
 		return experiment{base.InTurn(victim, 3), []judge.Result{{Requirement: "HA-QR-005", Level: "MUST", Scenario: "x", Verdict: verdict, Sentence: "as it was"}}, hit}
 	}
+	excused := func(victim int) experiment { // it ran, and the plan calls it inapplicable by design
+		e := turn(victim, judge.NotApplicable)
+		e.scenario.ByDesign = true
+		return e
+	}
 	away := func(byDesign bool) experiment {
 		s := *base
 		s.Missing, s.ByDesign = "x", byDesign
@@ -38,6 +43,7 @@ func TestRowOf(t *testing.T) {
 		"one did not apply": {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.NotApplicable), turn(3, judge.Pass, "node-2", "node-3")}, judge.Inconclusive, false, "2 of at least 3"},
 		"cannot be tested":  {[]experiment{away(false)}, judge.NotApplicable, false, "away"},
 		"by design":         {[]experiment{away(true)}, judge.NotApplicable, true, "away"},
+		"excused":           {[]experiment{excused(1), excused(2), excused(3)}, judge.NotApplicable, false, "as it was"},
 		"none":              {nil, judge.Inconclusive, false, "no experiment"},
 	} {
 		r := rowOf("HA-QR-005", test.all, nodes, 3)
@@ -48,24 +54,30 @@ func TestRowOf(t *testing.T) {
 }
 
 // An invariant violated in one experiment certifies nothing, whichever row the certificate
-// covers; one that an overloaded machine left inconclusive in one of many does no harm.
+// covers; one that an overloaded machine left inconclusive in one of many does no harm if it passed
+// in another one of the same scenario.
 func TestInvariants(t *testing.T) {
 	c := newCertification(t, "HA-QR-005")
 	all := func(verdicts ...judge.Verdict) (list []experiment) {
 		for i, verdict := range verdicts {
-			list = append(list, experiment{c.plan.Scenarios[i], []judge.Result{{Requirement: "HA-INV-002", Level: "MUST", Verdict: verdict, Sentence: "lost"}}, nil})
+			list = append(list, experiment{c.plan.Scenarios[i], []judge.Result{{Requirement: "HA-INV-002", Level: "MUST", Verdict: verdict, Sentence: "It was " + string(verdict) + "."}}, nil})
 		}
 		return list
 	}
 	for name, test := range map[string]struct {
-		all  []experiment
-		want judge.Verdict
+		all               []experiment
+		want              judge.Verdict
+		sentence, earlier string // earlier versions stated the second
 	}{
-		"kept":         {all(judge.Pass, judge.Pass, judge.Pass), judge.Pass},
-		"violated":     {all(judge.Pass, judge.Pass, judge.Pass, judge.Fail), judge.Fail},
-		"hidden once":  {all(judge.Pass, judge.Pass, judge.Inconclusive, judge.Pass), judge.Pass},
-		"hardly seen":  {all(judge.Pass, judge.Inconclusive, judge.NotApplicable), judge.Inconclusive},
-		"nothing seen": {all(judge.NotApplicable, judge.NotApplicable), ""},
+		"kept":        {all(judge.Pass, judge.Pass, judge.Pass), judge.Pass, "It was pass.", "It was pass."},
+		"violated":    {all(judge.Pass, judge.Pass, judge.Pass, judge.Fail), judge.Fail, "It was fail.", "It was fail."},
+		"hidden once": {all(judge.Pass, judge.Pass, judge.Inconclusive, judge.Pass), judge.Pass, "It was pass. Inconclusive in 1 of 4 experiments.", "It was inconclusive."},
+		"hidden in a scenario": {all(judge.Inconclusive, judge.Inconclusive, judge.Inconclusive, judge.Pass, judge.Pass, judge.Pass), judge.Inconclusive,
+			"HA-INV-002 was inconclusive in every experiment of " + c.plan.Scenarios[0].Of + ": It was inconclusive.", "HA-INV-002 was inconclusive in every experiment of " + c.plan.Scenarios[0].Of + ": It was inconclusive."},
+		"without data in a scenario": {all(judge.NotApplicable, judge.NotApplicable, judge.NotApplicable, judge.Pass, judge.Pass, judge.Pass), judge.Pass, "It was pass.", "It was pass."},
+		"hardly seen": {all(judge.Pass, judge.Inconclusive, judge.NotApplicable), judge.Inconclusive,
+			"HA-INV-002 passed in 1 of at least 3 experiments: It was inconclusive.", "HA-INV-002 passed in 1 of at least 3 experiments: It was inconclusive."},
+		"nothing seen": {all(judge.NotApplicable, judge.NotApplicable), "", "", ""},
 	} {
 		o := outcome(c.plan, test.all)
 		i := slices.IndexFunc(o.Rows, func(r Row) bool { return r.ID == "HA-INV-002" })
@@ -75,6 +87,12 @@ func TestInvariants(t *testing.T) {
 			}
 			if got != test.want || o.Certified {
 				t.Errorf("%s: %q, certified %v, want %q", name, got, o.Certified, test.want)
+			}
+			if i < 0 {
+				continue
+			}
+			if got, earlier := o.Rows[i].Sentence, o.earlier().Rows[i].Sentence; got != test.sentence || earlier != test.earlier {
+				t.Errorf("%s: %q, earlier %q; want %q and %q", name, got, earlier, test.sentence, test.earlier)
 			}
 		}
 	}
@@ -143,8 +161,8 @@ func TestHit(t *testing.T) {
 	}
 }
 
-// TestRenamedNodes: a record has the plan's nodes, or, of a cluster that a provider made with names
-// of its own, as many others.
+// TestRenamedNodes: a record has the plan's nodes, or, of a cluster with names that only its provider
+// knows, as many others.
 func TestRenamedNodes(t *testing.T) {
 	c := newCertification(t, "HA-QR-005")
 	s := c.plan.Scenarios[0]
@@ -160,17 +178,28 @@ func TestRenamedNodes(t *testing.T) {
 	for _, test := range []struct {
 		provider string
 		attach   bool
+		planned  []string // nil if the plan does not name its nodes
 		names    []string
 		refused  bool
 	}{
-		{"local", false, []string{"node-1", "node-2", "node-3"}, false},
-		{"local", false, []string{"a", "b", "c"}, true},
-		{"kind", false, []string{"a", "b", "c"}, false},
-		{"kind", false, []string{"a", "b"}, true},
-		{"kind", false, []string{"a", "node-2", "c"}, true},
-		{"kind", true, []string{"a", "b", "c"}, true},
+		{"local", false, nil, []string{"node-1", "node-2", "node-3"}, false},
+		{"local", false, nil, []string{"a", "b", "c"}, true},
+		{"kind", false, nil, []string{"a", "b", "c"}, false},
+		{"kind", false, nil, []string{"a", "b"}, true},
+		{"kind", false, nil, []string{"a", "node-2", "c"}, true},
+		{"kind", false, []string{"x", "y", "z"}, []string{"a", "b", "c"}, false},
+		{"kind", true, nil, []string{"a", "b", "c"}, false},
+		{"kind", true, nil, []string{"a", "b"}, true},
+		{"remote", true, []string{"x", "y", "z"}, []string{"x", "y", "z"}, false},
+		{"remote", true, []string{"x", "y", "z"}, []string{"a", "b", "c"}, true},
 	} {
 		plan := *c.plan
+		spec := *plan.Cluster
+		spec.Spec.Nodes = slices.Clone(spec.Spec.Nodes)
+		for i, name := range test.planned {
+			spec.Spec.Nodes[i].Name = name
+		}
+		plan.Cluster, plan.Parts = &spec, nil
 		plan.Provider, plan.Attach = test.provider, test.attach
 		v := &verifier{plan: &plan, v: &Verification{}}
 		v.cluster(s, of(test.names...))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -28,9 +29,18 @@ func (v *verifier) stated() {
 			v.problem("%s is stated as %s, and the plan has %s", f.what, f.stated, f.planned)
 		}
 	}
+	if !HasItsVersion(p.Cluster) {
+		v.problem("the version of Kubernetes is stated as %s, and no node of the plan's cluster has it", s.Versions.Kubernetes)
+	}
 	if end := run.SeedMark(p.Seed); !strings.HasSuffix(p.Run, end) {
 		v.problem("the plan has seed %d, and its run %s had another one: its name would end with %s", p.Seed, p.Run, end)
 	}
+}
+
+// HasItsVersion reports whether a control-plane node of a cluster has the cluster's Kubernetes version,
+// which a certificate states: a cluster file may give each node another one.
+func HasItsVersion(c *clusters.Cluster) bool {
+	return slices.ContainsFunc(c.Nodes(), func(n clusters.Node) bool { return n.KubernetesVersion == c.Spec.KubernetesVersion })
 }
 
 // files checks that the bundle has no file that the plan does not explain.
@@ -76,7 +86,7 @@ func (v *verifier) planned() {
 	for _, base := range Scenarios(v.plan.Rows, profile) {
 		if left := planned[base.Metadata.Name]; left != nil && left.NotFor(nodes) != "" && left.Victim == 0 {
 			switch {
-			case !same(left, base):
+			case !v.same(left, base, base):
 				v.problem("%s in the plan is not as the catalogue has it", base.Metadata.Name)
 			case left.ByDesign && !run.AsDescribed(v.plan.Cluster, []*scenarios.Scenario{base})[0].ByDesign:
 				v.problem("%s is left out as if the cluster were made in another way, which the plan's cluster is not", base.Metadata.Name)
@@ -89,8 +99,10 @@ func (v *verifier) planned() {
 			switch s := planned[turn.Metadata.Name]; {
 			case s == nil:
 				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
-			case !same(s, turn) || s.Missing != "":
+			case !v.same(s, turn, base) || s.Missing != "" || s.ByDesign || len(s.MissingFor) > 0:
 				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
+			case v.repeated(turn.Metadata.Name):
+				v.v.Repeated = append(v.v.Repeated, turn.Metadata.Name)
 			}
 			delete(planned, turn.Metadata.Name)
 		}
@@ -100,11 +112,24 @@ func (v *verifier) planned() {
 	}
 }
 
-// same reports whether a scenario of a plan equals the catalogue's. It may be left out, and may
-// run unchanged on a cluster that the user described.
-func same(planned, known *scenarios.Scenario) bool {
-	if on := planned.Spec.Cluster; !reflect.DeepEqual(on, known.Spec.Cluster) && !reflect.DeepEqual(on, scenarios.Topology{Own: known.Spec.Cluster.Own}) &&
-		planned.Missing == "" {
+// repeated reports whether a part of the run judged a scenario and a later one ran it again, as on an
+// overloaded machine.
+func (v *verifier) repeated(scenario string) bool {
+	judged := false
+	for _, part := range v.plan.Parts {
+		if judged && slices.Contains(part.Scenarios, scenario) {
+			return true
+		}
+		_, here := part.Judging[scenario]
+		judged = judged || here
+	}
+	return false
+}
+
+// same reports whether a scenario of a plan equals the catalogue's, which is base or a turn of it.
+// It may be left out with a reason, and may run unchanged on a cluster that the user described.
+func (v *verifier) same(planned, known, base *scenarios.Scenario) bool {
+	if planned.Missing == "" && !slices.ContainsFunc(v.asked(base), func(t scenarios.Topology) bool { return reflect.DeepEqual(t, planned.Spec.Cluster) }) {
 		return false
 	}
 	plain := func(s scenarios.Scenario) []byte {
@@ -117,4 +142,14 @@ func same(planned, known *scenarios.Scenario) bool {
 	}
 	text := plain(*planned)
 	return text != nil && bytes.Equal(text, plain(*known))
+}
+
+// asked returns what a scenario may ask of its cluster in the plan: what it asks in the catalogue,
+// and, if it applies to the plan's cluster as the user described it, nothing but that.
+func (v *verifier) asked(base *scenarios.Scenario) []scenarios.Topology {
+	asked := []scenarios.Topology{base.Spec.Cluster}
+	if described := run.AsDescribed(v.plan.Cluster, []*scenarios.Scenario{base})[0]; described.Missing == "" {
+		asked = append(asked, described.Spec.Cluster)
+	}
+	return asked
 }

@@ -2,6 +2,7 @@ package certify
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -31,7 +33,7 @@ type span struct {
 // records judges each experiment's record, one at a time, and checks that it belongs to this run
 // and exists only once.
 func (v *verifier) records() {
-	spans := map[string][]span{}        // by part
+	spans := map[string][]span{}        // by part; all parts on a cluster that stays are one
 	bodies := map[string]string{}       // scenario by the digest of its observations
 	members := map[string]record.Meta{} // what each part's first record says of its cluster
 	var all []experiment
@@ -76,9 +78,12 @@ func (v *verifier) records() {
 		}
 		bodies[body] = name
 		part := v.plan.Part(s).Name
+		if v.plan.Attach {
+			part = v.plan.Cluster.Metadata.Name
+		}
 		if first, ok := members[part]; !ok {
 			members[part] = seen.Meta
-		} else if !sameCluster(first, seen.Meta) {
+		} else if !sameCluster(first, seen.Meta) || v.plan.Attach && !slices.Equal(namesIn(first), namesIn(seen.Meta)) {
 			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
 		} else if !sameSettings(first, seen.Meta) {
 			v.problem("the records of %s and %s, both of %s, have different settings, which their bounds follow", first.Scenario, name, part)
@@ -99,27 +104,38 @@ func (v *verifier) records() {
 	v.v.Outcome = outcome(v.plan, all)
 }
 
-// cluster checks that a record names the nodes and the version in the plan.
+// cluster checks that a scenario ran on the plan's cluster with what the scenario asks for, and
+// that its record names the nodes, versions and settings of that.
 func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	planned := v.plan.Part(s).Cluster
-	var want, got []string
-	for _, n := range planned.Nodes() {
+	if asked, err := run.Cluster(v.plan.Cluster, s.Spec.Cluster); err != nil || text(planned.Spec) != text(asked.Spec) {
+		v.problem("%s ran on another cluster than the plan's with what the scenario asks for", s.Metadata.Name)
+	}
+	nodes := planned.Nodes()
+	var want []string
+	for _, n := range nodes {
 		want = append(want, n.Name)
 	}
-	for _, n := range seen.Nodes {
-		got = append(got, n.Name)
-		if version := seen.Versions[n.Name][string(framework.APIServer)]; version != planned.Spec.KubernetesVersion {
-			v.problem("the record of %s has API server %s on %s, and the plan's cluster is of %s", s.Metadata.Name, dash(version), n.Name, planned.Spec.KubernetesVersion)
-		}
-	}
+	got := namesIn(seen)
 	slices.Sort(want)
 	slices.Sort(got)
-	// A provider may name the nodes that it creates: then no name is one of the plan's.
-	renamed := !v.plan.Attach && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
+	// A provider may name the nodes that it creates, and nodes of an existing cluster that the plan
+	// does not name: then no name is one of the plan's.
+	named := slices.ContainsFunc(planned.Spec.Nodes, func(n clusters.NodeSpec) bool { return n.Name != "" })
+	renamed := !(v.plan.Attach && named) && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
 	if !slices.Equal(want, got) && !renamed {
 		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 	}
-	if planned.Spec.Inventory != nil {
+	for i, n := range seen.Nodes {
+		at := i // renamed nodes have their places
+		if !renamed {
+			at = slices.IndexFunc(nodes, func(p clusters.Node) bool { return p.Name == n.Name })
+		}
+		if at >= 0 {
+			v.versions(s, nodes[at], n.Name, seen.Versions[n.Name])
+		}
+	}
+	if planned.Spec.Inventory != nil && v.plan.Provider == "remote" {
 		return // its settings are read from what runs
 	}
 	settings, err := clusters.Settings(planned)
@@ -134,12 +150,34 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 			v.problem("the record of %s has %s = %s, and the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
 		}
 	}
-	for _, n := range planned.Nodes() {
-		got := seen.Versions[n.Name][string(framework.Etcd)]
-		if want := run.EtcdVersion(planned); v.plan.Provider == "local" && got != "" && got != want {
-			v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s", s.Metadata.Name, got, n.Name, want)
-		}
+	elections := map[string]map[string]time.Duration{} // from which the bounds on each component follow
+	for component, e := range settings.Elections {
+		elections[string(component)] = e.Symbols()
 	}
+	if !reflect.DeepEqual(seen.Elections, elections) {
+		v.problem("the record of %s has other election times than the plan's cluster, which has %v", s.Metadata.Name, elections)
+	}
+}
+
+// versions checks the versions in a scenario's record of a node of that name against the plan's
+// node.
+func (v *verifier) versions(s *scenarios.Scenario, planned clusters.Node, name string, seen map[string]string) {
+	if got := seen[string(framework.APIServer)]; got != planned.KubernetesVersion {
+		v.problem("the record of %s has API server %s on %s, and the plan's cluster has %s there", s.Metadata.Name, dash(got), name, planned.KubernetesVersion)
+	}
+	// Other providers than local bring their own etcd.
+	got, want := seen[string(framework.Etcd)], cmp.Or(planned.EtcdVersion, release.EmbeddedEtcd)
+	if v.plan.Provider == "local" && got != "" && got != want {
+		v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s there", s.Metadata.Name, got, name, want)
+	}
+}
+
+// namesIn returns the names of the nodes in a record, in their order.
+func namesIn(m record.Meta) (names []string) {
+	for _, n := range m.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
 }
 
 // sameSettings reports whether two records have the same bounds' inputs.

@@ -2,6 +2,7 @@ package certify
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -14,10 +15,12 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/reports/keyless/keylesstest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -76,11 +79,34 @@ func TestVerify(t *testing.T) {
 	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "verified: ") || !strings.Contains(out.String(), "not certified: ") {
 		t.Errorf("%v\n%s", err, &out)
 	}
+	if len(v.Repeated) > 0 || strings.Contains(out.String(), "repeated") {
+		t.Errorf("repeated: %q\n%s", v.Repeated, &out)
+	}
 	if v, err = Verify(file, nil, nil); err != nil || !v.Holds() || v.Trusted {
 		t.Errorf("without an expected key: %+v, %v", v, err)
 	}
 	if v, err = Verify(file, testKey(t), nil); err != nil || v.Holds() || !strings.Contains(v.Problems[0], "not with the expected one") {
 		t.Errorf("with another expected key: %+v, %v", v, err)
+	}
+}
+
+// Verify names the scenarios that were repeated after they had been judged, but not those that had
+// been interrupted before.
+func TestVerifyRepeated(t *testing.T) {
+	c := newCertification(t, "HA-QR-005")
+	names := c.plan.Parts[0].Scenarios
+	c.plan.Parts[0].Judging = map[string]time.Duration{names[0]: time.Second, names[2]: time.Second}
+	c.plan.Parts = append(c.plan.Parts, run.Part{Name: "cluster-2", Cluster: c.plan.Parts[0].Cluster, Scenarios: names[:2], Judging: map[string]time.Duration{names[0]: time.Second}})
+	if err := c.plan.Save(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+	if err != nil || !v.Holds() || !slices.Equal(v.Repeated, names[:1]) {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	var out bytes.Buffer
+	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "\nrepeated after a first verdict: "+names[0]+"\n") {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }
 
@@ -184,6 +210,32 @@ func TestVerifyForged(t *testing.T) {
 				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
 			})
 		}, "is left out as if the cluster were made in another way"},
+		"another version of the plan's cluster": {func(dir string, s *Statement) {
+			replan(dir, func(p *run.Plan) { p.Cluster.Spec.KubernetesVersion = "v1.37.9" })
+			s.Versions.Kubernetes = "v1.37.9"
+		}, first.Metadata.Name + " ran on another cluster than the plan's with what the scenario asks for"},
+		"a part with longer times": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) {
+				for i := range p.Parts {
+					p.Parts[i].Cluster.Spec.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "10m"}}
+				}
+			})
+		}, second.Metadata.Name + " ran on another cluster than the plan's with what the scenario asks for"},
+		"an inventory of clusters that holdfast made": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) {
+				p.Cluster.Spec.Inventory = &clusters.Inventory{}
+				for i := range p.Parts {
+					p.Parts[i].Cluster.Spec.Inventory = &clusters.Inventory{}
+				}
+			})
+			remake(dir, second, "x", func(m *record.Meta) { m.Settings["M"] = time.Minute })
+		}, "has M = 1m0s, and the plan's cluster has 2s"},
+		"a turn excused": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].ByDesign = true })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
+		"a reason of a turn replaced": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].MissingFor = map[string]string{"HA-QR-005": "we do not do that"} })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
 		"other results": {func(dir string, _ *Statement) {
 			restate(t, dir, func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`"inconclusive"`), []byte(`"pass"`)) })
 		}, "results.json.zst has other verdicts"},
@@ -204,6 +256,11 @@ func TestVerifyForged(t *testing.T) {
 				m.Elections = map[string]map[string]time.Duration{"kube-scheduler": {"L": time.Hour}}
 			})
 		}, "have different settings"},
+		"other elections in each record": {func(dir string, _ *Statement) {
+			for _, s := range c.plan.Scenarios {
+				remake(dir, s, s.Metadata.Name, func(m *record.Meta) { m.Elections["kube-scheduler"]["L"] = time.Hour })
+			}
+		}, "has other election times than the plan's cluster, which has map[kube-controller-manager:map[L:15s P:2s R:10s]"},
 		"another distribution": {func(dir string, _ *Statement) {
 			remake(dir, first, "x", found(record.Distribution{Name: "kubeadm", Digest: sum}))
 			remake(dir, second, "y", found(record.Distribution{Name: "k3s", Digest: sum}))
@@ -263,6 +320,17 @@ func TestVerifyAttestations(t *testing.T) {
 	}
 	result, verdicts := b.Predicates[0], b.Predicates[1]
 	renamed, lying, third := verdicts, result, verdicts
+	further := func(name string, value any) bundle.Predicate {
+		fields := map[string]any{}
+		if err := json.Unmarshal(verdicts.Body.(json.RawMessage), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if name == "verdict\u017f" { // Go reads it as verdicts
+			value, fields["verdicts"] = fields["verdicts"], []any{}
+		}
+		fields[name] = value
+		return bundle.Predicate{Name: verdicts.Name, Type: verdicts.Type, Body: fields}
+	}
 	renamed.Name = "verdict"
 	lying.Body = testResult{Result: "PASSED"}
 	third.Name, third.Type = "third", SVRType
@@ -270,11 +338,13 @@ func TestVerifyAttestations(t *testing.T) {
 		all  []bundle.Predicate
 		want string
 	}{
-		"as made":       {b.Predicates, ""},
-		"one left out":  {[]bundle.Predicate{verdicts}, "and this one has others"},
-		"one renamed":   {[]bundle.Predicate{result, renamed}, "and this one has others"},
-		"one too many":  {[]bundle.Predicate{result, verdicts, third}, "and this one has others"},
-		"one that lies": {[]bundle.Predicate{lying, verdicts}, "the attestation test-result states"},
+		"as made":             {b.Predicates, ""},
+		"one left out":        {[]bundle.Predicate{verdicts}, "and this one has others"},
+		"one renamed":         {[]bundle.Predicate{result, renamed}, "and this one has others"},
+		"one too many":        {[]bundle.Predicate{result, verdicts, third}, "and this one has others"},
+		"one that lies":       {[]bundle.Predicate{lying, verdicts}, "the attestation test-result states"},
+		"a further field":     {[]bundle.Predicate{result, further("note", "best of all")}, "the attestation verdicts has other fields or values"},
+		"a field in disguise": {[]bundle.Predicate{result, further("verdict\u017f", nil)}, "the attestation verdicts has other fields or values"},
 	} {
 		again := filepath.Join(t.TempDir(), "bundle.tar")
 		if err := bundle.Write(again, dir, testKey(t), test.all...); err != nil {
@@ -342,20 +412,155 @@ func TestPrintIsPlain(t *testing.T) {
 	}
 }
 
-// Verify accepts the identity that signed a bundle, within the reader's trusted root.
+// A scenario runs on the cluster that it asks for. On a cluster that the user described it runs
+// unchanged, if that has what it needs, and is left out otherwise. Each node has its own version.
+func TestVerifyCluster(t *testing.T) {
+	const row = "HA-CL-010" // each way of balancing
+	for name, test := range map[string]struct {
+		change    func(*clusters.Spec)
+		described bool
+		found     func(*record.Meta) // what records say; nil for what was described
+		want      string
+	}{
+		"as scenarios ask": {func(*clusters.Spec) {}, false, nil, ""},
+		"another balancer": {func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy }, true, nil, ""},
+		"other arguments": {func(s *clusters.Spec) {
+			s.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "20s"}, "kube-apiserver": {"admin-password": marker}}
+		}, true, nil, ""},
+		"versions per node": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion, s.Nodes[1].EtcdVersion = "v1.36.3", "v3.6.16" }, true,
+			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.6.16" }, ""},
+		"another version than the node's": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion = "v1.36.3" }, true,
+			func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = clusters.DefaultKubernetesVersion }, "has API server " + clusters.DefaultKubernetesVersion + " on node-2, and the plan's cluster has v1.36.3 there"},
+		"another etcd than the node's": {func(s *clusters.Spec) { s.Nodes[1].EtcdVersion = "v3.6.16" }, true,
+			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.7.3" }, "has etcd v3.7.3 on node-2, and the plan's cluster has v3.6.16 there"},
+		"another version on each node": {func(s *clusters.Spec) {
+			for i := range s.Nodes {
+				s.Nodes[i].KubernetesVersion = "v1.36.3"
+			}
+		}, true, nil, "the version of Kubernetes is stated as " + clusters.DefaultKubernetesVersion + ", and no node of the plan's cluster has it"},
+	} {
+		spec := clusters.Default()
+		spec.SetNodes(3)
+		test.change(&spec.Spec)
+		chosen := Scenarios([]string{row}, Breaking)
+		if test.described {
+			chosen = run.AsDescribed(spec, chosen)
+		}
+		c := newCertificationOn(t, spec, chosen, Breaking, 0, row)
+		for _, s := range c.plan.Scenarios {
+			if test.found != nil && s.NotFor(spec.Size()) == "" {
+				c.record(t, s, s.Metadata.Name, test.found)
+			}
+		}
+		c.plan.Ended = time.Now()
+		if err := c.plan.Save(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+		if err != nil || v.Holds() != (test.want == "") || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
+		}
+	}
+	again, key := forged(t, newCertification(t, row).bundle(t, testKey(t)), func(dir string, _ *Statement) {
+		p, err := run.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Scenarios {
+			s.Spec.Cluster = scenarios.Topology{Own: s.Spec.Cluster.Own}
+		}
+		if err := p.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+	v, err := Verify(again, key, nil)
+	if want := "balanced-by-haproxy-victim-1 in the plan is not as the catalogue has it"; err != nil || !strings.Contains(strings.Join(v.Problems, "\n"), want) {
+		t.Errorf("with the plan's balancer in place of each scenario's: %+v, %v; want %q", v, err, want)
+	}
+}
+
+// Parts of a run have clusters of their own, unless the run takes over a cluster that stays, whose
+// nodes may have names that the plan does not know.
+func TestVerifyAttached(t *testing.T) {
+	for name, test := range map[string]struct {
+		attach        bool
+		first, second string // prefixes of the nodes' names, by part
+		subnet        string // of the second part
+		want          string
+	}{
+		"a cluster each":                       {false, "", "", "10.0.9.", ""},
+		"one that stays":                       {true, "", "", "10.0.0.", ""},
+		"one that stays, and then another one": {true, "", "", "10.0.9.", "both of holdfast, are of different clusters"},
+		"one that its maker named":             {true, "theirs-", "theirs-", "10.0.0.", ""},
+		"two that their makers named":          {true, "theirs-", "others-", "10.0.9.", "both of holdfast, are of different clusters"},
+	} {
+		c := newCertification(t, "HA-QR-005")
+		one := c.plan.Parts[0]
+		two := one
+		two.Name, one.Scenarios, two.Scenarios = "cluster-2", one.Scenarios[:Turns], one.Scenarios[Turns:]
+		c.plan.Attach, c.plan.Parts = test.attach, []run.Part{one, two}
+		if test.first != "" {
+			c.plan.Provider = "kind"
+		}
+		for _, part := range c.plan.Parts {
+			prefix, subnet := test.first, "10.0.0."
+			if part.Name == two.Name {
+				prefix, subnet = test.second, test.subnet
+			}
+			for _, scenario := range part.Scenarios {
+				s, err := c.plan.Scenario(scenario)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.record(t, s, scenario, func(m *record.Meta) {
+					versions := map[string]map[string]string{}
+					for i := range m.Nodes {
+						n := &m.Nodes[i]
+						versions[prefix+n.Name] = m.Versions[n.Name]
+						n.Name, n.Address = prefix+n.Name, subnet+strconv.Itoa(i+1)
+					}
+					m.Versions = versions
+				})
+			}
+		}
+		c.plan.Ended = time.Now()
+		if err := c.plan.Save(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+		if err != nil || v.Holds() != (test.want == "") || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
+		}
+	}
+}
+
+// Verify accepts the identity that signed a bundle with its test result, within the reader's trusted
+// root.
 func TestVerifyIdentity(t *testing.T) {
 	services := keylesstest.New(t)
 	file := newCertification(t, "HA-QR-005").bundle(t, testKey(t))
-	if err := Sign(t.Context(), file, services.SigningConfig(t), keylesstest.Token("ci@example.com")); err != nil {
-		t.Fatal(err)
+	sign := func() error {
+		return Sign(t.Context(), file, services.SigningConfig(t), keylesstest.Token("ci@example.com"))
+	}
+	state := func(resultType string) func() error {
+		return func() error {
+			p := bundle.Predicate{Name: "test-result", Type: resultType, Body: map[string]any{"result": "PASSED"}}
+			return keyless.Sign(t.Context(), file, p, services.SigningConfig(t), keylesstest.Token("ci@example.com"))
+		}
 	}
 	for name, test := range map[string]struct {
+		sign     func() error
 		identity string
 		want     string
 	}{
-		"its own":   {"ci@example.com", "and by ci@example.com"},
-		"another's": {"someone@example.com", "does not show that someone@example.com"},
+		"its own":                   {sign, "ci@example.com", "and by ci@example.com"},
+		"another's":                 {sign, "someone@example.com", "does not show that someone@example.com"},
+		"a result of its own":       {state(TestResultType), "ci@example.com", "bundle.tar.sigstore.json states another result than the records give"},
+		"another kind of statement": {state(SVRType), "ci@example.com", "bundle.tar.sigstore.json states another result than the records give"},
 	} {
+		if err := test.sign(); err != nil {
+			t.Fatal(err)
+		}
 		v, err := Verify(file, nil, nil)
 		if err != nil {
 			t.Fatal(err)
