@@ -57,6 +57,8 @@ type fakeNode struct {
 	limits    map[string]fakeLimit
 	trust     fakeTrust
 	disk      fakeDisk
+	// serves replaces where a component serves.
+	serves map[framework.Component][]framework.ServingEndpoint
 }
 
 type fakeProcess struct {
