@@ -129,8 +129,13 @@ func TestCutOff(t *testing.T) {
 		{both("a-b", "a-c", "a-harness"), cut, []string{"a"}},
 		{both("a-b", "b-c", "a-c"), cut, []string{"a", "b"}},
 		{both("a-balancer", "b-workers"), cut, nil},
-		{both("a-b", "a-c"), framework.Impairment{Delay: time.Second}, nil},
 		{both("a-b", "a-c"), framework.Impairment{Loss: 1}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Loss: 0.1, Corrupt: 0.01, Duplicate: 1, Reorder: 1}, nil},
+		{both("a-b", "a-c"), framework.Impairment{Corrupt: 1}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Delay: 50 * time.Millisecond, Jitter: 10 * time.Millisecond, Rate: 10e6}, nil},
+		{both("a-b", "a-c"), framework.Impairment{Delay: time.Second}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Delay: 10 * time.Millisecond, Jitter: time.Second}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Rate: 1000}, []string{"a"}},
 	} {
 		if got := cutOff(tc.links, tc.imp, nodes); !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %v, want %v", tc.links, got, tc.want)
