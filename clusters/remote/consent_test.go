@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func TestConsent(t *testing.T) {
@@ -53,6 +54,18 @@ func TestConsent(t *testing.T) {
 		body, _ := json.Marshal(corev1.ConfigMap{Data: data})
 		if _, err := parseConsent(body); err == nil {
 			t.Errorf("%v is a consent", data)
+		}
+	}
+}
+
+// TestMayAllow: what a fault does decides on the level that it needs.
+func TestMayAllow(t *testing.T) {
+	for effect, level := range map[record.Effect]Level{record.EffectDown: Processes, record.EffectLease: Data, record.EffectNetwork: Network, record.EffectPower: Power} {
+		for _, given := range []Level{Processes, Network, Power, Data} {
+			c := Consent{Levels: []Level{Processes, given}}
+			if got := c.mayAllow([]record.Effect{effect}); got != (level == Processes || level == given) {
+				t.Errorf("consent to %v allows %s: %t", c.Levels, effect, got)
+			}
 		}
 	}
 }

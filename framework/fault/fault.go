@@ -49,8 +49,8 @@ type Fault struct {
 
 	// lossy faults lose data permanently; a cluster that reports so refuses them.
 	lossy bool
-	// permanent faults change etcd in a way that healing does not undo; a cluster whose owner
-	// has not agreed to that refuses them.
+	// permanent faults change etcd, or an object of the cluster's own, in a way that healing does
+	// not undo; a cluster whose owner has not agreed to that refuses them.
 	permanent bool
 	// impair returns the impairment of a network fault.
 	impair func(Request) (*impairment, error)
