@@ -68,17 +68,17 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 				if err := start(ctx); err != nil {
 					return err
 				}
-				if _, restarted, _ := await(ctx, firstBackOff, e.replaced(old)); restarted || ctx.Err() != nil {
+				if _, restarted, _ := await(ctx, firstBackOff, e.orStandsBy(e.replaced(old))); restarted || ctx.Err() != nil {
 					return nil
 				}
 				return start(ctx)
 			},
 			effect: func(ctx context.Context) (bool, string) {
-				held, seen := e.replaced(old)(ctx)
+				held, seen := e.orStandsBy(e.replaced(old))(ctx)
 				return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 			},
 			undo:     start,
-			healed:   e.orOff(all(e.replaced(old), e.runs)),
+			healed:   e.orAway(all(e.replaced(old), e.runs)),
 			patience: restartedLimit,
 		}.injection(ctx)
 	}
