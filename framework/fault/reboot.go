@@ -30,6 +30,7 @@ var Reboot = &Fault{
 	Needs:   []string{"PowerSwitch", "ProcessReporter"},
 	Example: "node/2 off=2s",
 	Effects: does(record.EffectRestarted, record.EffectPower),
+	takes:   func(r Request) time.Duration { return Value[time.Duration](r, "off") },
 	Prepare: func(r Request) (Inject, error) {
 		if off := Value[time.Duration](r, "off"); off >= r.TTL {
 			return nil, r.bad("off", "shorter than the time to live, %s (default %s)", r.TTL, offUnset)

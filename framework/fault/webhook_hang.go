@@ -46,6 +46,7 @@ var WebhookHang = &Fault{
 	Needs:   []string{"an entrance; EtcdAccess to delete it if no API server answers", promiserNeed},
 	Example: "apiserver/any timeout=2s failurePolicy=Fail",
 	Effects: does(record.EffectAdmission),
+	takes:   func(r Request) time.Duration { return Value[time.Duration](r, "timeout") },
 	Prepare: func(r Request) (Inject, error) {
 		w, err := webhookOf(r)
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r) }, err
