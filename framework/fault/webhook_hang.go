@@ -133,6 +133,8 @@ func (w *hangingWebhook) register(ctx context.Context) error {
 		FailurePolicy: &w.policy, SideEffects: &none, TimeoutSeconds: &seconds, AdmissionReviewVersions: []string{"v1"},
 	}
 	if w.space != "" {
+		// The selector exempts no object without a namespace, other than Namespaces themselves.
+		scope = admissionregistrationv1.NamespacedScope
 		hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.space}}
 	}
 	body, err := json.Marshal(&admissionregistrationv1.ValidatingWebhookConfiguration{
