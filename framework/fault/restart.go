@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,13 +57,15 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 			return none, err
 		}
 		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
+		refused := false // it is held down by another fault, which has begun in the meantime
 		return attempt{
 			target: t,
 			what:   "restart of " + t.String(),
 			ask: func(ctx context.Context) error {
 				// Held down until it is started, so that it never waits for the watcher's
 				// back-off.
-				if err := finish(ctx, t.Component, e.ttl); err != nil {
+				err := finish(ctx, t.Component, e.ttl)
+				if refused = errors.Is(err, framework.ErrNothingDone); err != nil {
 					return err
 				}
 				if err := start(ctx); err != nil {
@@ -77,7 +80,12 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 				held, seen := e.orStandsBy(e.replaced(old))(ctx)
 				return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 			},
-			undo:     start,
+			undo: func(ctx context.Context) error {
+				if refused {
+					return nil
+				}
+				return start(ctx)
+			},
 			healed:   e.orAway(all(e.replaced(old), e.runs)),
 			patience: restartedLimit,
 		}.injection(ctx)
