@@ -67,6 +67,8 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 		target: t,
 		what:   fmt.Sprintf("filling the quota of etcd on %s (%s)", t.Node, mebibytes(quota)),
 		ask: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, r.TTL) // then the cluster's nodes undo it
+			defer cancel()
 			bytes := make([]byte, value)
 			for n := 0; written < 2*quota; n++ {
 				full, err := putLarge(ctx, m.client, fillPrefix+strconv.Itoa(n), bytes)
