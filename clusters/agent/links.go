@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -36,6 +35,7 @@ type Network struct {
 	mu      sync.Mutex
 	parties []Party                     // guarded by mu
 	links   map[string][]framework.Link // of impairments, by handle; guarded by mu
+	asked   map[string][]string         // the nodes whose agents were asked for them, by handle; guarded by mu
 	last    map[string]links            // by handle and node, as last reported; guarded by mu
 	until   map[string]time.Time        // when unrestored impairments end, by handle; guarded by mu
 }
@@ -49,7 +49,7 @@ var (
 
 // NewNetwork returns the network between parties. Call Meet before the first impairment.
 func NewNetwork(cluster string, parties []Party) *Network {
-	return &Network{cluster: cluster, parties: parties, links: map[string][]framework.Link{}, last: map[string]links{}, until: map[string]time.Time{}}
+	return &Network{cluster: cluster, parties: parties, links: map[string][]framework.Link{}, asked: map[string][]string{}, last: map[string]links{}, until: map[string]time.Time{}}
 }
 
 // Replace replaces the parties. Agents know the new ones from the next Meet on.
@@ -128,7 +128,7 @@ func (n *Network) ends(from, to string) (sender, receiver Party, err error) {
 func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
 	asked, err := n.plan(links, n.unfit(ctx, links, imp))
 	if err != nil {
-		return "", err
+		return "", framework.Untouched{Err: err}
 	}
 	return n.impair(ctx, asked, links, imp, ttl)
 }
@@ -165,18 +165,24 @@ func (n *Network) CutOff(ctx context.Context, name string, ttl time.Duration) er
 
 func (n *Network) impair(ctx context.Context, asked map[*Client][]Path, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
 	handle := strings.ToLower(rand.Text()[:12])
-	err := each(slices.Collect(maps.Keys(asked)), func(c *Client) error {
+	agents := slices.Collect(maps.Keys(asked))
+	err := each(agents, func(c *Client) error {
 		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
 		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
 	})
 	n.mu.Lock()
 	n.until[handle], n.links[handle] = time.Now().Add(ttl), slices.Clone(links)
+	for _, c := range agents {
+		n.asked[handle] = append(n.asked[handle], c.node)
+	}
 	n.mu.Unlock()
 	if err != nil {
 		// Some agents may have applied it. Those that cannot be reached end it in time.
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkLimit)
 		defer cancel()
-		_ = n.Restore(undoing, handle)
+		if n.Restore(undoing, handle) == nil {
+			err = framework.Untouched{Err: err}
+		}
 		return "", err
 	}
 	return handle, nil
@@ -254,10 +260,20 @@ func becauseOf(err error, agents []*Client, unfit map[*Client]error) error {
 	return fmt.Errorf("%w: %w", err, errors.Join(reasons...))
 }
 
-// Restore implements framework.NetworkFaulter. An agent that does not answer is an error: the
-// impairment may still be active there.
+// holders returns the agents that may have an impairment: those that were asked for it, or all if
+// that is not known.
+func (n *Network) holders(handle string) []*Client {
+	all := n.agents()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	asked, known := n.asked[handle]
+	return slices.DeleteFunc(all, func(c *Client) bool { return known && !slices.Contains(asked, c.node) })
+}
+
+// Restore implements framework.NetworkFaulter. An agent that was asked for the impairment and does
+// not answer is an error: it may still be active there.
 func (n *Network) Restore(ctx context.Context, handle string) error {
-	err := each(n.agents(), func(c *Client) error {
+	err := each(n.holders(handle), func(c *Client) error {
 		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
 	})
 	if err == nil {
@@ -284,7 +300,7 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 	asked := n.links[handle]
 	n.mu.Unlock()
 	told := map[*Client]links{}
-	err := each(n.agents(), func(c *Client) error {
+	err := each(n.holders(handle), func(c *Client) error {
 		var now links
 		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &now)
 		n.mu.Lock()
@@ -324,65 +340,4 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 		all[0] = all[0].Add(links[""])
 	}
 	return all, nil
-}
-
-// ProbeLink implements framework.LinkProber. Packets go to the receiver's own address, not to
-// those of its pods.
-func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) error {
-	sender, receiver, err := n.ends(l.From, l.To)
-	if err != nil {
-		return err
-	}
-	own := slices.IndexFunc(receiver.Prefixes, netip.Prefix.IsSingleIP)
-	if own < 0 {
-		return fmt.Errorf("%s of cluster %s has no address of its own", l.To, n.cluster)
-	}
-	to := system.ProbeTarget(receiver.Prefixes[own].Addr(), l)
-	switch {
-	case len(sender.Agents) > 0:
-		return each(sender.Agents, func(c *Client) error { return c.SendProbes(ctx, to, packets) })
-	case l.From == framework.HarnessHost:
-		return system.SendProbes(to, packets)
-	}
-	return fmt.Errorf("%s of cluster %s has no agent that could send packets", l.From, n.cluster)
-}
-
-// LinkState implements framework.LinkReporter. It returns what the receiver has seen, or the
-// sender if the receiver cannot report it.
-func (n *Network) LinkState(ctx context.Context, from, to string) (framework.LinkState, error) {
-	sender, receiver, err := n.ends(from, to)
-	if err != nil {
-		return framework.LinkState{}, err
-	}
-	ask := func(agents []*Client, p Path) (sum framework.LinkState, err error) {
-		var mu sync.Mutex
-		err = each(agents, func(c *Client) error {
-			var told framework.LinkState
-			err := c.do(ctx, networkLimit, http.MethodPost, "link", "asking for the state of a link", &request{Paths: []Path{p}}, &told)
-			mu.Lock()
-			defer mu.Unlock()
-			sum.Delivered, sum.Dropped = sum.Delivered+told.Delivered, sum.Dropped+told.Dropped
-			sum.Impairments = append(sum.Impairments, told.Impairments...)
-			return err
-		})
-		return sum, err
-	}
-	sent, sentErr := ask(sender.Agents, Path{Peer: to, Out: true})
-	received, receivedErr := ask(receiver.Agents, Path{Peer: from})
-	state := received
-	switch {
-	case len(sender.Agents)+len(receiver.Agents) == 0:
-		return state, fmt.Errorf("the state of the link from %s to %s of cluster %s is not known: neither end has a node agent", from, to, n.cluster)
-	case len(receiver.Agents) == 0 || receivedErr != nil:
-		if len(sender.Agents) == 0 || sentErr != nil {
-			return state, errors.Join(sentErr, receivedErr)
-		}
-		state = sent
-	default:
-		state.Dropped += sent.Dropped
-		state.Impairments = append(state.Impairments, sent.Impairments...)
-	}
-	slices.Sort(state.Impairments)
-	state.Impairments = slices.Compact(state.Impairments)
-	return state, nil
 }

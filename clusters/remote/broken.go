@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -76,6 +77,19 @@ func (b *broken) mend(key string) {
 	delete(b.active, key)
 }
 
+// mendAll records that all faults are healed whose keys have a prefix.
+func (b *broken) mendAll(prefix string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.active, func(key string, _ breakage) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// untouched reports whether an error says that nothing was done. A request that failed in another
+// way may have been carried out, so what it breaks counts until its time is over.
+func untouched(err error) bool {
+	return errors.Is(err, framework.ErrNothingDone) || errors.Is(err, errors.ErrUnsupported)
+}
+
 // rename moves a fault to another key.
 func (b *broken) rename(from, to string) {
 	b.mu.Lock()
@@ -84,10 +98,22 @@ func (b *broken) rename(from, to string) {
 	delete(b.active, from)
 }
 
-// cutOff returns the smallest set of nodes that a cut separates from the others: for each cut
-// link between two nodes, one of them.
+// A member whose links are worse than this may take no part in the quorum.
+const (
+	worstShare = 0.5                    // of packets that do not arrive
+	worstDelay = 500 * time.Millisecond // half of etcd's default election timeout
+	worstRate  = 1e6                    // bits per second
+)
+
+// severs reports whether an impairment separates the ends of its links as a cut does.
+func severs(imp framework.Impairment) bool {
+	return imp.Cut || imp.Reset || max(imp.Loss, imp.Corrupt) >= worstShare || imp.Delay+imp.Jitter >= worstDelay || imp.Rate > 0 && imp.Rate <= worstRate
+}
+
+// cutOff returns the smallest set of nodes that an impairment separates from the others: for each
+// cut link between two nodes, one of them.
 func cutOff(links []framework.Link, imp framework.Impairment, nodes []string) []string {
-	if !imp.Cut && !imp.Reset && imp.Loss < 0.5 {
+	if !severs(imp) {
 		return nil
 	}
 	var pairs []uint

@@ -184,8 +184,10 @@ func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framew
 		return "", err
 	}
 	handle, err := c.Network.Impair(ctx, links, imp, ttl)
-	if err != nil {
+	if untouched(err) {
 		c.broken.mend(key)
+	}
+	if err != nil {
 		return "", err
 	}
 	c.broken.rename(key, handle)
@@ -240,7 +242,7 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 	}
 	handle, err := agent.Promise(ctx, c.agents(), u, members, ttl)
 	if err != nil {
-		c.broken.mend(key)
+		c.broken.mend(key) // what was promised to be undone is not done then
 		return "", err
 	}
 	c.broken.rename(key, handle)

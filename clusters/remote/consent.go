@@ -144,7 +144,7 @@ func levelOf(e record.Effect) Level {
 		return Network
 	case record.EffectPower:
 		return Power
-	case record.EffectDisk, record.EffectCertificate, record.EffectRemoved, record.EffectRestored, record.EffectAlarm, record.EffectAdmission:
+	case record.EffectDisk, record.EffectCertificate, record.EffectRemoved, record.EffectRestored, record.EffectAlarm, record.EffectAdmission, record.EffectLease:
 		return Data
 	}
 	return Processes

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func TestConsent(t *testing.T) {
@@ -53,6 +54,18 @@ func TestConsent(t *testing.T) {
 		body, _ := json.Marshal(corev1.ConfigMap{Data: data})
 		if _, err := parseConsent(body); err == nil {
 			t.Errorf("%v is a consent", data)
+		}
+	}
+}
+
+// TestMayAllow: what a fault does decides on the level that it needs.
+func TestMayAllow(t *testing.T) {
+	for effect, level := range map[record.Effect]Level{record.EffectDown: Processes, record.EffectLease: Data, record.EffectNetwork: Network, record.EffectPower: Power} {
+		for _, given := range []Level{Processes, Network, Power, Data} {
+			c := Consent{Levels: []Level{Processes, given}}
+			if got := c.mayAllow([]record.Effect{effect}); got != (level == Processes || level == given) {
+				t.Errorf("consent to %v allows %s: %t", c.Levels, effect, got)
+			}
 		}
 	}
 }
@@ -129,8 +142,13 @@ func TestCutOff(t *testing.T) {
 		{both("a-b", "a-c", "a-harness"), cut, []string{"a"}},
 		{both("a-b", "b-c", "a-c"), cut, []string{"a", "b"}},
 		{both("a-balancer", "b-workers"), cut, nil},
-		{both("a-b", "a-c"), framework.Impairment{Delay: time.Second}, nil},
 		{both("a-b", "a-c"), framework.Impairment{Loss: 1}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Loss: 0.1, Corrupt: 0.01, Duplicate: 1, Reorder: 1}, nil},
+		{both("a-b", "a-c"), framework.Impairment{Corrupt: 1}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Delay: 50 * time.Millisecond, Jitter: 10 * time.Millisecond, Rate: 10e6}, nil},
+		{both("a-b", "a-c"), framework.Impairment{Delay: time.Second}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Delay: 10 * time.Millisecond, Jitter: time.Second}, []string{"a"}},
+		{both("a-b", "a-c"), framework.Impairment{Rate: 1000}, []string{"a"}},
 	} {
 		if got := cutOff(tc.links, tc.imp, nodes); !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %v, want %v", tc.links, got, tc.want)

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -42,11 +41,11 @@ func (n *node) FillDisk(ctx context.Context, free int64, ttl time.Duration) (str
 		return "", err
 	}
 	handle, err := n.Client.FillVolume(ctx, free, ttl)
-	if errors.Is(err, framework.ErrNothingDone) || errors.Is(err, errors.ErrUnsupported) {
+	if untouched(err) {
 		n.cluster.broken.mend(key)
 	}
 	if err != nil {
-		return "", err // it may be filled until ttl has passed
+		return "", err
 	}
 	n.cluster.broken.rename(key, handle)
 	return handle, nil

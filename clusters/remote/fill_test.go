@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// fillNode returns a node with a fake agent that fills what it is asked to, unless refuse is set.
+// fillNode returns a node with a fake agent that does what it is asked to, unless refuse is set.
 func fillNode(t *testing.T, profile Profile, refuse *error, levels ...Level) *node {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -32,7 +32,10 @@ func fillNode(t *testing.T, profile Profile, refuse *error, levels ...Level) *no
 	}
 	answer("GET /volume", "")
 	answer("POST /fill", "handle-1")
-	answer("POST /unfill", "")
+	answer("POST /wipe", "handle-2")
+	for _, verb := range []string{"unfill", "unwipe", "kill", "start", "freeze", "thaw", "crash-loop", "end-crash-loop", "spoil", "unspoil"} {
+		answer("POST /"+verb, "")
+	}
 	socket := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := net.Listen("unix", socket)
 	if err != nil {

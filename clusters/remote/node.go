@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -131,8 +132,21 @@ var needed = []framework.Component{framework.Etcd, framework.APIServer, framewor
 // momentary is how long a component counts as broken that is killed and not held down.
 const momentary = 10 * time.Second
 
+// state is how a component is broken. Several may hold at the same time, and healing one leaves the
+// others.
+type state string
+
+const (
+	heldDown         state = "held down"
+	frozen           state = "frozen"
+	crashLooped      state = "in a crash loop"
+	withoutData      state = "without its data"
+	withOtherData    state = "with other data"
+	withCertificates state = "with defective certificates"
+)
+
 // breaks applies a fault to a component that lasts for ttl, if the owner has consented.
-func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do func() error) error {
+func (n *node) breaks(what string, c framework.Component, s state, ttl time.Duration, do func() error) error {
 	if err := n.cluster.permits(Processes, fmt.Sprintf("%s %s", what, c)); err != nil {
 		return err
 	}
@@ -141,32 +155,38 @@ func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do 
 	if slices.ContainsFunc(needed, func(one framework.Component) bool { return slices.Contains(hits, one) }) {
 		nodes = []string{n.Name()}
 	}
-	key := n.key(c)
+	return n.counts(c, s, nodes, ttl, do)
+}
+
+// counts does what breaks nodes for ttl, and counts it.
+func (n *node) counts(c framework.Component, s state, nodes []string, ttl time.Duration, do func() error) error {
+	key := n.key(c, s) + rand.Text()
 	if err := n.cluster.breaks(key, nodes, ttl); err != nil {
 		return err
 	}
 	err := do()
-	if err != nil {
+	if untouched(err) {
 		n.cluster.broken.mend(key)
 	}
 	return err
 }
 
-func (n *node) key(c framework.Component) string {
+// key is what the keys of a component in a state begin with in broken.
+func (n *node) key(c framework.Component, s state) string {
 	if group := n.Group(c); len(group) > 0 {
 		c = group[0]
 	}
-	return n.Name() + "/" + string(c)
+	return fmt.Sprintf("%s/%s %s ", n.Name(), c, s)
 }
 
 // Group implements framework.Grouper.
 func (n *node) Group(c framework.Component) []framework.Component { return n.found.Group(c) }
 
-// mends records that a component has no fault any more, if do succeeds.
-func (n *node) mends(c framework.Component, do func() error) error {
+// mends records that a component is no longer in a state, if do succeeds.
+func (n *node) mends(c framework.Component, s state, do func() error) error {
 	err := do()
 	if err == nil {
-		n.cluster.broken.mend(n.key(c))
+		n.cluster.broken.mendAll(n.key(c, s))
 	}
 	return err
 }
@@ -176,7 +196,7 @@ const oneProcess = "its etcd is one process with other components, which has arg
 
 // changes changes data on the node for ttl, if the owner has consented: an etcd member without its
 // data, and an API server with defective certificates, serve as little as one that is down.
-func (n *node) changes(what string, c framework.Component, ttl time.Duration, do func() error) error {
+func (n *node) changes(what string, c framework.Component, s state, ttl time.Duration, do func() error) error {
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err
 	}
@@ -188,71 +208,52 @@ func (n *node) changes(what string, c framework.Component, ttl time.Duration, do
 	if slices.Contains(needed, c) {
 		nodes = []string{n.Name()}
 	}
-	if err := n.cluster.breaks(n.changed(c), nodes, ttl); err != nil {
-		return err
-	}
-	err := do()
-	if err != nil {
-		n.cluster.broken.mend(n.changed(c))
-	}
-	return err
-}
-
-// changed is the key of changes of a component's data or certificates.
-func (n *node) changed(c framework.Component) string { return n.Name() + "/" + string(c) + " data" }
-
-// unchanged records that the data of a component are its own again, if do succeeds.
-func (n *node) unchanged(c framework.Component, do func() error) error {
-	err := do()
-	if err == nil {
-		n.cluster.broken.mend(n.changed(c))
-	}
-	return err
+	return n.counts(c, s, nodes, ttl, do)
 }
 
 // Kill implements framework.Killer.
 func (n *node) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return n.breaks("kill", c, hold, func() error { return n.Client.Kill(ctx, c, hold) })
+	return n.breaks("kill", c, heldDown, hold, func() error { return n.Client.Kill(ctx, c, hold) })
 }
 
 // Stop implements framework.Stopper.
 func (n *node) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return n.breaks("stop", c, hold, func() error { return n.Client.Stop(ctx, c, hold) })
+	return n.breaks("stop", c, heldDown, hold, func() error { return n.Client.Stop(ctx, c, hold) })
 }
 
 // Start implements framework.Starter.
 func (n *node) Start(ctx context.Context, c framework.Component) error {
-	return n.mends(c, func() error { return n.Client.Start(ctx, c) })
+	return n.mends(c, heldDown, func() error { return n.Client.Start(ctx, c) })
 }
 
 // Freeze implements framework.Freezer.
 func (n *node) Freeze(ctx context.Context, c framework.Component, ttl time.Duration) error {
-	return n.breaks("freeze", c, ttl, func() error { return n.Client.Freeze(ctx, c, ttl) })
+	return n.breaks("freeze", c, frozen, ttl, func() error { return n.Client.Freeze(ctx, c, ttl) })
 }
 
 // Thaw implements framework.Freezer.
 func (n *node) Thaw(ctx context.Context, c framework.Component) error {
-	return n.mends(c, func() error { return n.Client.Thaw(ctx, c) })
+	return n.mends(c, frozen, func() error { return n.Client.Thaw(ctx, c) })
 }
 
 // CrashLoop implements framework.CrashLooper.
 func (n *node) CrashLoop(ctx context.Context, c framework.Component, after, ttl time.Duration) error {
-	return n.breaks("kill again and again", c, ttl, func() error { return n.Client.CrashLoop(ctx, c, after, ttl) })
+	return n.breaks("kill again and again", c, crashLooped, ttl, func() error { return n.Client.CrashLoop(ctx, c, after, ttl) })
 }
 
 // EndCrashLoop implements framework.CrashLooper.
 func (n *node) EndCrashLoop(ctx context.Context, c framework.Component) error {
-	return n.mends(c, func() error { return n.Client.EndCrashLoop(ctx, c) })
+	return n.mends(c, crashLooped, func() error { return n.Client.EndCrashLoop(ctx, c) })
 }
 
 // SpoilCertificates implements framework.CertificateFaulter.
 func (n *node) SpoilCertificates(ctx context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	return n.changes("spoil certificates", c, ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
+	return n.changes("spoil certificates", c, withCertificates, ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
 }
 
 // RestoreCertificates implements framework.CertificateFaulter.
 func (n *node) RestoreCertificates(ctx context.Context, c framework.Component) error {
-	return n.unchanged(c, func() error { return n.Client.RestoreCertificates(ctx, c) })
+	return n.mends(c, withCertificates, func() error { return n.Client.RestoreCertificates(ctx, c) })
 }
 
 // CheckRejoin implements framework.RejoinChecker. A member that joins again starts with other
@@ -269,17 +270,17 @@ func (n *node) CheckRejoin() error {
 
 // RejoinEtcd implements framework.EtcdOperator.
 func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return n.changes("wipe the data of etcd", framework.Etcd, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
+	return n.changes("wipe the data of etcd", framework.Etcd, withOtherData, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
 }
 
 // RestoreEtcd implements framework.EtcdOperator.
 func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return n.changes("replace the data of etcd", framework.Etcd, 0, func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
+	return n.changes("replace the data of etcd", framework.Etcd, withOtherData, 0, func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
 }
 
 // WipeDisk implements framework.DiskWiper.
 func (n *node) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
-	err = n.changes("wipe the data of etcd", framework.Etcd, ttl, func() (err error) {
+	err = n.changes("wipe the data of etcd", framework.Etcd, withoutData, ttl, func() (err error) {
 		handle, err = n.Client.WipeDisk(ctx, ttl)
 		return err
 	})
@@ -288,5 +289,5 @@ func (n *node) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, 
 
 // RestoreDisk implements framework.DiskWiper.
 func (n *node) RestoreDisk(ctx context.Context, handle string) error {
-	return n.unchanged(framework.Etcd, func() error { return n.Client.RestoreDisk(ctx, handle) })
+	return n.mends(framework.Etcd, withoutData, func() error { return n.Client.RestoreDisk(ctx, handle) })
 }

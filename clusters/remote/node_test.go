@@ -1,9 +1,77 @@
 package remote
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/framework"
 )
+
+// TestStillBroken: a node counts as broken until each of its faults is healed, whatever another one
+// of the same component does meanwhile, and also if a request failed that may have been carried out.
+func TestStillBroken(t *testing.T) {
+	type step func(context.Context, *node) error
+	kill := func(hold time.Duration) step {
+		return func(ctx context.Context, n *node) error { return n.Kill(ctx, framework.Etcd, hold) }
+	}
+	start := func(ctx context.Context, n *node) error { return n.Start(ctx, framework.Etcd) }
+	freeze := func(ctx context.Context, n *node) error { return n.Freeze(ctx, framework.Etcd, time.Hour) }
+	thaw := func(ctx context.Context, n *node) error { return n.Thaw(ctx, framework.Etcd) }
+	loop := func(ctx context.Context, n *node) error { return n.CrashLoop(ctx, framework.Etcd, 0, time.Hour) }
+	endLoop := func(ctx context.Context, n *node) error { return n.EndCrashLoop(ctx, framework.Etcd) }
+	spoil := func(ctx context.Context, n *node) error {
+		return n.SpoilCertificates(ctx, framework.Etcd, framework.CertificateExpired, time.Hour)
+	}
+	renew := func(ctx context.Context, n *node) error { return n.RestoreCertificates(ctx, framework.Etcd) }
+	wipe := func(ctx context.Context, n *node) error { _, err := n.WipeDisk(ctx, time.Hour); return err }
+	restore := func(ctx context.Context, n *node) error { return n.RestoreDisk(ctx, "handle-2") }
+	var refuse error
+	failing := func(do step, err error) step {
+		return func(ctx context.Context, n *node) error {
+			refuse = err
+			defer func() { refuse = nil }()
+			if do(ctx, n) == nil {
+				return errors.New("it did not fail")
+			}
+			return nil
+		}
+	}
+	for _, tc := range []struct {
+		name         string
+		breaks, heal []step
+	}{
+		{"held down", []step{kill(time.Hour)}, []step{start}},
+		{"without data, with its certificates again", []step{spoil, wipe, renew}, []step{restore}},
+		{"in a crash loop, and restarted", []step{loop, kill(0), start}, []step{endLoop}},
+		{"frozen, and restarted", []step{freeze, kill(0), start}, []step{thaw}},
+		{"held down, and killed again", []step{kill(time.Hour), failing(kill(0), agenthttp.NothingDone("it is held down"))}, []step{start}},
+		{"perhaps held down", []step{failing(kill(time.Hour), errors.New("the answer was lost"))}, []step{start}},
+		{"perhaps without data", []step{failing(wipe, errors.New("the answer was lost"))}, []step{restore}},
+	} {
+		n := fillNode(t, Profile{}, &refuse, Processes, Data)
+		carryOut := func(steps []step) {
+			t.Helper()
+			for _, do := range steps {
+				if err := do(t.Context(), n); err != nil {
+					t.Errorf("%s: %v", tc.name, err)
+				}
+			}
+		}
+		second := func() error { return n.cluster.breaks("second", []string{"node-2"}, time.Hour) }
+		carryOut(tc.breaks)
+		if err := second(); !errors.Is(err, ErrNoConsent) {
+			t.Errorf("%s: a second node can be broken as well: %v", tc.name, err)
+		}
+		carryOut(tc.heal)
+		if err := second(); err != nil {
+			t.Errorf("%s: once it is healed: %v", tc.name, err)
+		}
+	}
+}
 
 // TestCheckRejoin: a member is only removed where it can be started as one that joins again.
 func TestCheckRejoin(t *testing.T) {

@@ -28,7 +28,8 @@ const (
 	healLimit = 90 * time.Second
 	// actionLimit is how long one action may take that has no limit of its own.
 	actionLimit = 60 * time.Second
-	// injectLimit is how long finding a target and breaking it may take.
+	// injectLimit is how long finding a target and breaking it may take, unless the parameters of
+	// the fault ask for more.
 	injectLimit = 45 * time.Second
 	// hashLimit is how long comparing the members' data may take.
 	hashLimit = 15 * time.Second

@@ -90,7 +90,7 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 
 // inject injects a fault and records the result.
 func (r *run) inject(ctx context.Context, i int, in *Inject) error {
-	limited, cancel := context.WithTimeout(ctx, injectLimit)
+	limited, cancel := context.WithTimeout(ctx, in.limit())
 	defer cancel()
 	if !r.foreseen {
 		if lacks, err := r.foresee(limited, i); lacks || err != nil {

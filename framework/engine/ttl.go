@@ -4,7 +4,17 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
+
+// limit is how long finding the target and breaking it may take.
+func (in *Inject) limit() time.Duration {
+	f, err := fault.Find(in.Fault)
+	if err != nil {
+		return injectLimit // a user's own fault
+	}
+	return injectLimit + f.TakesWith(in.Params)
+}
 
 // TTL returns the time to live of the injection that is a step of the timeline, on a cluster with
 // these settings: as the experiment says, or more than the rest of the timeline can take.
@@ -17,7 +27,7 @@ func (e Experiment) TTL(step int, settings framework.Settings) (time.Duration, e
 		formula, fixed := "", time.Duration(0)
 		switch {
 		case s.Inject != nil:
-			fixed = injectLimit
+			fixed = s.Inject.limit()
 		case s.Heal != "":
 			fixed = healLimit
 		case s.Wait != "":

@@ -99,7 +99,7 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 		} else {
 			err = r.moveLease(ctx, t, strings.TrimSuffix(role, "/active"), victim, has)
 		}
-		if err != nil && !client.Pause(ctx, conditionPause) {
+		if err != nil && (missingAbility(err) != nil || !client.Pause(ctx, conditionPause)) {
 			return err
 		}
 	}
@@ -119,6 +119,9 @@ func (r *run) moveLeader(ctx context.Context, leader fault.Target, victim string
 // holder, which would otherwise exit when its renew deadline passes, in the middle of the
 // experiment.
 func (r *run) moveLease(ctx context.Context, active fault.Target, component, victim string, has bool) (err error) {
+	if err := fault.LeaseDelete.Check(r.cluster, active, fault.Params{TTL: rolesLimit}); err != nil {
+		return err
+	}
 	var down []fault.Injection
 	defer func() {
 		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)

@@ -1,9 +1,43 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
+
+// ownedCluster is fakeCluster with an owner who agrees to nothing permanent.
+type ownedCluster struct{ *fakeCluster }
+
+var errOwned = errors.New("the owner has not consented")
+
+func (ownedCluster) CheckPromise(framework.Undoing) error { return errOwned }
+
+func (ownedCluster) Promise(context.Context, framework.Undoing, time.Duration) (string, error) {
+	return "", errOwned
+}
+
+func (ownedCluster) Withdraw(context.Context, string) error { return nil }
+
+// TestLeaseOfAnOwnedCluster: a lease stays where it is, and its candidates keep running, unless the
+// owner of the cluster has agreed that leases are deleted.
+func TestLeaseOfAnOwnedCluster(t *testing.T) {
+	t.Parallel()
+	c := ownedCluster{newFake(t)}
+	r := &run{cluster: c}
+	err := r.moveLease(t.Context(), fault.Target{Node: "node-1", Component: framework.Scheduler}, "scheduler", "node-1", true)
+	if missingAbility(err) == nil {
+		t.Errorf("moving a lease: %v", err)
+	}
+	if c.nodes[0].killed+c.nodes[1].killed+c.nodes[2].killed > 0 {
+		t.Error("candidates were killed")
+	}
+}
 
 func TestRoles(t *testing.T) {
 	for name, test := range map[string]struct {

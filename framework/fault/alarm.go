@@ -17,7 +17,7 @@ import (
 // Alarm raises an etcd alarm without a reason.
 var Alarm = onEtcd(&Fault{
 	Name:    "alarm",
-	Summary: "raises an alarm for an etcd member: with NOSPACE no member takes writes, with CORRUPT none takes reads either",
+	Summary: "raises an alarm for an etcd member: with NOSPACE no member takes writes; with CORRUPT none takes writes, leases or compactions and /health fails, while reads are still served",
 	Params:  []Param{choiceParam("type", "of the alarm", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())},
 	Example: "etcd/follower type=NOSPACE",
 	Effects: does(record.EffectAlarm),

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 func TestAlarm(t *testing.T) {
@@ -23,6 +25,18 @@ func TestAlarm(t *testing.T) {
 			t.Fatalf("%s: %v, %v", kind, i, err)
 		}
 		t.Log(i.Proof().What)
+		if kind == "CORRUPT" {
+			err := onMember(c, target.Node, func(m member) error {
+				if _, err := m.client.Put(t.Context(), probeKey, ""); !refusedWith(err, rpctypes.ErrCorrupt) {
+					t.Errorf("a write: %v", err)
+				}
+				_, err := m.client.Get(t.Context(), probeKey)
+				return err
+			})
+			if err != nil {
+				t.Errorf("a linearizable read, which the alarm does not prevent: %v", err)
+			}
+		}
 		if again, err := Alarm.Inject(t.Context(), c, target, p); err != nil || again.Proof().Proven || !strings.Contains(again.Proof().What, "nothing was injected") {
 			t.Errorf("%s: raised twice: %v, %v", kind, again, err)
 		}

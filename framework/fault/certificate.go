@@ -30,6 +30,7 @@ func onCertificates(f *Fault, bad badCertificate) *Fault {
 	f.Needs = []string{"CertificateFaulter", "EndpointLister", "ProcessReporter", "EtcdAccess (for etcd)"}
 	f.Example = "apiserver/2"
 	f.Effects = does(record.EffectCertificate)
+	f.takes = func(Request) time.Duration { return reloadLimit }
 	f.Prepare = func(r Request) (Inject, error) {
 		x, err := bad.of(r)
 		return x.inject, err

@@ -16,6 +16,7 @@ import (
 // clockShift moves the clocks of one component of a node, or of all of them. The dates of the
 // components' own responses prove it, independently of how the clock was moved.
 type clockShift struct {
+	cluster  framework.Cluster
 	fault    string
 	target   Target
 	shift    framework.ClockShift
@@ -34,6 +35,8 @@ type movedClock struct {
 	*clockShift
 	component framework.Component
 	endpoint  framework.ServingEndpoint
+	// undated reports that it serves no time, so that only the memory of its process shows its clock.
+	undated bool
 	// other is how it is shifted apart from this fault, at that time.
 	other framework.ClockReading
 	then  time.Time
@@ -68,7 +71,7 @@ func (r Request) clocks() (*clockShift, error) {
 	if n, ok := holder.(framework.Node); ok && r.Target.Component == "" {
 		components = n.Components()
 	}
-	x := &clockShift{fault: r.Fault.Name, target: r.Target, ttl: r.TTL}
+	x := &clockShift{cluster: r.Cluster, fault: r.Fault.Name, target: r.Target, ttl: r.TTL}
 	if x.shifter, err = onTarget[framework.ClockShifter](r); err != nil {
 		return nil, err
 	}
@@ -83,19 +86,29 @@ func (r Request) clocks() (*clockShift, error) {
 	if why := x.shifter.ClockSupport(); why != nil {
 		return nil, r.missing("ClockShifter", of, why.Error())
 	}
+	unread := fmt.Errorf("target %s has no component whose time could be read", r.Target.Asked)
 	for _, component := range components {
 		endpoints, err := lister.ServingEndpoints(component)
 		i := slices.IndexFunc(endpoints, func(e framework.ServingEndpoint) bool { return e.Path != "" })
 		if err == nil && i < 0 {
 			err = errors.New("it serves no HTTP")
 		}
-		if err != nil {
-			return nil, fmt.Errorf("target %s: the time of %s cannot be read: %w", r.Target.Asked, component, err)
+		m := &movedClock{clockShift: x, component: component, undated: err != nil}
+		if err == nil {
+			m.endpoint = endpoints[i]
+		} else if unread = fmt.Errorf("target %s: the time of %s cannot be read: %w", r.Target.Asked, component, err); r.Target.Component != "" {
+			return nil, unread
 		}
-		x.clocks = append(x.clocks, &movedClock{clockShift: x, component: component, endpoint: endpoints[i]})
+		x.clocks = append(x.clocks, m)
+	}
+	if !slices.ContainsFunc(x.clocks, (*movedClock).dated) {
+		return nil, unread
 	}
 	return x, nil
 }
+
+// dated reports whether the component serves its time.
+func (m *movedClock) dated() bool { return !m.undated }
 
 // inject moves the clocks of the components that answer; one that does not run starts with the
 // moved clock later, and shows nothing now.
@@ -115,7 +128,7 @@ func (x *clockShift) inject(ctx context.Context) (Injection, error) {
 			asked = append(asked, m)
 		}
 	}
-	if len(asked) == 0 {
+	if !slices.ContainsFunc(asked, (*movedClock).dated) {
 		return notInjected(x.target, "%s", strings.Join(silent, "; ")), nil
 	}
 	x.clocks = asked
@@ -173,8 +186,10 @@ func (m *movedClock) before(ctx context.Context) (why string, err error) {
 	case stopped(p):
 		return fmt.Sprintf("%s is in state %s", m.component, p.State), nil
 	}
-	if _, _, err := dateOf(ctx, m.endpoint); err != nil {
-		return fmt.Sprintf("%s does not report the time: %v", m.component, err), nil
+	if m.dated() {
+		if _, _, err := dateOf(ctx, m.endpoint); err != nil {
+			return fmt.Sprintf("%s does not report the time: %v", m.component, err), nil
+		}
 	}
 	m.other, err = m.shifter.ReadClock(ctx, m.component)
 	m.then = time.Now()
@@ -213,6 +228,9 @@ func (m *movedClock) forget() { m.with, m.without = residue{}, residue{} }
 
 // moved checks whether the clock is moved as it should be.
 func (m *movedClock) moved(ctx context.Context) (bool, string) {
+	if m.undated {
+		return m.remembers(ctx)
+	}
 	err := m.ask(ctx)
 	if m.shift.Offset.Abs() > time.Minute && refusedAsExpired(err) {
 		return true, fmt.Sprintf("%s refuses a valid client certificate as expired or not yet valid", m.component)
@@ -243,12 +261,26 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("the memory of %s says that its clock gains %s, which its dates cannot show so soon; they agree with it", m.component, ppm(gains))
 }
 
+// remembers checks whether the memory of a process that serves no time says that its clock is moved.
+func (m *movedClock) remembers(ctx context.Context) (bool, string) {
+	r, err := m.shifter.ReadClock(ctx, m.component)
+	if err != nil {
+		return false, err.Error()
+	}
+	now := time.Now()
+	moved := r.Offset - m.otherwise(now)
+	seen := fmt.Sprintf("the memory of %s, which serves no time, says that its clock is moved by %s and gains %s",
+		m.component, toMillisecond(moved), ppm(r.Drift-m.other.Drift))
+	slack := dateSlack + time.Duration(math.Abs(m.shift.Drift)*float64(time.Second)) // the requests take time
+	return slices.Contains(r.Shifts, m.handle) && !r.Untouched && (moved-m.apart(now)).Abs() <= slack, seen
+}
+
 // back checks whether the clock is as it would be without this fault. A component that another
 // fault keeps down will start with the right one.
 func (m *movedClock) back(ctx context.Context) (bool, string) {
 	t := m.target
 	t.Component = m.component
-	return process{target: t, reporter: m.reporter, power: m.power}.orHeld(m.right)(ctx)
+	return process{cluster: m.cluster, target: t, reporter: m.reporter, power: m.power}.orHeld(m.right)(ctx)
 }
 
 // right checks whether a running component has the clock that it would have without this fault.
@@ -266,6 +298,8 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 		return false, fmt.Sprintf("the clock of %s is still moved", m.component)
 	case len(r.Shifts) == 0 && !r.Untouched:
 		return false, fmt.Sprintf("the code of %s for reading clocks is not the kernel's", m.component)
+	case m.undated:
+		return true, fmt.Sprintf("the memory of %s says that this shift is gone", m.component)
 	case stopped(p):
 		return true, fmt.Sprintf("the memory of %s says that this shift is gone; its dates cannot be read while another fault freezes it", m.component)
 	}

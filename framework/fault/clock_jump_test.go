@@ -41,6 +41,33 @@ func testClockFault(t *testing.T, f *Fault, values map[string]string) {
 			t.Errorf("got %v", err)
 		}
 	})
+	inBubble(t, "a component of the node that serves no time", func(t *testing.T, c *fakeCluster) {
+		c.nodes[2].serves = map[framework.Component][]framework.ServingEndpoint{framework.Scheduler: nil}
+		i, err := f.Inject(t.Context(), c, wholeTarget("node-3"), Params{TTL: ttl, Values: values})
+		if err != nil || !i.Proof().Proven || !strings.Contains(i.Proof().What, "the memory of kube-scheduler, which serves no time") {
+			t.Fatalf("%v, %v", i, err)
+		}
+		if r, err := c.nodes[2].ReadClock(t.Context(), framework.Scheduler); err != nil || r.Untouched {
+			t.Errorf("its clock is not moved: %+v, %v", r, err)
+		}
+		c.stubborn = true
+		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
+			t.Errorf("healed by nothing: %+v, %v", healed, err)
+		}
+		c.stubborn = false
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		if err := f.Check(c, component("node-3", framework.Scheduler), Params{TTL: ttl, Values: values}); err == nil || !strings.Contains(err.Error(), "the time of kube-scheduler cannot be read") {
+			t.Errorf("itself: %v", err)
+		}
+		for _, component := range c.nodes[2].runs {
+			c.nodes[2].serves[component] = nil
+		}
+		if err := f.Check(c, wholeTarget("node-3"), Params{TTL: ttl, Values: values}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+			t.Errorf("a node on which nothing serves the time: %v", err)
+		}
+	})
 	inBubble(t, "only what tells the time", func(t *testing.T, c *fakeCluster) {
 		if err := f.Check(c, component("node-3", framework.NodeAgent), Params{TTL: ttl, Values: values}); err == nil {
 			t.Error("the clock of a node agent was accepted")

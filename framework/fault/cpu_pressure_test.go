@@ -84,7 +84,7 @@ func TestPressureWay(t *testing.T) {
 		{params: "", want: "cgroup"},
 		{params: "", noLimit: true, want: "load"},
 		{params: "quota=30", want: "cgroup"},
-		{params: "quota=30", noLimit: true, want: "load"},
+		{params: "quota=30", noLimit: true, want: "Limiter, which node node-1 does not have: nobody may"},
 		{params: "workers=1", want: "load"},
 		{params: "quota=30 workers=1", want: "cgroup"},
 		{params: "quota=30 workers=1", noLimit: true, want: "load"},

@@ -30,6 +30,7 @@ var CrashLoop = &Fault{
 	Needs:   []string{"CrashLooper", "ProcessReporter", "EtcdAccess (for etcd)"},
 	Example: "scheduler/active after=500ms",
 	Effects: does(record.EffectRestarted),
+	takes:   func(r Request) time.Duration { return 2 * Value[time.Duration](r, "after") },
 	Prepare: func(r Request) (Inject, error) {
 		after := Value[time.Duration](r, "after")
 		if after >= r.TTL {

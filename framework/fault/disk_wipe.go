@@ -65,7 +65,8 @@ func (d wiped) inject(ctx context.Context) (Injection, error) {
 		ask: func(ctx context.Context) (err error) {
 			// Held down while the disk is away: the hold ends below, or on the node if this
 			// process is gone.
-			if err := d.killer.Kill(ctx, t.Component, d.ttl); err != nil {
+			err = d.killer.Kill(ctx, t.Component, d.ttl)
+			if w.refused = errors.Is(err, framework.ErrNothingDone); err != nil {
 				return err
 			}
 			w.handle, err = d.disk.WipeDisk(ctx, d.ttl)
@@ -88,6 +89,7 @@ func (d wiped) inject(ctx context.Context) (Injection, error) {
 type wipe struct {
 	handle  string
 	started bool
+	refused bool // the member is held down by another fault, which has begun in the meantime
 }
 
 func (d wiped) list(ctx context.Context) ([]string, error) {
@@ -129,6 +131,9 @@ func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
 
 // unwipe brings the disk back, under a stopped member.
 func (d wiped) unwipe(ctx context.Context, w *wipe) error {
+	if w.refused {
+		return nil
+	}
 	now, err := d.reporter.Process(ctx, d.target.Component)
 	if err == nil && now.Held && w.started { // by another fault
 		return d.restore(ctx, w.handle)

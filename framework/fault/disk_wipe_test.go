@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,6 +80,18 @@ func TestDiskWipe(t *testing.T) {
 		noEtcd(c)
 		if i := inject(t, c); i.Proof().Proven || badDiskNow(c) {
 			t.Errorf("%+v", i.Proof())
+		}
+	})
+	bubble("held down by another fault in the meantime", func(t *testing.T, c *fakeCluster) {
+		c.before = func(n *fakeNode) {
+			c.before = nil
+			if err := n.Kill(t.Context(), framework.Etcd, time.Hour); err != nil {
+				t.Error(err)
+			}
+		}
+		i, err := DiskWipe.Inject(t.Context(), c, target, Params{TTL: ttl})
+		if i != nil || !errors.Is(err, framework.ErrNothingDone) || !state(c, 1, framework.Etcd).Held || badDiskNow(c) {
+			t.Errorf("%v, %v; the member is %+v", i, err, state(c, 1, framework.Etcd))
 		}
 	})
 	bubble("dead man", func(t *testing.T, c *fakeCluster) {

@@ -14,7 +14,10 @@ var Duplicate = onLinks(&Fault{
 
 func duplicates(asked framework.Impairment, links []counted) finding {
 	return hitShare(asked.Duplicate, "duplicated", links, func(c framework.LinkCounters) hits {
-		// What another impairment drops is not duplicated.
-		return hits{float64(c.Duplicated), float64(min(c.Matched, c.Passed-min(c.Passed, c.Duplicated))), float64(c.Matched)}
+		least := c.Matched
+		if asked.FlapOn == 0 { // otherwise Passed is not counted
+			least = min(c.Matched, c.Passed-min(c.Passed, c.Duplicated)) // what another impairment drops is not duplicated
+		}
+		return hits{float64(c.Duplicated), float64(least), float64(c.Matched)}
 	})
 }

@@ -69,7 +69,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
 		effect: e.gone(old, &killed),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
-		healed: e.orOff(e.runs),
+		healed: e.orAway(e.runs),
 	}.oneRequest().inject(ctx)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	i.proof.Killed = killed
 	if e.restart {
 		if i.proof.Proven {
-			_, _, seen := await(ctx, restartLimit, e.replaced(old))
+			_, _, seen := await(ctx, restartLimit, e.orStandsBy(e.replaced(old)))
 			i.proof.What += "; " + seen
 		}
 		i.undo = func(ctx context.Context) (Proof, error) { return e.healRestarted(ctx, old) }
@@ -123,7 +123,7 @@ func (e end) replaced(old framework.Process) look {
 // under test. If it does not restart the component, healRestarted starts it, so that nothing is
 // left broken, and there is no proof.
 func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, error) {
-	proof := Prove(ctx, time.Now(), healLimit, e.orOff(all(e.replaced(old), e.runs)))
+	proof := Prove(ctx, time.Now(), healLimit, e.orAway(all(e.replaced(old), e.runs)))
 	if proof.Proven {
 		return proof, nil
 	}

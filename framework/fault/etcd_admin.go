@@ -34,10 +34,8 @@ func onEtcd(f *Fault, prepare func(Request) (Inject, error)) *Fault {
 		if _, err := onCluster[framework.EtcdAccess](r); err != nil {
 			return nil, err
 		}
-		if p, ok := r.Cluster.(framework.Promiser); ok && f.permanent {
-			if err := p.CheckPromise(framework.Undoing{Fault: f.Name}); err != nil {
-				return nil, r.missing("EtcdAccess", "cluster "+r.Cluster.Name(), err.Error())
-			}
+		if err := r.checkPermanent("EtcdAccess"); err != nil {
+			return nil, err
 		}
 		return prepare(r)
 	}

@@ -87,12 +87,15 @@ func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) ([]fr
 			n.Resets = 2 * n.Matched
 		}
 		if x.is.Delay > 0 || x.is.Rate > 0 {
-			n.Delayed, n.Held = n.Matched, n.Matched
-			n.HeldFor = time.Duration(n.Matched) * (x.is.Delay + c.late)
+			n.Delayed, n.Held = n.Matched, n.Matched-min(n.Matched, uint64(x.is.Delay/time.Millisecond)) // one a millisecond
+			n.HeldFor = time.Duration(n.Held) * (x.is.Delay + c.late)
 		}
 		if x.is.Rate > 0 {
 			n.HeldBytes = 1000 * n.Held
 			n.HeldFor += time.Duration(float64(n.HeldBytes) * 8e9 / float64(x.is.Rate))
+		}
+		if x.is.FlapOn > 0 {
+			continue
 		}
 		n.Passed = n.Matched - n.Dropped + n.Duplicated
 		if c.leaks[l.From+">"+l.To] && n.Dropped > 1 {

@@ -57,12 +57,15 @@ type fakeNode struct {
 	limits    map[string]fakeLimit
 	trust     fakeTrust
 	disk      fakeDisk
+	// serves replaces where a component serves.
+	serves map[framework.Component][]framework.ServingEndpoint
 }
 
 type fakeProcess struct {
 	framework.Process
 	hold       *time.Timer
 	crashAfter time.Duration
+	elsewhere  bool // another node has the lock under which it runs
 }
 
 // watcherPause is how long the fake process watcher takes for a restart.
@@ -139,6 +142,9 @@ func (n *fakeNode) lock() (unlock func()) {
 func (n *fakeNode) spawn(c framework.Component) {
 	p := n.processes[c]
 	if n.off || p.PID != 0 {
+		return
+	}
+	if p.Standby = p.elsewhere; p.Standby {
 		return
 	}
 	n.pids++

@@ -129,6 +129,9 @@ func (n *fakeNode) ServingEndpoints(c framework.Component) ([]framework.ServingE
 	if !slices.Contains(n.runs, c) {
 		return nil, fmt.Errorf("node %s has no %s that serves TLS", n.name, c)
 	}
+	if endpoints, ok := n.serves[c]; ok {
+		return endpoints, nil
+	}
 	return []framework.ServingEndpoint{{Name: "https", Address: n.name + ":6443", Names: []string{n.name, "balancer"}, Path: "/livez",
 		TLS: &tls.Config{RootCAs: testAuthority().pool}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if err := n.reach(ctx, c, 6443); err != nil {

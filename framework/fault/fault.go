@@ -49,9 +49,12 @@ type Fault struct {
 
 	// lossy faults lose data permanently; a cluster that reports so refuses them.
 	lossy bool
-	// permanent faults change etcd in a way that healing does not undo; a cluster whose owner
-	// has not agreed to that refuses them.
+	// permanent faults change etcd, or an object of the cluster's own, in a way that healing does
+	// not undo; a cluster whose owner has not agreed to that refuses them.
 	permanent bool
+	// takes returns how much longer an injection with these parameters may take than others do; nil
+	// for no longer.
+	takes func(Request) time.Duration
 	// impair returns the impairment of a network fault.
 	impair func(Request) (*impairment, error)
 	// ask queries whether the cluster can have the fault, if the fault needs to know more than
@@ -98,6 +101,16 @@ func (f *Fault) EffectsWith(values map[string]string) []record.Effect {
 		return nil
 	}
 	return f.Effects(values)
+}
+
+// TakesWith returns how much longer an injection with these parameters may take than others do, such
+// as for a node that stays off for as long before its reboot is proven.
+func (f *Fault) TakesWith(values map[string]string) time.Duration {
+	r := Request{Fault: f, Values: values, read: map[string]any{}}
+	if f.takes == nil || r.readParams() != nil { // Check refuses such parameters
+		return 0
+	}
+	return f.takes(r)
 }
 
 func (f *Fault) prepare(c framework.Cluster, t Target, p Params) (Inject, error) {

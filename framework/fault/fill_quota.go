@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -18,6 +19,8 @@ import (
 const (
 	// fillPrefix is the prefix of the keys that fill the database; Kubernetes does not use it.
 	fillPrefix = "holdfast/fill/"
+	// fillRate is the slowest at which a database is filled, in bytes per second.
+	fillRate = 8 << 20
 	// quotaMetric is the metric with which etcd before 3.6 reports the quota.
 	quotaMetric = "etcd_server_quota_backend_bytes"
 )
@@ -32,6 +35,7 @@ var FillQuota = onEtcd(&Fault{
 	},
 	Example: "etcd/any max=256Mi",
 	Effects: does(record.EffectAlarm),
+	takes:   func(r Request) time.Duration { return time.Duration(Value[int64](r, "max")/fillRate) * time.Second },
 	// The fault wrote as much as the quota, as far as is known.
 	Undo: undoes(func(ctx context.Context, c framework.Cluster, quota int64) error {
 		return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
@@ -63,6 +67,8 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 		target: t,
 		what:   fmt.Sprintf("filling the quota of etcd on %s (%s)", t.Node, mebibytes(quota)),
 		ask: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, r.TTL) // then the cluster's nodes undo it
+			defer cancel()
 			bytes := make([]byte, value)
 			for n := 0; written < 2*quota; n++ {
 				full, err := putLarge(ctx, m.client, fillPrefix+strconv.Itoa(n), bytes)

@@ -43,6 +43,15 @@ func TestFillQuota(t *testing.T) {
 	}
 }
 
+// TestFillQuotaInTime: nothing is written once the nodes undo it.
+func TestFillQuotaInTime(t *testing.T) {
+	t.Parallel()
+	c := operateEtcd(t, func(config *embed.Config) { config.QuotaBackendBytes = 24 << 20 })
+	if i, err := FillQuota.Inject(t.Context(), c, c.resolve(t, "etcd/1"), Params{TTL: time.Millisecond}); err == nil {
+		t.Errorf("it is filled in a millisecond: %+v", i.Proof())
+	}
+}
+
 func TestFillQuotaTooLarge(t *testing.T) {
 	t.Parallel()
 	c := operateEtcd(t)

@@ -123,7 +123,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		what:     x.fault + " of " + x.target.String(),
 		ask:      ask,
 		effect:   func(ctx context.Context) (bool, string) { return x.acts(ctx, handle) },
-		patience: trafficLimit,
+		patience: trafficLimit + longestDelay(x.asked.Delay, x.asked.Jitter), // a delayed packet shows when it leaves
 		settles:  reconnectLimit,
 		undo:     restore,
 		healed:   func(ctx context.Context) (bool, string) { return x.passes(ctx, handle, reach) },
@@ -357,10 +357,14 @@ func (x *impairment) linkStates(ctx context.Context) (all linkStates, ok bool, e
 	return all, true, nil
 }
 
-// check refuses an impairment without links, and one whose healing could not be proven.
+// check refuses an impairment without links, one that no packet outlives, and one whose healing
+// could not be proven.
 func (x *impairment) check() error {
 	if len(x.links) == 0 {
 		return errors.New("no link exists between the target and its peers")
+	}
+	if x.asked.Delay >= x.ttl {
+		return fmt.Errorf("packets are delayed by %s: it must be less than the time to live, %s", x.asked.Delay, x.ttl)
 	}
 	_, reports := x.cluster.(framework.LinkReporter)
 	if !reports && slices.ContainsFunc(x.ends, func(e party) bool { return e.name == framework.WorkersHost }) {

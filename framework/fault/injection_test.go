@@ -70,6 +70,8 @@ func TestSecondOfTwoAtOnce(t *testing.T) {
 	}{
 		"kill": {Kill, apiserver, func(n *fakeNode) error { return n.Kill(t.Context(), framework.APIServer, time.Hour) },
 			func(n *fakeNode) bool { return n.processes[framework.APIServer].Held }},
+		"restart": {Restart, apiserver, func(n *fakeNode) error { return n.Kill(t.Context(), framework.APIServer, time.Hour) },
+			func(n *fakeNode) bool { return n.processes[framework.APIServer].Held }},
 		"freeze": {Freeze, apiserver, func(n *fakeNode) error { return n.Freeze(t.Context(), framework.APIServer, time.Hour) },
 			func(n *fakeNode) bool { return n.processes[framework.APIServer].State == "T" }},
 		"crash loop": {CrashLoop, apiserver, func(n *fakeNode) error { return n.CrashLoop(t.Context(), framework.APIServer, 0, time.Hour) },

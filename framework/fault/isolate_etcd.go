@@ -13,7 +13,7 @@ import (
 // however many members it knows, unless it reaches etcd at another address.
 var IsolateEtcd = network(&Fault{
 	Name:    "isolate-etcd",
-	Summary: "cuts the etcd traffic (ports 2379 and 2380) between an etcd member's node and the other control-plane nodes, in both directions: the API server beside it reaches no member that has a quorum; clients on that node and outside the control plane still reach the member",
+	Summary: "cuts the etcd traffic (usually ports 2379 and 2380) between an etcd member's node and the other control-plane nodes, in both directions: the API server beside it reaches no member that has a quorum; clients on that node and outside the control plane still reach the member",
 	Targets: []string{"etcd"},
 	Params:  []Param{flapParam},
 	Needs:   []string{"NetworkFaulter", "EtcdAccess", "PowerSwitch or ProcessReporter"},

@@ -85,6 +85,68 @@ func TestKillNotHeld(t *testing.T) {
 	})
 }
 
+// A component that may run only where a lock is held stands by once another node has taken the lock,
+// which heals the fault, unless it is held down or runs nowhere.
+func TestHealedToStandBy(t *testing.T) {
+	scheduler := component("node-2", framework.Scheduler)
+	for _, tc := range []struct {
+		fault  *Fault
+		target Target
+		params map[string]string
+	}{
+		{Kill, scheduler, nil},
+		{Kill, scheduler, map[string]string{"restart": "true"}},
+		{Stop, scheduler, nil},
+		{Restart, scheduler, nil},
+		{CrashLoop, scheduler, map[string]string{"after": "500ms"}},
+		{Reboot, wholeTarget("node-2"), nil},
+	} {
+		t.Run(tc.fault.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newFake(framework.APIServer, framework.Scheduler)
+				time.Sleep(time.Minute)
+				p := c.nodes[1].processes[framework.Scheduler]
+				takeLock := func() {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					p.elsewhere = true
+				}
+				if tc.fault != CrashLoop { // which is proven by its second start
+					takeLock()
+				}
+				i := proofs{fault: tc.fault, target: tc.target, params: tc.params}.inject(t, c)
+				if !i.Proof().Proven {
+					t.Fatalf("%+v", i.Proof())
+				}
+				takeLock()
+				time.Sleep(5 * time.Second)
+				if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "stand") {
+					t.Errorf("%+v, %v", healed, err)
+				}
+			})
+		})
+	}
+	for name, spoil := range map[string]func(*fakeCluster){
+		"held down":    func(c *fakeCluster) { c.stubborn = true },
+		"runs nowhere": func(c *fakeCluster) { c.nodes[0].power(false); c.nodes[2].power(false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newFake(framework.APIServer, framework.Scheduler)
+				p := c.nodes[1].processes[framework.Scheduler]
+				i := proofs{fault: Kill, target: scheduler}.inject(t, c)
+				c.mu.Lock()
+				p.elsewhere, p.Standby = true, true
+				spoil(c)
+				c.mu.Unlock()
+				if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
+					t.Errorf("%+v, %v", healed, err)
+				}
+			})
+		})
+	}
+}
+
 func TestKillCheck(t *testing.T) {
 	c := newFake(framework.APIServer, framework.Etcd)
 	for name, refused := range map[string]struct {

@@ -16,6 +16,12 @@ var Latency = onLinks(&Fault{
 		choiceParam("distribution", "of the jitter: uniform (± jitter), normal or pareto (jitter is the standard deviation)", "uniform", "normal", "pareto"),
 	},
 	Example: "etcd/leader delay=50ms jitter=10ms distribution=normal",
+	takes: func(r Request) time.Duration {
+		return longestDelay(Value[time.Duration](r, "delay"), Value[time.Duration](r, "jitter"))
+	},
 }, func(r Request) framework.Impairment {
 	return framework.Impairment{Delay: Value[time.Duration](r, "delay"), Jitter: Value[time.Duration](r, "jitter"), Distribution: Value[string](r, "distribution")}
 }, delays)
+
+// longestDelay is how long a packet may be delayed, but for very few if the distribution has no bound.
+func longestDelay(delay, jitter time.Duration) time.Duration { return delay + 4*jitter }

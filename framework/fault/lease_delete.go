@@ -16,6 +16,8 @@ var LeaseDelete = onLease(&Fault{
 	Name:    "lease-delete",
 	Summary: "deletes the lease by which a component elects its active instance; the first instance to try makes a new one, so that healing changes nothing",
 	Needs:   []string{"an entrance, or EtcdAccess"},
+
+	permanent: true,
 }, func(r Request, l leaseObject) (Inject, error) {
 	if _, ok := r.Cluster.(framework.EtcdAccess); !ok && len(r.Cluster.Entrances()) == 0 {
 		return nil, r.missing("EtcdAccess", "cluster "+r.Cluster.Name()+", which has no entrance", "")

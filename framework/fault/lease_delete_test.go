@@ -1,7 +1,9 @@
 package fault
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -13,6 +15,13 @@ func TestLeaseDelete(t *testing.T) {
 	target := component("node-1", framework.ControllerManager)
 	if i, err := LeaseDelete.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || i.Proof().Proven {
 		t.Errorf("a lease that is not there was deleted: %v, %v", i, err)
+	}
+	if err := LeaseDelete.Check(promisingAPI{c, &nodesPromise{}}, target, Params{TTL: ttl}); err != nil {
+		t.Errorf("with the agreement of the cluster's owner: %v", err)
+	}
+	refuses := promisingAPI{c, &nodesPromise{fails: errRefuses}}
+	if err := LeaseDelete.Check(refuses, target, Params{TTL: ttl}); !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), errRefuses.Error()) {
+		t.Errorf("against the will of the cluster's owner: %v", err)
 	}
 	c.candidate(t)
 	c.swallow(http.MethodDelete)

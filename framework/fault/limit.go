@@ -78,7 +78,7 @@ func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way
 	switch {
 	case err == nil:
 		return way{by: byCgroup, limited: all}, nil
-	case by == byAuto && errors.As(err, &missing):
+	case by == byAuto && errors.As(err, &missing) && (forCgroup == "" || forLoad != ""):
 		return way{by: byLoad, why: cmp.Or(missing.Why, "the provider has no control groups")}, nil
 	}
 	return way{}, err

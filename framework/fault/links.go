@@ -12,16 +12,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Ports of the control plane's protocols.
-const (
-	etcdClientPort = 2379
-	etcdPeerPort   = 2380
-	apiServerPort  = 6443
-)
-
 // portsParam narrows the impairment to ports.
 var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "that of a component, all of any other target",
-	Allowed: "all, or a list of etcd-peer (2380), etcd-client (2379), apiserver (6443) and numbers of TCP or UDP ports from 1 to 65535, separated by commas",
+	Allowed: "all, or a list of etcd-peer, etcd-client, apiserver (where the nodes serve these, usually 2380, 2379 and 6443) and numbers of TCP or UDP ports from 1 to 65535, separated by commas",
 	Parse:   func(v string) (any, bool) { return parsePorts(v) }}
 
 // flapParam makes the impairment flap.
@@ -92,7 +85,7 @@ func onLinks(f *Fault, asked func(Request) framework.Impairment, shows shows) *F
 		}
 		x.asked, x.shows = asked(r), shows
 		if given := Value[portList](r, portsParam.Name); given.given {
-			ports = given.ports
+			ports = given.on(r.Cluster)
 		}
 		var own []string
 		for _, e := range ends {
@@ -127,12 +120,6 @@ func linksBetween(from, to []string, direction string, ports []uint16) []framewo
 // ends returns the parties of the target, and the ports of its component, if it is one.
 func (r Request) ends() (ends []party, ports []uint16, err error) {
 	t := r.Target
-	switch t.Component {
-	case framework.Etcd:
-		ports = []uint16{etcdPeerPort, etcdClientPort}
-	case framework.APIServer:
-		ports = []uint16{apiServerPort}
-	}
 	switch {
 	case t.Host != "":
 		e := party{name: t.Host}
@@ -155,6 +142,12 @@ func (r Request) ends() (ends []party, ports []uint16, err error) {
 	n, err := r.node()
 	if err != nil {
 		return nil, nil, err
+	}
+	switch t.Component {
+	case framework.Etcd: // which sends to the ports of its peers as well
+		ports = slices.Concat(etcdPeer.on(r.Cluster.Nodes()...), etcdClient.on(r.Cluster.Nodes()...))
+	case framework.APIServer:
+		ports = apiServer.on(n)
 	}
 	e, err := r.nodeParty(n, []framework.Component{t.Component})
 	return []party{e}, ports, err
@@ -206,36 +199,6 @@ func partiesNamed(c framework.Cluster, parties []string, word string) []string {
 		return []string{which}
 	}
 	return nil
-}
-
-// portList are the ports to which links are narrowed; none means all.
-type portList struct {
-	given bool
-	ports []uint16
-}
-
-func parsePorts(v string) (portList, bool) {
-	switch v {
-	case "":
-		return portList{}, true
-	case "all":
-		return portList{given: true}, true
-	}
-	named := map[string]uint16{"etcd-peer": etcdPeerPort, "etcd-client": etcdClientPort, "apiserver": apiServerPort}
-	var ports []uint16
-	for word := range strings.SplitSeq(v, ",") {
-		word = strings.TrimSpace(word)
-		port, ok := named[word]
-		if !ok {
-			n, err := strconv.ParseUint(word, 10, 16)
-			if err != nil || n == 0 {
-				return portList{}, false
-			}
-			port = uint16(n)
-		}
-		ports = append(ports, port)
-	}
-	return portList{true, ports}, true
 }
 
 // Limits of one phase of a fault that flaps.

@@ -98,6 +98,58 @@ func TestLinksOfATarget(t *testing.T) {
 	}
 }
 
+// TestPortsOfTheNodes: links are narrowed to the ports on which the components serve, and to the
+// usual ones where a node does not report them.
+func TestPortsOfTheNodes(t *testing.T) {
+	serve := func(n *fakeNode, c framework.Component, addresses ...string) {
+		if n.serves == nil {
+			n.serves = map[framework.Component][]framework.ServingEndpoint{}
+		}
+		for i := 0; i < len(addresses); i += 2 {
+			n.serves[c] = append(n.serves[c], framework.ServingEndpoint{Name: addresses[i], Address: addresses[i+1]})
+		}
+	}
+	c := &etcdCluster{fakeCluster: newFake(framework.APIServer, framework.Etcd)}
+	serve(c.nodes[0], framework.APIServer, "https", "10.0.0.1:8443")
+	serve(c.nodes[0], framework.Etcd, "client", "10.0.0.1:12379", "peer", "10.0.0.1:12380")
+	serve(c.nodes[1], framework.APIServer, "https", "[fd00::2]:443")
+	serve(c.nodes[2], framework.APIServer, "https", "no port")
+	etcd := []uint16{2380, 12380, 2379, 12379}
+	for _, tc := range []struct {
+		fault  *Fault
+		target Target
+		port   string
+		want   []uint16
+	}{
+		{BlackHole, component("node-1", framework.APIServer), "", []uint16{8443}},
+		{Cut, component("node-2", framework.APIServer), "", []uint16{443}},
+		{Cut, component("node-3", framework.APIServer), "", []uint16{6443}},
+		{Latency, component("node-1", framework.Etcd), "", etcd},
+		{Latency, component("node-2", framework.Etcd), "", etcd},
+		{IsolateEtcd, component("node-1", framework.Etcd), "", etcd},
+		{Cut, wholeTarget("node-1"), "", nil},
+		{Cut, component("node-1", framework.APIServer), "all", nil},
+		{Cut, wholeTarget("node-1"), "apiserver, 8404", []uint16{443, 6443, 8443, 8404}},
+		{Split, wholeTarget("node-1"), "etcd-client", []uint16{2379, 12379}},
+	} {
+		values := map[string]string{}
+		if tc.port != "" {
+			values["port"] = tc.port
+		}
+		x, err := impairmentOf(tc.fault, c, tc.target, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := x.links[0].Ports; !slices.Equal(got, tc.want) {
+			t.Errorf("%s of %s, port=%s: %v, want %v", tc.fault.Name, tc.target, tc.port, got, tc.want)
+		}
+		server := tc.target.Component == framework.APIServer || strings.HasPrefix(tc.port, "apiserver") || tc.want == nil
+		if x.carries(apiServer) != server || x.carries(etcdPeer, etcdClient) != (!server || tc.want == nil) {
+			t.Errorf("%s of %s, port=%s: whose proof is read? API server %t, etcd %t", tc.fault.Name, tc.target, tc.port, x.carries(apiServer), x.carries(etcdPeer, etcdClient))
+		}
+	}
+}
+
 func TestLinkFaultsRefuse(t *testing.T) {
 	c := newFake(framework.APIServer, framework.Scheduler)
 	node := wholeTarget("node-1")
@@ -125,7 +177,7 @@ func TestLinkFaultsRefuse(t *testing.T) {
 		{Cut, node, map[string]string{"peer": "zone/a"}, "not one of them"},
 		{Cut, node, map[string]string{"peer": "4"}, "not one of them"},
 		{Cut, node, map[string]string{"peer": "node-2,"}, "not one of them"},
-		{Cut, node, map[string]string{"port": "http"}, "etcd-peer (2380), etcd-client (2379), apiserver (6443)"},
+		{Cut, node, map[string]string{"port": "http"}, "etcd-peer, etcd-client, apiserver (where the nodes serve these"},
 		{Cut, node, map[string]string{"port": "70000"}, "from 1 to 65535"},
 		{Cut, node, map[string]string{"port": "0"}, "from 1 to 65535"},
 		{Cut, node, map[string]string{"flap": "1s"}, "such as 1s/500ms"},

@@ -37,3 +37,26 @@ func TestParams(t *testing.T) {
 		}
 	}
 }
+
+// TestTakes: parameters that make an injection wait raise what it may take.
+func TestTakes(t *testing.T) {
+	for _, tc := range []struct {
+		fault  *Fault
+		values map[string]string
+		want   time.Duration
+	}{
+		{Kill, nil, 0},
+		{Reboot, map[string]string{"off": "3m"}, 3 * time.Minute},
+		{CrashLoop, map[string]string{"after": "30s"}, time.Minute},
+		{RestoreSnapshot, map[string]string{"age": "1m", "down": "20s"}, 80 * time.Second},
+		{Latency, map[string]string{"delay": "20s", "jitter": "1s"}, 24 * time.Second},
+		{CertExpired, nil, reloadLimit},
+		{WebhookHang, map[string]string{"timeout": "30s"}, 30 * time.Second},
+		{FillQuota, map[string]string{"max": "1Gi"}, 128 * time.Second},
+		{Reboot, map[string]string{"off": "soon"}, 0},
+	} {
+		if got := tc.fault.TakesWith(tc.values); got != tc.want {
+			t.Errorf("%s %v: %s, want %s", tc.fault.Name, tc.values, got, tc.want)
+		}
+	}
+}

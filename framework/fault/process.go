@@ -142,9 +142,48 @@ func (p process) outlives(d time.Duration) look {
 	})
 }
 
-// orOff checks whether l holds, or whether another fault has cut the power of the node: then
-// nothing is left of this fault.
-func (p process) orOff(l look) look {
+// standsBy returns the node that runs a component while a process of it is down on purpose, since it
+// may run only where a lock is held; empty if it should run.
+func standsBy(ctx context.Context, c framework.Cluster, now framework.Process) (active string) {
+	if !ended(now) || !now.Standby || now.Held || now.CrashLooped {
+		return ""
+	}
+	for _, n := range framework.NodesWith(c, now.Component) {
+		reporter, ok := n.(framework.ProcessReporter)
+		if !ok {
+			continue
+		}
+		if other, err := reporter.Process(ctx, now.Component); err == nil && !ended(other) {
+			return n.Name()
+		}
+	}
+	return ""
+}
+
+// orStandsBy checks whether l holds, or whether the component stands by, as it does once another
+// node has taken its lock.
+func (p process) orStandsBy(l look) look {
+	return func(ctx context.Context) (bool, string) {
+		held, seen := l(ctx)
+		if held {
+			return true, seen
+		}
+		now, err := p.reporter.Process(ctx, p.target.Component)
+		if err != nil {
+			return false, seen
+		}
+		active := standsBy(ctx, p.cluster, now)
+		if active == "" {
+			return false, seen
+		}
+		return true, fmt.Sprintf("%s stands by: its lock has been taken on %s, where it runs", p.target.String(), active)
+	}
+}
+
+// orAway checks whether l holds, whether the component stands by, or whether another fault has cut
+// the power of the node: then nothing is left of this fault.
+func (p process) orAway(l look) look {
+	l = p.orStandsBy(l)
 	return func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
 		if held || p.power == nil {
@@ -160,7 +199,7 @@ func (p process) orOff(l look) look {
 // orHeld checks whether l holds, or whether another fault keeps the component down: then nothing
 // is left of this fault, and the other fault heals the rest.
 func (p process) orHeld(l look) look {
-	return p.orOff(func(ctx context.Context) (bool, string) {
+	return p.orAway(func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
 		if held {
 			return true, seen

@@ -54,6 +54,19 @@ func (r Request) checkUndo() error {
 	return r.missing("Promiser", of, "it would stay broken if this process was killed")
 }
 
+// checkPermanent refuses a permanent fault if the cluster's owner has not agreed to it. The cluster
+// then lacks an ability that the fault needs.
+func (r Request) checkPermanent(ability string) error {
+	p, ok := r.Cluster.(framework.Promiser)
+	if !ok || !r.Fault.permanent {
+		return nil
+	}
+	if err := p.CheckPromise(framework.Undoing{Fault: r.Fault.Name}); err != nil {
+		return r.missing(ability, "cluster "+r.Cluster.Name(), err.Error())
+	}
+	return nil
+}
+
 // undoes reads what an injection promised, for Fault.Undo.
 func undoes[T any](undo func(context.Context, framework.Cluster, T) error) func(context.Context, framework.Cluster, json.RawMessage) error {
 	return func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {

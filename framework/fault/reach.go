@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// carries reports whether packets of a port are impaired.
-func (x *impairment) carries(ports ...uint16) bool {
+// carries reports whether packets of a protocol are impaired.
+func (x *impairment) carries(protocols ...protocol) bool {
+	ports := portList{protocols: protocols}.on(x.cluster)
 	return slices.ContainsFunc(x.links, func(l framework.Link) bool {
 		return len(l.Ports) == 0 || slices.ContainsFunc(ports, func(p uint16) bool { return slices.Contains(l.Ports, p) })
 	})
@@ -27,7 +28,7 @@ func (x *impairment) carries(ports ...uint16) bool {
 // themselves must carry packets.
 func (x *impairment) reach() look {
 	_, hasEtcd := x.cluster.(framework.EtcdAccess)
-	etcd, api := x.carries(etcdPeerPort, etcdClientPort), x.carries(apiServerPort)
+	etcd, api := x.carries(etcdPeer, etcdClient), x.carries(apiServer)
 	if !etcd && !api { // another port, so both show that the links work
 		etcd, api = true, true
 	}
@@ -163,9 +164,9 @@ func (x *impairment) knockers() []knocker {
 		var k knocker
 		var err error
 		switch {
-		case i >= 0 && x.carries(apiServerPort):
+		case i >= 0 && x.carries(apiServer):
 			k, err = knockAPI(entrances[i])
-		case x.carries(etcdClientPort):
+		case x.carries(etcdClient):
 			k, err = knockEtcd(x.cluster, name)
 		default:
 			continue

@@ -30,6 +30,7 @@ var Reboot = &Fault{
 	Needs:   []string{"PowerSwitch", "ProcessReporter"},
 	Example: "node/2 off=2s",
 	Effects: does(record.EffectRestarted, record.EffectPower),
+	takes:   func(r Request) time.Duration { return Value[time.Duration](r, "off") },
 	Prepare: func(r Request) (Inject, error) {
 		if off := Value[time.Duration](r, "off"); off >= r.TTL {
 			return nil, r.bad("off", "shorter than the time to live, %s (default %s)", r.TTL, offUnset)
@@ -111,7 +112,7 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 	}
 }
 
-// complete checks whether everything that ran on the node before runs again.
+// complete checks whether everything that ran on the node before runs again, or stands by.
 func (o *outage) complete(before map[framework.Component]framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		for _, c := range slices.Sorted(maps.Keys(before)) {
@@ -119,10 +120,10 @@ func (o *outage) complete(before map[framework.Component]framework.Process) look
 			if err != nil {
 				return false, fmt.Sprintf("failed to read the state of %s on node %s: %v", c, o.node.Name(), err)
 			}
-			if ended(now) {
+			if ended(now) && standsBy(ctx, o.cluster, now) == "" {
 				return false, fmt.Sprintf("%s on node %s does not run yet", c, o.node.Name())
 			}
 		}
-		return true, fmt.Sprintf("all %d components that ran on it run", len(before))
+		return true, fmt.Sprintf("all %d components that ran on it run or stand by", len(before))
 	}
 }

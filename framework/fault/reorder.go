@@ -14,6 +14,10 @@ var Reorder = onLinks(&Fault{
 
 func reorders(asked framework.Impairment, links []counted) finding {
 	return hitShare(asked.Reorder, "reordered", links, func(c framework.LinkCounters) hits {
-		return hits{float64(c.Reordered), float64(min(c.Matched, c.Passed)), float64(max(c.Matched, c.Passed))}
+		least := c.Matched
+		if asked.FlapOn == 0 { // otherwise Passed is not counted
+			least = min(c.Matched, c.Passed)
+		}
+		return hits{float64(c.Reordered), float64(least), float64(max(c.Matched, c.Passed))}
 	})
 }

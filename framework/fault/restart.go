@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,29 +57,36 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 			return none, err
 		}
 		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
+		refused := false // it is held down by another fault, which has begun in the meantime
 		return attempt{
 			target: t,
 			what:   "restart of " + t.String(),
 			ask: func(ctx context.Context) error {
 				// Held down until it is started, so that it never waits for the watcher's
 				// back-off.
-				if err := finish(ctx, t.Component, e.ttl); err != nil {
+				err := finish(ctx, t.Component, e.ttl)
+				if refused = errors.Is(err, framework.ErrNothingDone); err != nil {
 					return err
 				}
 				if err := start(ctx); err != nil {
 					return err
 				}
-				if _, restarted, _ := await(ctx, firstBackOff, e.replaced(old)); restarted || ctx.Err() != nil {
+				if _, restarted, _ := await(ctx, firstBackOff, e.orStandsBy(e.replaced(old))); restarted || ctx.Err() != nil {
 					return nil
 				}
 				return start(ctx)
 			},
 			effect: func(ctx context.Context) (bool, string) {
-				held, seen := e.replaced(old)(ctx)
+				held, seen := e.orStandsBy(e.replaced(old))(ctx)
 				return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 			},
-			undo:     start,
-			healed:   e.orOff(all(e.replaced(old), e.runs)),
+			undo: func(ctx context.Context) error {
+				if refused {
+					return nil
+				}
+				return start(ctx)
+			},
+			healed:   e.orAway(all(e.replaced(old), e.runs)),
 			patience: restartedLimit,
 		}.injection(ctx)
 	}

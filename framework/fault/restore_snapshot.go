@@ -37,6 +37,9 @@ var RestoreSnapshot = onEtcd(&Fault{
 	Undo: func(ctx context.Context, c framework.Cluster, _ json.RawMessage) error {
 		return (&rewind{cluster: c, restarted: map[string]bool{}}).restart(ctx)
 	},
+	takes: func(r Request) time.Duration {
+		return Value[time.Duration](r, "age") + Value[time.Duration](r, "down")
+	},
 	lossy: true,
 }, func(r Request) (Inject, error) {
 	x, err := rewindOf(r)

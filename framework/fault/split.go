@@ -46,7 +46,7 @@ var Split = network(&Fault{
 	if err := splitHosts(r, x, groups); err != nil {
 		return nil, err
 	}
-	ports := Value[portList](r, portsParam.Name).ports
+	ports := Value[portList](r, portsParam.Name).on(r.Cluster)
 	for i, group := range groups {
 		for _, other := range groups[i+1:] {
 			x.links = append(x.links, linksBetween(group, other, "both", ports)...)

@@ -236,6 +236,9 @@ func onLease(f *Fault, prepare func(Request, leaseObject) (Inject, error)) *Faul
 		if _, _, err := r.holder(); err != nil {
 			return nil, err
 		}
+		if err := r.checkPermanent("Promiser"); err != nil {
+			return nil, err
+		}
 		all := kinds()
 		k := slices.IndexFunc(all, func(k kind) bool { return k.component == r.Target.Component })
 		return prepare(r, leaseObject{r.Cluster, all[k].lease})

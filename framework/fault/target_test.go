@@ -97,4 +97,7 @@ func TestShifted(t *testing.T) {
 	if want := "3,1,node-1,zone/b,balancer"; got["peer"] != want || got["delay"] != "3s" {
 		t.Errorf("ShiftedParams gives %v, want peer=%s", got, want)
 	}
+	if got := ShiftedParams(Split, map[string]string{"groups": "1 + node-2+2,3", "hosts": "balancer:1"}, 1, 3); got["groups"] != "2+node-2+3,1" || got["hosts"] != "balancer:1" {
+		t.Errorf("ShiftedParams gives %v for groups", got)
+	}
 }

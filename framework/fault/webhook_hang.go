@@ -46,6 +46,7 @@ var WebhookHang = &Fault{
 	Needs:   []string{"an entrance; EtcdAccess to delete it if no API server answers", promiserNeed},
 	Example: "apiserver/any timeout=2s failurePolicy=Fail",
 	Effects: does(record.EffectAdmission),
+	takes:   func(r Request) time.Duration { return Value[time.Duration](r, "timeout") },
 	Prepare: func(r Request) (Inject, error) {
 		w, err := webhookOf(r)
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r) }, err
@@ -132,6 +133,8 @@ func (w *hangingWebhook) register(ctx context.Context) error {
 		FailurePolicy: &w.policy, SideEffects: &none, TimeoutSeconds: &seconds, AdmissionReviewVersions: []string{"v1"},
 	}
 	if w.space != "" {
+		// The selector exempts no object without a namespace, other than Namespaces themselves.
+		scope = admissionregistrationv1.NamespacedScope
 		hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.space}}
 	}
 	body, err := json.Marshal(&admissionregistrationv1.ValidatingWebhookConfiguration{

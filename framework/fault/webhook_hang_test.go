@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +57,12 @@ func (a *admission) answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+func (a *admission) registered() []admissionregistrationv1.ValidatingWebhook {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.hooks))
+}
+
 func TestWebhookHang(t *testing.T) {
 	t.Parallel()
 	c := newAPI(t)
@@ -72,6 +80,11 @@ func TestWebhookHang(t *testing.T) {
 			t.Fatalf("%s: %v, %v", policy, i, err)
 		}
 		t.Log(i.Proof().What)
+		for _, h := range a.registered() {
+			if scope := *h.Rules[0].Scope; scope != admissionregistrationv1.NamespacedScope {
+				t.Errorf("%s: objects of scope %q wait for it, and it is for those of a namespace", policy, scope)
+			}
+		}
 		if policy == "Fail" {
 			if again, err := WebhookHang.Inject(t.Context(), c, target, p); err != nil || again.Proof().Proven {
 				t.Errorf("a second webhook is proven: %v, %v", again, err)

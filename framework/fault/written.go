@@ -63,11 +63,15 @@ func ShiftedParams(f *Fault, values map[string]string, by, nodes int) map[string
 	shifted := maps.Clone(values)
 	for _, p := range f.Params {
 		if v := values[p.Name]; p.parties && v != "" {
-			words := strings.Split(v, ",")
-			for i, word := range words {
-				words[i] = strings.TrimPrefix(Shifted("node/"+strings.TrimPrefix(strings.TrimSpace(word), "node/"), by, nodes), "node/")
+			groups := strings.Split(v, ",")
+			for i, group := range groups {
+				words := strings.Split(group, "+")
+				for j, word := range words {
+					words[j] = strings.TrimPrefix(Shifted("node/"+strings.TrimPrefix(strings.TrimSpace(word), "node/"), by, nodes), "node/")
+				}
+				groups[i] = strings.Join(words, "+")
 			}
-			shifted[p.Name] = strings.Join(words, ",")
+			shifted[p.Name] = strings.Join(groups, ",")
 		}
 	}
 	return shifted
