@@ -78,7 +78,7 @@ func TestParts(t *testing.T) {
 				}
 			})
 		}, further, NotApplicable},
-		{"its own judge says so", newStory, record.Check{Judge: "other"}, NotApplicable},
+		{"its own judge says so", func() *story { return newStory() }, record.Check{Judge: "other"}, NotApplicable},
 
 		{"the cluster has no further lease", func() *story {
 			return autoscaled(26).change(func(r *record.Run) { delete(r.Meta.Elections, "cluster-autoscaler") })
