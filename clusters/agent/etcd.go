@@ -319,8 +319,14 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 	return err
 }
 
-// putBack puts the data back under a member that does not run. It can be repeated.
+// putBack puts the data back under a member that does not run. It can be repeated, and fails while a
+// script is healing the node.
 func (e *etcd) putBack() error {
+	release, err := takeUndoLock(undoLock(e.store.config))
+	if err != nil {
+		return fmt.Errorf("putting the member's data back: %w", err)
+	}
+	defer release()
 	w, place, own := e.wiped(), filepath.Join(e.data, etcddata.Member), e.aside()
 	if w != nil {
 		if err := mountedAt(e.data, w.Mount); err != nil {

@@ -159,7 +159,10 @@ func healScript(c Config, st *state) string {
 	if st.Wiped != nil {
 		b.WriteString(awaitMount(st.Wiped.Mount) + unwiping(c))
 	}
-	return b.String()
+	if b.Len() == 0 {
+		return ""
+	}
+	return lockScript(c) + b.String()
 }
 
 // unwiping returns the shell script that puts the data of etcd back while no member can start:
@@ -184,7 +187,17 @@ done 2>/dev/null`
 		start = `[ -z "$started" ] || kill -CONT $started`
 	}
 	own, place := shellescape.Quote(e.aside()), shellescape.Quote(filepath.Join(c.EtcdData, etcddata.Member))
-	return fmt.Sprintf("if [ -d %[1]s ]; then\n%[3]s\nrm -rf %[2]s && mv %[1]s %[2]s\n%[4]s\nfi\n", own, place, stop, start)
+	// What is there is deleted only after the member's own data are in its place.
+	return fmt.Sprintf(`if [ -d %[1]s ]; then
+%[3]s
+old=%[5]s$$
+if [ -d %[1]s ]; then
+	{ [ ! -e %[2]s ] || mv %[2]s "$old"; } && mv %[1]s %[2]s && rm -rf "$old"
+	[ -e %[2]s ] || [ ! -e "$old" ] || mv "$old" %[2]s
+fi
+%[4]s
+fi
+`, own, place, stop, start, shellescape.Quote(filepath.Join(c.EtcdData, ".holdfast-replaced-")))
 }
 
 // writeHealing updates the script that heals what is active, before a fault begins.

@@ -97,7 +97,7 @@ func TestHealScriptOf(t *testing.T) {
 	must(t, os.Chmod(file, 0o640))
 	restored := filepath.Join(t.TempDir(), "their own", ".holdfast-etcd-restored")
 	mkdir(t, filepath.Join(restored, "member"))
-	c := Config{Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
+	c := Config{Socket: filepath.Join(t.TempDir(), "run", "agent.sock"), Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
 	st := &state{Components: map[framework.Component]*componentState{
 		etcdPod:             {HoldUntil: at, PID: 8},
 		scheduler:           {HoldUntil: at, Stopped: []shim{{PID: 7}}},

@@ -108,7 +108,7 @@ true
 func Footprint() []string {
 	return []string{
 		"program " + BinaryPath + ", with the link " + ConnectPath + " (and " + KeepPath + " without systemd)",
-		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
+		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir + ", and, while a script or the agent puts data back, the lock " + undoLock(Node()),
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
 		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
 		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables, network devices named " + detourDevice + "*, the setting rp_filter of the other devices, and defective certificates in place of the node's own",
