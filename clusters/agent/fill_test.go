@@ -149,7 +149,9 @@ func TestFillHealScript(t *testing.T) {
 		t.Error("the space is not free")
 	}
 	script := healScript(Config{Components: []Component{{Name: framework.Etcd, Unit: "etcd.service"}}}, &state{Filled: &filledState{Path: "/their own/etcd/" + fillName, Mount: "/their own"}})
-	if script != "i=0; until grep -qF ' /their\\040own ' /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\nrm -f '/their own/etcd/"+fillName+"'\nsystemctl start --no-block etcd.service\n" {
+	want := "i=0; until grep -qF ' /their\\040own ' /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\n[ $i -lt 300 ] || rc=1\n" +
+		"rm -f '/their own/etcd/" + fillName + "' || rc=1\nsystemctl start --no-block etcd.service\nexit $rc\n"
+	if !strings.HasSuffix(script, "\n"+want) {
 		t.Errorf("the script is\n%s", script)
 	}
 }

@@ -116,7 +116,8 @@ func (a *agent) beat(ctx context.Context) {
 	}
 }
 
-// healScript returns the shell script that heals what is active on a node; empty if nothing is.
+// healScript returns the shell script that heals what is active on a node; empty if nothing is. Its exit
+// status is 1 if it could not heal something that it must not forget.
 func healScript(c Config, st *state) string {
 	var b strings.Builder
 	for _, one := range c.Components {
@@ -139,19 +140,20 @@ func healScript(c Config, st *state) string {
 		case one.Manifest != "":
 			m := manifest(one.Manifest)
 			from, to := shellescape.Quote(m.aside().path()), shellescape.Quote(m.path())
-			fmt.Fprintf(&b, "[ ! -e %s ] || mv %[1]s %s\n", from, to)
+			fmt.Fprintf(&b, "[ ! -e %s ] || mv %[1]s %s || rc=1\n", from, to)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Spoilt)) {
 		for _, path := range slices.Sorted(maps.Keys(st.Spoilt[name].Own)) {
-			// In its place, so that mode, owner and label stay.
-			fmt.Fprintf(&b, "echo %s | base64 -d >%s\nrm -f %s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
-				shellescape.Quote(path), shellescape.Quote(system.Temporary(path)))
+			// In its place, so that mode, owner and label stay; and beside it first, since there may be
+			// no space for it.
+			fmt.Fprintf(&b, "echo %s | base64 -d >%s && cat %[2]s >%s || rc=1\nrm -f %[2]s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
+				shellescape.Quote(system.Temporary(path)), shellescape.Quote(path))
 		}
 	}
 	b.WriteString(filterScript(st.Filters))
 	if st.Restoring != "" {
-		fmt.Fprintf(&b, "rm -rf %s\n", shellescape.Quote(st.Restoring))
+		fmt.Fprintf(&b, "rm -rf %s || rc=1\n", shellescape.Quote(st.Restoring))
 	}
 	if st.Filled != nil {
 		b.WriteString(unfilling(c, st.Filled))
@@ -162,7 +164,7 @@ func healScript(c Config, st *state) string {
 	if b.Len() == 0 {
 		return ""
 	}
-	return lockScript(c) + b.String()
+	return lockScript(c) + "rc=0\n" + b.String() + "exit $rc\n"
 }
 
 // unwiping returns the shell script that puts the data of etcd back while no member can start:
@@ -192,7 +194,7 @@ done 2>/dev/null`
 %[3]s
 old=%[5]s$$
 if [ -d %[1]s ]; then
-	{ [ ! -e %[2]s ] || mv %[2]s "$old"; } && mv %[1]s %[2]s && rm -rf "$old"
+	{ [ ! -e %[2]s ] || mv %[2]s "$old"; } && mv %[1]s %[2]s && rm -rf "$old" || rc=1
 	[ -e %[2]s ] || [ ! -e "$old" ] || mv "$old" %[2]s
 fi
 %[4]s

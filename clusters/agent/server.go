@@ -74,7 +74,9 @@ func newAgent(config Config) (*agent, error) {
 	a.network.resume(restarted)
 	a.promises = &promises{a: a}
 	a.promises.resume()
-	return a, s.update(func(st *state) { st.Boot = now })
+	// An agent that did not start since the disk is full would heal nothing.
+	s.note(func(st *state) { st.Boot = now })
+	return a, nil
 }
 
 // cutOff reports whether the leash has ended the faults on data, certificates and volumes when the node

@@ -77,7 +77,8 @@ func InUse() string {
 
 // TakeOut returns the shell script that stops the agent and its guard, if they exist, heals
 // what is active, as far as a shell can, and removes both completely. It does not need
-// holdfast's program.
+// holdfast's program. What the shell cannot heal now, such as a certificate on a full file system, it
+// keeps in the agent's directory, and fails; in the guard it tries again until it can.
 func TakeOut() string {
 	return `if [ -e ` + GuardUnitPath + ` ]; then
 	systemctl disable ` + GuardName + `
@@ -92,16 +93,31 @@ fi
 	systemctl daemon-reload
 fi
 ` + endAgents + `
-[ ! -e ` + undoFile(defaultDir) + ` ] || sh ` + undoFile(defaultDir) + `
+undo() { [ ! -e ` + undoFile(defaultDir) + ` ] || { sh ` + undoFile(defaultDir) + ` && rm -f ` + undoFile(defaultDir) + `; }; }
+undo
+failed=$?
 ` + letGoScript + `
 ` + manifestsScript() + `
 ` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
 	case "$name" in ` + table().Name + `|` + framesTable + `) nft delete table "$family" "$name";; esac
 done
-rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + ` ` + defaultDir + `
+while [ $failed != 0 ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" = $$ ]; do
+	sleep ` + undoPause + `
+	undo
+	failed=$?
+done
+rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + `
+if [ $failed != 0 ]; then
+	echo "not everything could be healed: ` + defaultDir + ` has the rest" >&2
+	exit 1
+fi
+rm -rf ` + defaultDir + `
 true
 `
 }
+
+// undoPause is how many seconds the guard waits before it tries again to heal the node.
+const undoPause = "10"
 
 // Footprint returns what an agent puts on a node, and what it changes there. TakeOut removes and
 // restores all of it but what is said to stay.
