@@ -29,6 +29,7 @@ type agent struct {
 	filler       *filler
 	asked        atomic.Int64 // when the last request came, in ns since 1970
 	askedAt      atomic.Int64 // the same in seconds since the boot of the node
+	closed       chan struct{}
 }
 
 // newAgent heals what has expired and resumes the rest.
@@ -47,7 +48,7 @@ func newAgent(config Config) (*agent, error) {
 	}
 	restarted := false
 	s.read(func(st *state) { restarted = st.Boot != now })
-	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
+	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}, closed: make(chan struct{})}
 	a.askedAt.Store(sinceBoot())
 	a.clocks = &clocks{a: a}
 	for _, c := range config.Components {
@@ -57,6 +58,7 @@ func newAgent(config Config) (*agent, error) {
 		}
 	}
 	ctx := context.Background()
+	a.healLost()
 	// First the data of a member: it must not start on data that are not its own.
 	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s, dir: config.Dir}
 	over := restarted && a.cutOff()
@@ -152,6 +154,7 @@ func (a *agent) healAll() {
 
 // close leaves active faults in place.
 func (a *agent) close() {
+	close(a.closed)
 	a.promises.close()
 	a.network.close()
 }

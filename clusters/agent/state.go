@@ -83,15 +83,17 @@ type store struct {
 func stateFile(dir string) string { return filepath.Join(dir, "state.json") }
 
 // openStore reads the state. A file that cannot be read is moved aside: an agent that did not
-// start would heal nothing.
+// start would heal nothing. What it would have healed its script heals; see healLost.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the agent's directory: %w", err)
 	}
 	s := &store{file: stateFile(dir)}
 	b, err := os.ReadFile(s.file)
+	lost := errors.Is(err, fs.ErrNotExist)
 	if err == nil {
 		if err = json.Unmarshal(b, &s.s); err != nil {
+			lost = true
 			fmt.Fprintf(os.Stderr, "node agent: its state cannot be read and is put aside as %s.broken: %v\n", s.file, err)
 			s.s = state{}
 			err = os.Rename(s.file, s.file+".broken")
@@ -103,6 +105,11 @@ func openStore(dir string) (*store, error) {
 	// An earlier agent's script is removed with what it heals.
 	if script, err := os.ReadFile(undoFile(dir)); err == nil {
 		s.healing = string(script)
+		if lost {
+			if err := s.keepLost(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if s.s.Components == nil {
 		s.s.Components = map[framework.Component]*componentState{}

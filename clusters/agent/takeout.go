@@ -29,6 +29,9 @@ func (c *Client) HealAll(ctx context.Context) error {
 // active reports what is active, as text.
 func (s *store) active() []string {
 	all := []string{}
+	if len(s.lost()) > 0 {
+		all = append(all, "what an agent began whose state is lost")
+	}
 	add := func(what string, until time.Time) {
 		all = append(all, fmt.Sprintf("%s until %s", what, until.Format(time.TimeOnly)))
 	}
@@ -93,9 +96,13 @@ fi
 	systemctl daemon-reload
 fi
 ` + endAgents + `
-undo() { [ ! -e ` + undoFile(defaultDir) + ` ] || { sh ` + undoFile(defaultDir) + ` && rm -f ` + undoFile(defaultDir) + `; }; }
+undo() {
+	failed=0
+	for script in ` + lostScripts(defaultDir) + ` ` + undoFile(defaultDir) + `; do
+		[ ! -e "$script" ] || { sh "$script" && rm -f "$script"; } || failed=1
+	done
+}
 undo
-failed=$?
 ` + letGoScript + `
 ` + manifestsScript() + `
 ` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
@@ -104,7 +111,6 @@ done
 while [ $failed != 0 ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" = $$ ]; do
 	sleep ` + undoPause + `
 	undo
-	failed=$?
 done
 rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + `
 if [ $failed != 0 ]; then
