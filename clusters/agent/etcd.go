@@ -256,6 +256,7 @@ type wipedState struct {
 	Handle string    `json:"handle"`
 	Until  time.Time `json:"until"`
 	Mount  string    `json:"mount"` // of the file system of the data
+	Data   string    `json:"data"`  // the data directory
 }
 
 const errWiped = agenthttp.NothingDone("a fault has taken the member's data away")
@@ -280,7 +281,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding the member's data: %w", err)
 	}
-	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl), Mount: point}
+	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl), Mount: point, Data: e.data}
 	err = e.whileDown(ctx, false, func() error {
 		switch _, err := os.Lstat(e.aside()); {
 		case err == nil:

@@ -38,6 +38,7 @@ func newAgent(config Config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	config = s.complete(config)
 	s.config = config
 	if err := listManifests(config); err != nil {
 		return nil, err
@@ -54,7 +55,9 @@ func newAgent(config Config) (*agent, error) {
 	for _, c := range config.Components {
 		w := newWatcher(s, c, a.clocks)
 		for _, name := range append([]framework.Component{c.Name}, c.With...) {
-			a.watchers[name] = w
+			if name == c.Name || a.watchers[name] == nil {
+				a.watchers[name] = w
+			}
 		}
 	}
 	ctx := context.Background()

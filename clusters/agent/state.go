@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +68,13 @@ type componentState struct {
 	// about to be.
 	Shim    shim   `json:"shim,omitzero"`
 	Stopped []shim `json:"stopped,omitempty"`
+	// Spec is the component as the agent was configured with it, unless the agent starts it.
+	Spec Component `json:"spec,omitzero"`
+}
+
+// faulty reports whether a fault is active.
+func (c *componentState) faulty() bool {
+	return !c.HoldUntil.IsZero() || !c.ThawAt.IsZero() || !c.CrashUntil.IsZero() || len(c.Stopped) > 0
 }
 
 // store keeps the state in a file.
@@ -127,6 +136,25 @@ func openStore(dir string) (*store, error) {
 		s.s.Links = map[string]framework.LinkState{}
 	}
 	return s, nil
+}
+
+// complete adds to a configuration what it lacks to heal what is active: it may have been made while a
+// fault held a component down, or kept etcd from running without its data.
+func (s *store) complete(c Config) Config {
+	s.read(func(st *state) {
+		for _, name := range slices.Sorted(maps.Keys(st.Components)) {
+			one := st.Components[name]
+			known := slices.ContainsFunc(c.Components, func(k Component) bool { return k.Name == name })
+			data := name == framework.Etcd && (st.Wiped != nil || st.Filled != nil)
+			if !known && one.Spec.Name == name && (data || one.faulty()) {
+				c.Components = append(slices.Clip(c.Components), one.Spec)
+			}
+		}
+		if st.Wiped != nil && st.Wiped.Data != "" {
+			c.EtcdData = st.Wiped.Data
+		}
+	})
+	return c
 }
 
 // update changes the state and saves it. If saving fails the change still applies: a caller
