@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -345,6 +346,10 @@ func (e *etcd) putBack() error {
 		return err
 	}
 	if w != nil {
+		// The state may be on another file system.
+		if err := system.SyncDir(e.data); err != nil {
+			return fmt.Errorf("putting the member's data back: %w", err)
+		}
 		e.timers.Stop(w.Handle)
 		e.store.note(func(st *state) { st.Wiped = nil })
 	}

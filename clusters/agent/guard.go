@@ -215,7 +215,7 @@ func (s *store) writeHealing(durable bool) error {
 			err = nil
 		}
 	} else {
-		err = system.ReplaceFile(file, []byte(script), 0o600, durable)
+		err = s.replace(file, []byte(script), 0o600, durable)
 	}
 	if err == nil {
 		s.healing = script

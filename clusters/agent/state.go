@@ -77,12 +77,19 @@ func (c *componentState) faulty() bool {
 	return !c.HoldUntil.IsZero() || !c.ThawAt.IsZero() || !c.CrashUntil.IsZero() || len(c.Stopped) > 0
 }
 
+// outlasts reports whether a fault is active that outlasts a loss of power.
+func (st *state) outlasts() bool {
+	return len(st.Spoilt) > 0 || st.Wiped != nil || st.Filled != nil || len(st.Promises) > 0 || st.Restoring != ""
+}
+
 // store keeps the state in a file.
 type store struct {
 	file string
 
 	// config is the agent's; without components, the shell script heals nothing.
 	config Config
+	// replace is system.ReplaceFile, except in tests.
+	replace func(path string, data []byte, mode os.FileMode, durable bool, prepare ...func(*os.File) error) error
 
 	mu      sync.Mutex
 	s       state  // guarded by mu
@@ -97,7 +104,7 @@ func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the agent's directory: %w", err)
 	}
-	s := &store{file: stateFile(dir)}
+	s := &store{file: stateFile(dir), replace: system.ReplaceFile}
 	b, err := os.ReadFile(s.file)
 	lost := errors.Is(err, fs.ErrNotExist)
 	if err == nil {
@@ -159,7 +166,8 @@ func (s *store) complete(c Config) Config {
 
 // update changes the state and saves it. If saving fails the change still applies: a caller
 // that is about to begin a fault reverts it. Faults should take effect immediately, so update
-// does not wait for the disk: a restart of the node loses nothing that was written.
+// does not wait for the disk: a restart of the node loses nothing that was written. It does while a
+// fault is active that outlasts a loss of power, or the file that it replaces would be lost.
 func (s *store) update(change func(*state)) error { return s.write(change, false) }
 
 // updateDurably is update for what must be healed even after the machine under the
@@ -169,10 +177,12 @@ func (s *store) updateDurably(change func(*state)) error { return s.write(change
 func (s *store) write(change func(*state), durable bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	durable = durable || s.s.outlasts()
 	change(&s.s)
+	durable = durable || s.s.outlasts()
 	b, err := json.Marshal(&s.s)
 	if err == nil {
-		err = system.ReplaceFile(s.file, b, 0o600, durable)
+		err = s.replace(s.file, b, 0o600, durable)
 	}
 	if err == nil {
 		err = s.writeHealing(durable)
