@@ -294,16 +294,20 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 			e.store.note(func(st *state) { st.Wiped = nil })
 			return err
 		}
+		e.unwipeIn(ttl)
 		if err := os.Rename(filepath.Join(e.data, etcddata.Member), e.aside()); err != nil {
+			e.timers.Stop(w.Handle)
 			e.store.note(func(st *state) { st.Wiped = nil })
 			return fmt.Errorf("taking the member's data away: %w", err)
 		}
 		return nil
 	})
 	if err != nil {
+		if e.wiped() != nil { // the member was not started
+			e.unwipeIn(retryPause)
+		}
 		return "", err
 	}
-	e.unwipeIn(ttl)
 	return w.Handle, nil
 }
 
@@ -315,7 +319,7 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 		return nil
 	}
 	err := e.whileDown(ctx, false, e.putBack)
-	if err != nil {
+	if err != nil && e.wiped() != nil { // otherwise only the member's start failed
 		e.unwipeIn(retryPause)
 	}
 	return err
