@@ -59,6 +59,9 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	w := e.watcher
 	w.changing.Lock()
 	defer w.changing.Unlock()
+	// A client whose machine is gone does not end ctx.
+	ctx, cancel := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("not within %s", changeLimit))
+	defer cancel()
 	w.mu.Lock()
 	w.look()
 	p, held := w.proc, w.held()

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +54,49 @@ func TestLeash(t *testing.T) {
 		t.Errorf("the scheduler is %+v", p)
 	}
 	n.runs(framework.ControllerManager)
+}
+
+// TestLeashDuringChange: a change of etcd's data that does not come to an end, and whose client does not
+// end it, delays the end of no other fault.
+func TestLeashDuringChange(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	suffix := fmt.Sprint("-", nodes.Add(1))
+	all := []framework.Component{etcdPod, scheduler, framework.ControllerManager}
+	for i, pause := range []string{"0.2", "0.05", "0.05"} { // the member is started before it has been down for settleTime
+		command := string(all[i]) + suffix
+		supervised(t, command, pause)
+		n.config.Components = append(n.config.Components, Component{Name: all[i], Command: command})
+	}
+	n.config.EtcdData, n.config.Leash = t.TempDir(), 3*time.Second
+	n.up()
+	for _, c := range all {
+		n.runs(c)
+	}
+	for _, c := range all[1:] {
+		must(t, n.Kill(t.Context(), c, time.Hour))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.WipeDisk(ctx, time.Hour)
+		done <- err
+	}()
+	time.Sleep(n.config.Leash + 3*leashPause)
+	select {
+	case err := <-done:
+		t.Fatalf("the change is over: %v", err)
+	default:
+	}
+	left, err := n.Active(t.Context())
+	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0], "etcd is held down") {
+		t.Errorf("after the leash %q is active, want the member's hold alone; error %v", left, err)
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the data were wiped under a member that runs")
+	}
 }
 
 // TestLeashOfLinks checks the same for the network, and that the tables can be removed.

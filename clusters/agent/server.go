@@ -133,26 +133,27 @@ func (a *agent) leash(ctx context.Context) {
 	}
 }
 
-// healAll ends every fault on the node now.
+// healAll ends every fault on the node now. Those whose lock is taken, by a change of etcd's data for
+// example, end as soon as it is free, and delay no other.
 func (a *agent) healAll() {
+	for handle := range a.network.saved() {
+		if err := a.network.restore(handle); err != nil {
+			complain(err)
+		}
+	}
 	hurry := func(mu sync.Locker, timers interface{ Hurry() }) {
 		mu.Lock()
 		defer mu.Unlock()
 		timers.Hurry()
 	}
 	for _, w := range a.watchers {
-		hurry(changes{w}, &w.timers)
+		go hurry(changes{w}, &w.timers)
 	}
-	hurry(&a.certificates.mu, &a.certificates.timers)
-	hurry(&a.etcd.mu, &a.etcd.timers)
-	hurry(&a.promises.mu, &a.promises.timers)
-	hurry(&a.clocks.mu, &a.clocks.timers)
-	hurry(&a.filler.mu, &a.filler.timers)
-	for handle := range a.network.saved() {
-		if err := a.network.restore(handle); err != nil {
-			complain(err)
-		}
-	}
+	go hurry(&a.certificates.mu, &a.certificates.timers)
+	go hurry(&a.etcd.mu, &a.etcd.timers)
+	go hurry(&a.promises.mu, &a.promises.timers)
+	go hurry(&a.clocks.mu, &a.clocks.timers)
+	go hurry(&a.filler.mu, &a.filler.timers)
 }
 
 // close leaves active faults in place.
