@@ -86,13 +86,13 @@ func KeepGuard() string {
 	return "setsid sh " + GuardPath + " </dev/null >/dev/null 2>&1 &\n"
 }
 
-// sinceBoot returns the seconds since the boot of the node, which clock changes do not affect.
-func sinceBoot() int64 {
+// sinceBoot returns the time since the boot of the node, which clock changes do not affect.
+func sinceBoot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 		return 0
 	}
-	return t.Sec
+	return time.Duration(t.Nano())
 }
 
 // beat shows the guard that the agent is alive, until ctx ends.
@@ -104,7 +104,7 @@ func (a *agent) beat(ctx context.Context) {
 	every := time.NewTicker(alivePause)
 	defer every.Stop()
 	for {
-		line := fmt.Sprintf("%d %d %d\n", sinceBoot(), a.askedAt.Load(), len(a.store.active()))
+		line := fmt.Sprintf("%d %d %d\n", sinceBoot()/time.Second, time.Duration(a.asked.Load())/time.Second, len(a.store.active()))
 		if err := system.ReplaceFile(file, []byte(line), 0o600, false); err != nil {
 			complain(fmt.Errorf("showing the guard that the agent is alive: %w", err))
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -54,6 +55,31 @@ func TestLeash(t *testing.T) {
 		t.Errorf("the scheduler is %+v", p)
 	}
 	n.runs(framework.ControllerManager)
+}
+
+// TestLeashOfRefusedRequests: requests that the agent refuses, since its clock is ahead of the
+// harness's, do not keep a fault active that none of them could end.
+func TestLeashOfRefusedRequests(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.config.Leash = 2 * time.Second
+	n.up()
+	n.runs(scheduler)
+	must(t, n.Freeze(t.Context(), scheduler, time.Hour))
+	for end := time.Now().Add(n.config.Leash + 3*leashPause); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		conn, err := net.Dial("unix", n.config.Socket)
+		must(t, err)
+		_, err = conn.Write([]byte("GET /ping HTTP/1.0\r\nHoldfast-Until: 1\r\n\r\n"))
+		must(t, err)
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.0 412" {
+			t.Errorf("answered %q, %v", answer, err)
+		}
+		must(t, conn.Close())
+	}
+	if left, err := n.Active(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("active are %q, %v", left, err)
+	}
 }
 
 // TestLeashDuringChange: a change of etcd's data that does not come to an end, and whose client does not

@@ -27,8 +27,7 @@ type agent struct {
 	promises     *promises
 	clocks       *clocks
 	filler       *filler
-	asked        atomic.Int64 // when the last request came, in ns since 1970
-	askedAt      atomic.Int64 // the same in seconds since the boot of the node
+	asked        atomic.Int64 // when the last request came, as a time.Duration since the boot of the node
 	closed       chan struct{}
 }
 
@@ -50,7 +49,7 @@ func newAgent(config Config) (*agent, error) {
 	restarted := false
 	s.read(func(st *state) { restarted = st.Boot != now })
 	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}, closed: make(chan struct{})}
-	a.askedAt.Store(sinceBoot())
+	a.asked.Store(int64(sinceBoot()))
 	a.clocks = &clocks{a: a}
 	for _, c := range config.Components {
 		w := newWatcher(s, c, a.clocks)
@@ -109,7 +108,7 @@ func (a *agent) leash(ctx context.Context) {
 	if limit == 0 {
 		return
 	}
-	last := time.Now()
+	last := sinceBoot()
 	every := time.NewTicker(min(leashPause, limit))
 	defer every.Stop()
 	for {
@@ -118,13 +117,11 @@ func (a *agent) leash(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		if asked := time.Unix(0, a.asked.Load()); asked.After(last) {
-			last = asked
-		}
-		if time.Since(last) < limit {
+		last = max(last, time.Duration(a.asked.Load()))
+		if sinceBoot()-last < limit {
 			continue
 		}
-		last = time.Now()
+		last = sinceBoot()
 		if left := a.store.active(); len(left) > 0 {
 			complain(fmt.Errorf("no request from the harness for %s: healing everything (%s)", limit, strings.Join(left, ", ")))
 			a.store.note(func(st *state) { st.Lapsed = time.Now() })
@@ -267,11 +264,11 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 	mux.HandleFunc("GET /audit", a.serveAudit)
 	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.asked.Store(time.Now().UnixNano())
-		a.askedAt.Store(sinceBoot())
-		if !agenthttp.RefuseLate(w, r) {
-			mux.ServeHTTP(w, r)
+		if agenthttp.RefuseLate(w, r) {
+			return // also to end a fault, if the clocks differ
 		}
+		a.asked.Store(int64(sinceBoot()))
+		mux.ServeHTTP(w, r)
 	})
 }
 
