@@ -105,13 +105,18 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 	}
 	// Save the own certificates to disk before they are replaced.
 	err = s.store.updateDurably(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own} })
-	if err == nil {
-		err = replaceAll(bad)
-	}
 	if err != nil {
-		return errors.Join(err, s.putBack(c))
+		s.store.note(func(st *state) { delete(st.Spoilt, c) })
+		return agenthttp.NothingDone(err.Error())
 	}
 	s.restoreIn(c, ttl)
+	if err := replaceAll(bad); err != nil {
+		if backErr := s.putBack(c); backErr != nil {
+			s.restoreIn(c, retryPause)
+			err = errors.Join(err, backErr)
+		}
+		return err
+	}
 	return nil
 }
 

@@ -167,3 +167,27 @@ func TestCertificatesOfRestartedNode(t *testing.T) {
 	must(t, n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, time.Hour))
 	must(t, n.RestoreCertificates(t.Context(), framework.APIServer))
 }
+
+// TestCertificatesOnFullDisk: an agent whose state cannot be written starts, and heals.
+func TestCertificatesOnFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, restarted := range map[string]bool{"the agent restarts": false, "the node restarts": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t)
+			n.config.PKI = newPKI(t)
+			mountTmpfs(t, n.config.Dir, "256k")
+			n.up()
+			must(t, n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, 2*time.Second))
+			n.kill()
+			if restarted {
+				n.restarted()
+			}
+			if err := os.WriteFile(filepath.Join(n.config.Dir, "fill"), make([]byte, 1<<20), 0o600); err == nil {
+				t.Fatal("the file system is not full")
+			}
+			n.up()
+			eventually(t, "its time is over", func() bool { return verify(t, n.config.PKI, "apiserver", "ca", balancerName) == nil })
+		})
+	}
+}

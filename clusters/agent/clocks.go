@@ -86,7 +86,13 @@ func (c *clocks) shift(req request) (handle string, err error) {
 	}
 	if err != nil {
 		c.a.store.note(func(st *state) { delete(st.Shifts, handle) })
-		return "", errors.Join(err, c.settleAll(s.Components))
+		if backErr := c.settleAll(s.Components); backErr != nil { // a clock may have moved
+			s.Until = now
+			c.a.store.note(func(st *state) { st.Shifts[handle] = s })
+			c.timers.Start(&c.mu, handle, retryPause, func() error { return c.end(handle) })
+			err = errors.Join(err, backErr)
+		}
+		return "", err
 	}
 	c.timers.Start(&c.mu, handle, req.For, func() error { return c.end(handle) })
 	return handle, nil

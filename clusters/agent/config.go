@@ -235,6 +235,8 @@ func SetUp() string {
 	return `set -e
 chmod 0755 ` + BinaryPath + `
 ln -sf ` + BinaryPath + ` ` + ConnectPath + `
+# A fault may cut the power before they are on disk.
+sync
 systemctl daemon-reload
 systemctl enable ` + UnitName + `
 systemctl restart ` + UnitName + `

@@ -44,6 +44,13 @@ func TestUnitBefore(t *testing.T) {
 	}
 }
 
+// TestSetUpSyncs: the files of the agent are on disk before it can carry out a fault.
+func TestSetUpSyncs(t *testing.T) {
+	if sync, start := strings.Index(SetUp(), "\nsync\n"), strings.Index(SetUp(), "systemctl"); sync < 0 || sync > start {
+		t.Errorf("it starts the agent before the files are on disk:\n%s", SetUp())
+	}
+}
+
 func TestDeviceOf(t *testing.T) {
 	for pattern, want := range map[string]string{"l*": "lo", "lo": "lo", "nothing*": "nothing*", "": ""} {
 		if got := deviceOf(pattern); got != want {

@@ -94,7 +94,7 @@ func (n *network) done(handle string, s *impairedState) (map[string]framework.Li
 	if s.detoured() {
 		return n.detours.counters(handle), nil
 	}
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (n *network) link(p Path) (l framework.LinkState, err error) {
 	if n.cannot != nil {
 		return l, n.cannot
 	}
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return l, err
 	}

@@ -380,7 +380,7 @@ func TestWipeBeforeReady(t *testing.T) {
 			must(t, err)
 			mkdir(t, filepath.Join(dir, "state"))
 			write(t, filepath.Join(dir, "state", "state.json"), string(b))
-			a, err := newAgent(Config{Dir: filepath.Join(dir, "state"), EtcdData: data, Leash: tc.leash,
+			a, err := newAgent(Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state"), EtcdData: data, Leash: tc.leash,
 				Components: []Component{{Name: framework.Etcd, Command: "etcd-" + filepath.Base(dir) + "-of-no-one"}}})
 			must(t, err)
 			defer a.close()
@@ -408,7 +408,7 @@ func TestResumeDuringChange(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "etcd")
 	mkdir(t, data)
-	a, err := newAgent(Config{Dir: filepath.Join(dir, "state"), EtcdData: data,
+	a, err := newAgent(Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state"), EtcdData: data,
 		Components: []Component{{Name: framework.Etcd, Command: "etcd-" + filepath.Base(dir) + "-of-no-one"}}})
 	must(t, err)
 	defer a.close()

@@ -240,7 +240,7 @@ func (f *filler) resume(over bool) {
 
 // unfilling returns the shell script that frees the space and starts the member's unit.
 func unfilling(c Config, s *filledState) string {
-	script := awaitMount(s.Mount) + "rm -f " + shellescape.Quote(s.Path) + "\n"
+	script := awaitMount(s.Mount) + "rm -f " + shellescape.Quote(s.Path) + " || rc=1\n"
 	for _, one := range c.Components {
 		if one.Name == framework.Etcd && one.Unit != "" {
 			script += "systemctl start --no-block " + shellescape.Quote(one.Unit) + "\n"

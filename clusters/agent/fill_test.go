@@ -95,6 +95,23 @@ func TestFillVolume(t *testing.T) {
 	}
 }
 
+// TestRejoinWhileFilled: a member that joins again without its data does not end another fault.
+func TestRejoinWhileFilled(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	handle, err := n.FillVolume(t.Context(), 0, time.Hour)
+	must(t, err)
+	must(t, n.RejoinEtcd(t.Context(), []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}))
+	file := filepath.Join(n.config.EtcdData, fillName)
+	if exists(db) || !exists(file) {
+		t.Errorf("the data are there: %t; the file system is filled: %t", exists(db), exists(file))
+	}
+	must(t, n.EmptyVolume(t.Context(), handle))
+	if exists(file) {
+		t.Error("the file system is filled")
+	}
+}
+
 // TestFillDeadMan kills the agent while the file system is full: its successor frees the space in
 // time, also after a restart of the node, and immediately if the time is over.
 func TestFillDeadMan(t *testing.T) {
@@ -149,7 +166,9 @@ func TestFillHealScript(t *testing.T) {
 		t.Error("the space is not free")
 	}
 	script := healScript(Config{Components: []Component{{Name: framework.Etcd, Unit: "etcd.service"}}}, &state{Filled: &filledState{Path: "/their own/etcd/" + fillName, Mount: "/their own"}})
-	if script != "i=0; until grep -qF ' /their\\040own ' /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\nrm -f '/their own/etcd/"+fillName+"'\nsystemctl start --no-block etcd.service\n" {
+	want := "i=0; until grep -qF ' /their\\040own ' /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\n[ $i -lt 300 ] || rc=1\n" +
+		"rm -f '/their own/etcd/" + fillName + "' || rc=1\nsystemctl start --no-block etcd.service\nexit $rc\n"
+	if !strings.HasSuffix(script, "\n"+want) {
 		t.Errorf("the script is\n%s", script)
 	}
 }

@@ -143,7 +143,7 @@ func (d *detours) restoreFilters() {
 	d.store.note(func(st *state) { st.Filters = nil })
 }
 
-// filterScript is restoreFilters as a shell script.
+// filterScript is restoreFilters as part of healScript.
 func filterScript(was map[string]int) string {
 	if len(was) == 0 {
 		return ""
@@ -151,7 +151,7 @@ func filterScript(was map[string]int) string {
 	var b strings.Builder
 	devices, given := changedFilters(was)
 	for _, name := range devices {
-		fmt.Fprintf(&b, "{ [ \"$(cat %[1]s)\" != %[2]d ] || echo %[3]d >%[1]s; } 2>/dev/null\n", shellescape.Quote(filterFile(name)), given[name], was[name])
+		fmt.Fprintf(&b, "{ [ \"$(cat %[1]s)\" != %[2]d ] || echo %[3]d >%[1]s; } 2>/dev/null || rc=1\n", shellescape.Quote(filterFile(name)), given[name], was[name])
 	}
 	return b.String()
 }

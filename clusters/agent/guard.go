@@ -86,13 +86,13 @@ func KeepGuard() string {
 	return "setsid sh " + GuardPath + " </dev/null >/dev/null 2>&1 &\n"
 }
 
-// sinceBoot returns the seconds since the boot of the node, which clock changes do not affect.
-func sinceBoot() int64 {
+// sinceBoot returns the time since the boot of the node, which clock changes do not affect.
+func sinceBoot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 		return 0
 	}
-	return t.Sec
+	return time.Duration(t.Nano())
 }
 
 // beat shows the guard that the agent is alive, until ctx ends.
@@ -104,7 +104,7 @@ func (a *agent) beat(ctx context.Context) {
 	every := time.NewTicker(alivePause)
 	defer every.Stop()
 	for {
-		line := fmt.Sprintf("%d %d %d\n", sinceBoot(), a.askedAt.Load(), len(a.store.active()))
+		line := fmt.Sprintf("%d %d %d\n", sinceBoot()/time.Second, time.Duration(a.asked.Load())/time.Second, len(a.store.active()))
 		if err := system.ReplaceFile(file, []byte(line), 0o600, false); err != nil {
 			complain(fmt.Errorf("showing the guard that the agent is alive: %w", err))
 		}
@@ -116,7 +116,8 @@ func (a *agent) beat(ctx context.Context) {
 	}
 }
 
-// healScript returns the shell script that heals what is active on a node; empty if nothing is.
+// healScript returns the shell script that heals what is active on a node; empty if nothing is. Its exit
+// status is 1 if it could not heal something that it must not forget.
 func healScript(c Config, st *state) string {
 	var b strings.Builder
 	for _, one := range c.Components {
@@ -139,19 +140,20 @@ func healScript(c Config, st *state) string {
 		case one.Manifest != "":
 			m := manifest(one.Manifest)
 			from, to := shellescape.Quote(m.aside().path()), shellescape.Quote(m.path())
-			fmt.Fprintf(&b, "[ ! -e %s ] || mv %[1]s %s\n", from, to)
+			fmt.Fprintf(&b, "[ ! -e %s ] || mv %[1]s %s || rc=1\n", from, to)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Spoilt)) {
 		for _, path := range slices.Sorted(maps.Keys(st.Spoilt[name].Own)) {
-			// In its place, so that mode, owner and label stay.
-			fmt.Fprintf(&b, "echo %s | base64 -d >%s\nrm -f %s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
-				shellescape.Quote(path), shellescape.Quote(system.Temporary(path)))
+			// In its place, so that mode, owner and label stay; and beside it first, since there may be
+			// no space for it.
+			fmt.Fprintf(&b, "echo %s | base64 -d >%s && cat %[2]s >%s || rc=1\nrm -f %[2]s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
+				shellescape.Quote(system.Temporary(path)), shellescape.Quote(path))
 		}
 	}
 	b.WriteString(filterScript(st.Filters))
 	if st.Restoring != "" {
-		fmt.Fprintf(&b, "rm -rf %s\n", shellescape.Quote(st.Restoring))
+		fmt.Fprintf(&b, "rm -rf %s || rc=1\n", shellescape.Quote(st.Restoring))
 	}
 	if st.Filled != nil {
 		b.WriteString(unfilling(c, st.Filled))
@@ -159,7 +161,10 @@ func healScript(c Config, st *state) string {
 	if st.Wiped != nil {
 		b.WriteString(awaitMount(st.Wiped.Mount) + unwiping(c))
 	}
-	return b.String()
+	if b.Len() == 0 {
+		return ""
+	}
+	return lockScript(c) + "rc=0\n" + b.String() + "exit $rc\n"
 }
 
 // unwiping returns the shell script that puts the data of etcd back while no member can start:
@@ -184,7 +189,17 @@ done 2>/dev/null`
 		start = `[ -z "$started" ] || kill -CONT $started`
 	}
 	own, place := shellescape.Quote(e.aside()), shellescape.Quote(filepath.Join(c.EtcdData, etcddata.Member))
-	return fmt.Sprintf("if [ -d %[1]s ]; then\n%[3]s\nrm -rf %[2]s && mv %[1]s %[2]s\n%[4]s\nfi\n", own, place, stop, start)
+	// What is there is deleted only after the member's own data are in its place.
+	return fmt.Sprintf(`if [ -d %[1]s ]; then
+%[3]s
+old=%[5]s$$
+if [ -d %[1]s ]; then
+	{ [ ! -e %[2]s ] || mv %[2]s "$old"; } && mv %[1]s %[2]s && rm -rf "$old" || rc=1
+	[ -e %[2]s ] || [ ! -e "$old" ] || mv "$old" %[2]s
+fi
+%[4]s
+fi
+`, own, place, stop, start, shellescape.Quote(filepath.Join(c.EtcdData, ".holdfast-replaced-")))
 }
 
 // writeHealing updates the script that heals what is active, before a fault begins.
@@ -200,7 +215,7 @@ func (s *store) writeHealing(durable bool) error {
 			err = nil
 		}
 	} else {
-		err = system.ReplaceFile(file, []byte(script), 0o600, durable)
+		err = s.replace(file, []byte(script), 0o600, durable)
 	}
 	if err == nil {
 		s.healing = script

@@ -97,14 +97,14 @@ func TestHealScriptOf(t *testing.T) {
 	must(t, os.Chmod(file, 0o640))
 	restored := filepath.Join(t.TempDir(), "their own", ".holdfast-etcd-restored")
 	mkdir(t, filepath.Join(restored, "member"))
-	c := Config{Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
+	c := Config{Socket: filepath.Join(t.TempDir(), "run", "agent.sock"), Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
 	st := &state{Components: map[framework.Component]*componentState{
 		etcdPod:             {HoldUntil: at, PID: 8},
 		scheduler:           {HoldUntil: at, Stopped: []shim{{PID: 7}}},
 		framework.APIServer: {HoldUntil: at, CrashUntil: at},
 	}, Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte("own\n")}}}, Restoring: restored}
 	script := healScript(c, st)
-	for _, want := range []string{"systemctl start --no-block etcd.service\n", "kill -CONT 7\n", "mv /etc/kubernetes/holdfast-aside/kube-scheduler.yaml /etc/kubernetes/manifests/kube-scheduler.yaml\n"} {
+	for _, want := range []string{"systemctl start --no-block etcd.service\n", "kill -CONT 7\n", "mv /etc/kubernetes/holdfast-aside/kube-scheduler.yaml /etc/kubernetes/manifests/kube-scheduler.yaml || rc=1\n"} {
 		if !strings.Contains(script, want) {
 			t.Errorf("%q is missing in:\n%s", want, script)
 		}
@@ -124,6 +124,54 @@ func TestHealScriptOf(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || string(b) != "own\n" || info.Mode().Perm() != 0o640 {
 		t.Errorf("the certificate is %q with mode %s, %v", b, info.Mode(), err)
 	}
+}
+
+// TestHealScriptOnFullDisk: a certificate for which there is no space is not damaged, and the script
+// reports that it was not restored. The same with the volume of the data not mounted in time.
+func TestHealScriptOnFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "pki")
+	mountTmpfs(t, dir, "64k")
+	file, fill := filepath.Join(dir, "server.crt"), filepath.Join(dir, "fill")
+	own := strings.Repeat("own\n", 3000)
+	write(t, file, "defective")
+	if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the file system is not full")
+	}
+	c := Config{Socket: filepath.Join(t.TempDir(), "run", "agent.sock")}
+	script := healScript(c, &state{Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte(own)}}}})
+	for _, sh := range shells(t) {
+		out, err := sh("-c", script).CombinedOutput()
+		if b, readErr := os.ReadFile(file); err == nil || readErr != nil || string(b) != "defective" || exists(filepath.Join(dir, ".server.crt.holdfast")) {
+			t.Errorf("full: the certificate is %q, %v; the script: %s, %v", b, readErr, out, err)
+		}
+	}
+	must(t, os.Remove(fill))
+	for _, sh := range shells(t) {
+		write(t, file, "defective")
+		out, err := sh("-c", script).CombinedOutput()
+		if b, readErr := os.ReadFile(file); err != nil || len(out) > 0 || readErr != nil || string(b) != own {
+			t.Errorf("with space: the certificate is %q, %v; the script: %s, %v", b, readErr, out, err)
+		}
+		unmounted := "sleep() { :; }\nrc=0\n" + awaitMount(filepath.Join(dir, "none")) + "exit $rc"
+		if out, err := sh("-c", unmounted).CombinedOutput(); err == nil {
+			t.Errorf("a volume that is never mounted: %s", out)
+		}
+	}
+}
+
+// shells returns the shells of this machine that nodes may have as sh, as far as it has them.
+func shells(t *testing.T) (all []func(args ...string) *exec.Cmd) {
+	t.Helper()
+	for _, command := range [][]string{{"dash"}, {"bash"}, {"busybox", "sh"}} {
+		if path, err := exec.LookPath(command[0]); err == nil {
+			all = append(all, func(args ...string) *exec.Cmd { return exec.Command(path, append(command[1:], args...)...) })
+		}
+	}
+	if len(all) == 0 {
+		t.Skip("no shell is there")
+	}
+	return all
 }
 
 // guardOf starts the guard of a node, at the node's own paths.
@@ -210,6 +258,28 @@ func TestGuard(t *testing.T) {
 		}
 		t.Logf("%s: healed and removed after %s", end, time.Since(before).Round(time.Millisecond))
 		_ = n.agent.Process.Kill()
+	}
+}
+
+// TestGuardTriesAgain: what the guard cannot heal it heals later, and stays until then.
+func TestGuardTriesAgain(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.config.Leash = time.Hour
+	n.up()
+	paths, ended := guardOf(t, n)
+	n.kill()
+	tried, space := filepath.Join(t.TempDir(), "tried"), filepath.Join(t.TempDir(), "space")
+	write(t, undoFile(n.config.Dir), ": >"+tried+"\n[ -e "+space+" ]\n")
+	eventually(t, "the guard has tried", func() bool { return exists(tried) })
+	time.Sleep(time.Second)
+	if ended() || !exists(undoFile(n.config.Dir)) {
+		t.Fatalf("the guard ended: %t; there is left %q", ended(), left(paths))
+	}
+	write(t, space, "")
+	eventually(t, "the guard has ended", ended)
+	if all := left(paths); len(all) > 0 {
+		t.Errorf("there is left %q", all)
 	}
 }
 

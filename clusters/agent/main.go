@@ -146,7 +146,7 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	}
 	notifyReady()
 	all, ctx := errgroup.WithContext(ctx)
-	for _, c := range config.Components {
+	for _, c := range a.config.Components {
 		all.Go(func() error { a.watchers[c.Name].run(ctx); return nil })
 	}
 	all.Go(func() error { a.leash(ctx); return nil })

@@ -64,6 +64,8 @@ type network struct {
 	resetter *resetter
 	// cannot says why this node cannot impair links.
 	cannot error
+	// newBatch is the function of that name, except in tests.
+	newBatch func() (*batch, error)
 
 	mu sync.Mutex
 	// silenced is the index of the device that drops condemned packets.
@@ -74,7 +76,7 @@ type network struct {
 
 func newNetwork(config Config, s *store) *network {
 	device, ports := deviceOf(config.Device), control{config.ControlPort, config.PeerControlPorts}
-	return &network{store: s, device: device, control: ports, resetter: newResetter(), off: map[string]bool{},
+	return &network{store: s, device: device, control: ports, resetter: newResetter(), newBatch: newBatch, off: map[string]bool{},
 		detours: detours{store: s, device: device, control: ports, all: map[string]*detour{}}}
 }
 
@@ -109,7 +111,7 @@ func (n *network) silent() int {
 	if device.Index == n.silenced {
 		return device.Index
 	}
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err == nil {
 		b.silence(n.device)
 		err = b.Flush()
@@ -133,7 +135,7 @@ func (n *network) meet(peers []Peer) error {
 	if n.cannot != nil {
 		return n.cannot
 	}
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return err
 	}
@@ -212,24 +214,28 @@ func (n *network) impair(r request) error {
 	if err := n.check(r); err != nil {
 		return err
 	}
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	s := &impairedState{Paths: r.Paths, Impairment: r.Impairment, Began: now, Until: now.Add(r.For)}
-	err = n.store.update(func(st *state) { st.Impaired[r.Handle] = s })
-	switch {
-	case err != nil:
-	case s.detoured():
+	if err := n.store.update(func(st *state) { st.Impaired[r.Handle] = s }); err != nil {
+		n.store.note(func(st *state) { delete(st.Impaired, r.Handle) })
+		return fmt.Errorf("impairing links: %w", err)
+	}
+	if s.detoured() {
 		err = n.detour(r.Handle, s)
-	default:
-		if err = b.addImpairment(r.Handle, r.Paths, r.Impairment, n.resetter.tell(r.Handle)); err == nil {
-			err = n.dispatch(b)
-		}
+	} else if err = b.addImpairment(r.Handle, r.Paths, r.Impairment, n.resetter.tell(r.Handle)); err == nil {
+		err = n.dispatch(b)
 	}
 	if err != nil {
-		n.store.note(func(st *state) { delete(st.Impaired, r.Handle) })
+		// The kernel may have done it all the same: its answers can get lost (ENOBUFS).
+		if endErr := n.end(r.Handle); endErr != nil {
+			n.store.note(func(*state) { s.Until = now })
+			n.schedule(r.Handle, s)
+			err = errors.Join(err, endErr)
+		}
 		return fmt.Errorf("impairing links: %w", err)
 	}
 	n.schedule(r.Handle, s)
@@ -271,7 +277,7 @@ func (n *network) end(handle string) error {
 
 // endRules removes an impairment from nftables, and reports what it did to each link.
 func (n *network) endRules(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return nil, err
 	}

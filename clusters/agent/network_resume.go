@@ -18,7 +18,7 @@ func (n *network) close() {
 		return
 	}
 	n.resetter.close()
-	if b, err := newBatch(); err == nil {
+	if b, err := n.newBatch(); err == nil {
 		if counted, err := b.counters(); err == nil {
 			n.store.note(func(st *state) { st.Counted = counted })
 		}
@@ -41,9 +41,33 @@ func (n *network) resume(restarted bool) {
 	if err := n.takeOver(); err != nil {
 		n.cannot = agenthttp.Unsupported(fmt.Sprintf("links of this node cannot be impaired: nftables does not work here: %v", err))
 		complain(n.cannot)
+		if len(n.saved()) > 0 {
+			n.timers.Start(&n.mu, again, retryPause, n.resumeAgain)
+		}
+		n.scheduleAll()
 		return
 	}
 	n.detourAgain()
+	n.scheduleAll()
+}
+
+// again is the key of the timer of resumeAgain. It is not a handle.
+const again = ""
+
+// resumeAgain takes over what an earlier attempt could not: nftables did work when it was activated. With
+// mu held.
+func (n *network) resumeAgain() error {
+	if err := n.takeOver(); err != nil {
+		return fmt.Errorf("taking over impaired links: %w", err)
+	}
+	n.cannot = nil
+	n.detourAgain()
+	n.scheduleAll()
+	return nil
+}
+
+// scheduleAll ends what has expired, and sets the timers of the rest; with mu held.
+func (n *network) scheduleAll() {
 	for handle, s := range n.saved() {
 		if expired(s) {
 			if err := n.end(handle); err == nil {
@@ -70,7 +94,7 @@ func (n *network) detourAgain() {
 // takeOver keeps the table if it matches the state, so that no impairment is inactive for a
 // moment and no connection is forgotten. Otherwise it creates the table again.
 func (n *network) takeOver() error {
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (n *network) schedule(handle string, s *impairedState) {
 // flap deactivates or activates an impairment. Connections that exist when it becomes active
 // count as established.
 func (n *network) flap(handle string, s *impairedState, off bool) error {
-	b, err := newBatch()
+	b, err := n.newBatch()
 	if err != nil {
 		return err
 	}

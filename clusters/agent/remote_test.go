@@ -2,11 +2,14 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +55,74 @@ func TestLeash(t *testing.T) {
 		t.Errorf("the scheduler is %+v", p)
 	}
 	n.runs(framework.ControllerManager)
+}
+
+// TestLeashOfRefusedRequests: requests that the agent refuses, since its clock is ahead of the
+// harness's, do not keep a fault active that none of them could end.
+func TestLeashOfRefusedRequests(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.config.Leash = 2 * time.Second
+	n.up()
+	n.runs(scheduler)
+	must(t, n.Freeze(t.Context(), scheduler, time.Hour))
+	for end := time.Now().Add(n.config.Leash + 3*leashPause); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		conn, err := net.Dial("unix", n.config.Socket)
+		must(t, err)
+		_, err = conn.Write([]byte("GET /ping HTTP/1.0\r\nHoldfast-Until: 1\r\n\r\n"))
+		must(t, err)
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.0 412" {
+			t.Errorf("answered %q, %v", answer, err)
+		}
+		must(t, conn.Close())
+	}
+	if left, err := n.Active(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("active are %q, %v", left, err)
+	}
+}
+
+// TestLeashDuringChange: a change of etcd's data that does not come to an end, and whose client does not
+// end it, delays the end of no other fault.
+func TestLeashDuringChange(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	suffix := fmt.Sprint("-", nodes.Add(1))
+	all := []framework.Component{etcdPod, scheduler, framework.ControllerManager}
+	for i, pause := range []string{"0.2", "0.05", "0.05"} { // the member is started before it has been down for settleTime
+		command := string(all[i]) + suffix
+		supervised(t, command, pause)
+		n.config.Components = append(n.config.Components, Component{Name: all[i], Command: command})
+	}
+	n.config.EtcdData, n.config.Leash = t.TempDir(), 3*time.Second
+	n.up()
+	for _, c := range all {
+		n.runs(c)
+	}
+	for _, c := range all[1:] {
+		must(t, n.Kill(t.Context(), c, time.Hour))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.WipeDisk(ctx, time.Hour)
+		done <- err
+	}()
+	time.Sleep(n.config.Leash + 3*leashPause)
+	select {
+	case err := <-done:
+		t.Fatalf("the change is over: %v", err)
+	default:
+	}
+	left, err := n.Active(t.Context())
+	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0], "etcd is held down") {
+		t.Errorf("after the leash %q is active, want the member's hold alone; error %v", left, err)
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the data were wiped under a member that runs")
+	}
 }
 
 // TestLeashOfLinks checks the same for the network, and that the tables can be removed.

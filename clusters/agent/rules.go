@@ -56,6 +56,17 @@ const (
 type batch struct {
 	*nftables.Conn
 	table *nftables.Table
+	// answered changes the kernel's answer, in tests.
+	answered func(error) error
+}
+
+// Flush sends the batch. An error that is ENOBUFS does not say whether the kernel carried it out.
+func (b *batch) Flush() error {
+	err := b.Conn.Flush()
+	if b.answered != nil {
+		err = b.answered(err)
+	}
+	return err
 }
 
 // answers is the size of the buffer for the kernel's answers to a batch, one for each change. The
@@ -71,7 +82,7 @@ func newBatch() (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &batch{conn, table()}, nil
+	return &batch{Conn: conn, table: table()}, nil
 }
 
 func (b *batch) chain(name string) *nftables.Chain {

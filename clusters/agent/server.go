@@ -27,8 +27,8 @@ type agent struct {
 	promises     *promises
 	clocks       *clocks
 	filler       *filler
-	asked        atomic.Int64 // when the last request came, in ns since 1970
-	askedAt      atomic.Int64 // the same in seconds since the boot of the node
+	asked        atomic.Int64 // when the last request came, as a time.Duration since the boot of the node
+	closed       chan struct{}
 }
 
 // newAgent heals what has expired and resumes the rest.
@@ -37,6 +37,7 @@ func newAgent(config Config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	config = s.complete(config)
 	s.config = config
 	if err := listManifests(config); err != nil {
 		return nil, err
@@ -47,16 +48,19 @@ func newAgent(config Config) (*agent, error) {
 	}
 	restarted := false
 	s.read(func(st *state) { restarted = st.Boot != now })
-	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
-	a.askedAt.Store(sinceBoot())
+	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}, closed: make(chan struct{})}
+	a.asked.Store(int64(sinceBoot()))
 	a.clocks = &clocks{a: a}
 	for _, c := range config.Components {
 		w := newWatcher(s, c, a.clocks)
 		for _, name := range append([]framework.Component{c.Name}, c.With...) {
-			a.watchers[name] = w
+			if name == c.Name || a.watchers[name] == nil {
+				a.watchers[name] = w
+			}
 		}
 	}
 	ctx := context.Background()
+	a.healLost()
 	// First the data of a member: it must not start on data that are not its own.
 	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s, dir: config.Dir}
 	over := restarted && a.cutOff()
@@ -74,7 +78,9 @@ func newAgent(config Config) (*agent, error) {
 	a.network.resume(restarted)
 	a.promises = &promises{a: a}
 	a.promises.resume()
-	return a, s.update(func(st *state) { st.Boot = now })
+	// An agent that did not start since the disk is full would heal nothing.
+	s.note(func(st *state) { st.Boot = now })
+	return a, nil
 }
 
 // cutOff reports whether the leash has ended the faults on data, certificates and volumes when the node
@@ -102,7 +108,7 @@ func (a *agent) leash(ctx context.Context) {
 	if limit == 0 {
 		return
 	}
-	last := time.Now()
+	last := sinceBoot()
 	every := time.NewTicker(min(leashPause, limit))
 	defer every.Stop()
 	for {
@@ -111,13 +117,11 @@ func (a *agent) leash(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		if asked := time.Unix(0, a.asked.Load()); asked.After(last) {
-			last = asked
-		}
-		if time.Since(last) < limit {
+		last = max(last, time.Duration(a.asked.Load()))
+		if sinceBoot()-last < limit {
 			continue
 		}
-		last = time.Now()
+		last = sinceBoot()
 		if left := a.store.active(); len(left) > 0 {
 			complain(fmt.Errorf("no request from the harness for %s: healing everything (%s)", limit, strings.Join(left, ", ")))
 			a.store.note(func(st *state) { st.Lapsed = time.Now() })
@@ -126,30 +130,32 @@ func (a *agent) leash(ctx context.Context) {
 	}
 }
 
-// healAll ends every fault on the node now.
+// healAll ends every fault on the node now. Those whose lock is taken, by a change of etcd's data for
+// example, end as soon as it is free, and delay no other.
 func (a *agent) healAll() {
+	for handle := range a.network.saved() {
+		if err := a.network.restore(handle); err != nil {
+			complain(err)
+		}
+	}
 	hurry := func(mu sync.Locker, timers interface{ Hurry() }) {
 		mu.Lock()
 		defer mu.Unlock()
 		timers.Hurry()
 	}
 	for _, w := range a.watchers {
-		hurry(changes{w}, &w.timers)
+		go hurry(changes{w}, &w.timers)
 	}
-	hurry(&a.certificates.mu, &a.certificates.timers)
-	hurry(&a.etcd.mu, &a.etcd.timers)
-	hurry(&a.promises.mu, &a.promises.timers)
-	hurry(&a.clocks.mu, &a.clocks.timers)
-	hurry(&a.filler.mu, &a.filler.timers)
-	for handle := range a.network.saved() {
-		if err := a.network.restore(handle); err != nil {
-			complain(err)
-		}
-	}
+	go hurry(&a.certificates.mu, &a.certificates.timers)
+	go hurry(&a.etcd.mu, &a.etcd.timers)
+	go hurry(&a.promises.mu, &a.promises.timers)
+	go hurry(&a.clocks.mu, &a.clocks.timers)
+	go hurry(&a.filler.mu, &a.filler.timers)
 }
 
 // close leaves active faults in place.
 func (a *agent) close() {
+	close(a.closed)
 	a.promises.close()
 	a.network.close()
 }
@@ -258,11 +264,11 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 	mux.HandleFunc("GET /audit", a.serveAudit)
 	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.asked.Store(time.Now().UnixNano())
-		a.askedAt.Store(sinceBoot())
-		if !agenthttp.RefuseLate(w, r) {
-			mux.ServeHTTP(w, r)
+		if agenthttp.RefuseLate(w, r) {
+			return // also to end a fault, if the clocks differ
 		}
+		a.asked.Store(int64(sinceBoot()))
+		mux.ServeHTTP(w, r)
 	})
 }
 

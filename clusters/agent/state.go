@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +68,18 @@ type componentState struct {
 	// about to be.
 	Shim    shim   `json:"shim,omitzero"`
 	Stopped []shim `json:"stopped,omitempty"`
+	// Spec is the component as the agent was configured with it, unless the agent starts it.
+	Spec Component `json:"spec,omitzero"`
+}
+
+// faulty reports whether a fault is active.
+func (c *componentState) faulty() bool {
+	return !c.HoldUntil.IsZero() || !c.ThawAt.IsZero() || !c.CrashUntil.IsZero() || len(c.Stopped) > 0
+}
+
+// outlasts reports whether a fault is active that outlasts a loss of power.
+func (st *state) outlasts() bool {
+	return len(st.Spoilt) > 0 || st.Wiped != nil || st.Filled != nil || len(st.Promises) > 0 || st.Restoring != ""
 }
 
 // store keeps the state in a file.
@@ -74,6 +88,8 @@ type store struct {
 
 	// config is the agent's; without components, the shell script heals nothing.
 	config Config
+	// replace is system.ReplaceFile, except in tests.
+	replace func(path string, data []byte, mode os.FileMode, durable bool, prepare ...func(*os.File) error) error
 
 	mu      sync.Mutex
 	s       state  // guarded by mu
@@ -83,15 +99,17 @@ type store struct {
 func stateFile(dir string) string { return filepath.Join(dir, "state.json") }
 
 // openStore reads the state. A file that cannot be read is moved aside: an agent that did not
-// start would heal nothing.
+// start would heal nothing. What it would have healed its script heals; see healLost.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the agent's directory: %w", err)
 	}
-	s := &store{file: stateFile(dir)}
+	s := &store{file: stateFile(dir), replace: system.ReplaceFile}
 	b, err := os.ReadFile(s.file)
+	lost := errors.Is(err, fs.ErrNotExist)
 	if err == nil {
 		if err = json.Unmarshal(b, &s.s); err != nil {
+			lost = true
 			fmt.Fprintf(os.Stderr, "node agent: its state cannot be read and is put aside as %s.broken: %v\n", s.file, err)
 			s.s = state{}
 			err = os.Rename(s.file, s.file+".broken")
@@ -103,6 +121,11 @@ func openStore(dir string) (*store, error) {
 	// An earlier agent's script is removed with what it heals.
 	if script, err := os.ReadFile(undoFile(dir)); err == nil {
 		s.healing = string(script)
+		if lost {
+			if err := s.keepLost(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if s.s.Components == nil {
 		s.s.Components = map[framework.Component]*componentState{}
@@ -122,9 +145,29 @@ func openStore(dir string) (*store, error) {
 	return s, nil
 }
 
+// complete adds to a configuration what it lacks to heal what is active: it may have been made while a
+// fault held a component down, or kept etcd from running without its data.
+func (s *store) complete(c Config) Config {
+	s.read(func(st *state) {
+		for _, name := range slices.Sorted(maps.Keys(st.Components)) {
+			one := st.Components[name]
+			known := slices.ContainsFunc(c.Components, func(k Component) bool { return k.Name == name })
+			data := name == framework.Etcd && (st.Wiped != nil || st.Filled != nil)
+			if !known && one.Spec.Name == name && (data || one.faulty()) {
+				c.Components = append(slices.Clip(c.Components), one.Spec)
+			}
+		}
+		if st.Wiped != nil && st.Wiped.Data != "" {
+			c.EtcdData = st.Wiped.Data
+		}
+	})
+	return c
+}
+
 // update changes the state and saves it. If saving fails the change still applies: a caller
 // that is about to begin a fault reverts it. Faults should take effect immediately, so update
-// does not wait for the disk: a restart of the node loses nothing that was written.
+// does not wait for the disk: a restart of the node loses nothing that was written. It does while a
+// fault is active that outlasts a loss of power, or the file that it replaces would be lost.
 func (s *store) update(change func(*state)) error { return s.write(change, false) }
 
 // updateDurably is update for what must be healed even after the machine under the
@@ -134,10 +177,12 @@ func (s *store) updateDurably(change func(*state)) error { return s.write(change
 func (s *store) write(change func(*state), durable bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	durable = durable || s.s.outlasts()
 	change(&s.s)
+	durable = durable || s.s.outlasts()
 	b, err := json.Marshal(&s.s)
 	if err == nil {
-		err = system.ReplaceFile(s.file, b, 0o600, durable)
+		err = s.replace(s.file, b, 0o600, durable)
 	}
 	if err == nil {
 		err = s.writeHealing(durable)

@@ -29,6 +29,9 @@ func (c *Client) HealAll(ctx context.Context) error {
 // active reports what is active, as text.
 func (s *store) active() []string {
 	all := []string{}
+	if len(s.lost()) > 0 {
+		all = append(all, "what an agent began whose state is lost")
+	}
 	add := func(what string, until time.Time) {
 		all = append(all, fmt.Sprintf("%s until %s", what, until.Format(time.TimeOnly)))
 	}
@@ -77,7 +80,8 @@ func InUse() string {
 
 // TakeOut returns the shell script that stops the agent and its guard, if they exist, heals
 // what is active, as far as a shell can, and removes both completely. It does not need
-// holdfast's program.
+// holdfast's program. What the shell cannot heal now, such as a certificate on a full file system, it
+// keeps in the agent's directory, and fails; in the guard it tries again until it can.
 func TakeOut() string {
 	return `if [ -e ` + GuardUnitPath + ` ]; then
 	systemctl disable ` + GuardName + `
@@ -92,23 +96,41 @@ fi
 	systemctl daemon-reload
 fi
 ` + endAgents + `
-[ ! -e ` + undoFile(defaultDir) + ` ] || sh ` + undoFile(defaultDir) + `
+undo() {
+	failed=0
+	for script in ` + lostScripts(defaultDir) + ` ` + undoFile(defaultDir) + `; do
+		[ ! -e "$script" ] || { sh "$script" && rm -f "$script"; } || failed=1
+	done
+}
+undo
 ` + letGoScript + `
 ` + manifestsScript() + `
 ` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
 	case "$name" in ` + table().Name + `|` + framesTable + `) nft delete table "$family" "$name";; esac
 done
-rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + ` ` + defaultDir + `
+while [ $failed != 0 ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" = $$ ]; do
+	sleep ` + undoPause + `
+	undo
+done
+rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + `
+if [ $failed != 0 ]; then
+	echo "not everything could be healed: ` + defaultDir + ` has the rest" >&2
+	exit 1
+fi
+rm -rf ` + defaultDir + `
 true
 `
 }
+
+// undoPause is how many seconds the guard waits before it tries again to heal the node.
+const undoPause = "10"
 
 // Footprint returns what an agent puts on a node, and what it changes there. TakeOut removes and
 // restores all of it but what is said to stay.
 func Footprint() []string {
 	return []string{
 		"program " + BinaryPath + ", with the link " + ConnectPath + " (and " + KeepPath + " without systemd)",
-		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
+		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir + ", and, while a script or the agent puts data back, the lock " + undoLock(Node()),
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
 		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
 		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables, network devices named " + detourDevice + "*, the setting rp_filter of the other devices, and defective certificates in place of the node's own",

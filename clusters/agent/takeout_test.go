@@ -119,3 +119,29 @@ func TestTakeOutManifests(t *testing.T) {
 		t.Errorf("there is left %q", all)
 	}
 }
+
+// TestTakeOutKeepsWhatIsNotHealed: the script that could not heal everything stays, with what it heals,
+// until it can.
+func TestTakeOutKeepsWhatIsNotHealed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n := &testNode{t: t, config: Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state")}}
+	mkdir(t, n.config.Dir)
+	binary, space := filepath.Join(dir, "program"), filepath.Join(dir, "space")
+	write(t, binary, "#!/bin/sh\n")
+	write(t, undoFile(n.config.Dir), "[ -e "+space+" ]\n")
+	write(t, filepath.Join(n.config.Dir, "undo-1.sh"), "[ -e "+space+"-2 ]\n")
+	script := relocated(n, TakeOut(), BinaryPath, binary, "/etc/holdfast ", filepath.Join(dir, "none")+" ")
+	out, err := exec.Command("sh", "-c", script).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "not everything could be healed: "+n.config.Dir) || !exists(undoFile(n.config.Dir)) || exists(binary) {
+		t.Errorf("without space: %s, %v; the script is there: %t, the program: %t", out, err, exists(undoFile(n.config.Dir)), exists(binary))
+	}
+	write(t, space, "")
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err == nil || exists(undoFile(n.config.Dir)) || !exists(filepath.Join(n.config.Dir, "undo-1.sh")) {
+		t.Errorf("with space for one: %s, %v; that script is there: %t", out, err, exists(undoFile(n.config.Dir)))
+	}
+	write(t, space+"-2", "")
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil || len(out) > 0 || exists(n.config.Dir) {
+		t.Errorf("with space: %s, %v; the directory is there: %t", out, err, exists(n.config.Dir))
+	}
+}

@@ -214,8 +214,8 @@ func mountedAt(dir, point string) error {
 	return err
 }
 
-// awaitMount is the shell script that waits until a file system is mounted, for 5 minutes at most.
+// awaitMount is the part of healScript that waits until a file system is mounted, for 5 minutes at most.
 func awaitMount(point string) string {
 	fixed := strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`).Replace(point)
-	return "i=0; until grep -qF " + shellescape.Quote(" "+fixed+" ") + " /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\n"
+	return "i=0; until grep -qF " + shellescape.Quote(" "+fixed+" ") + " /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\n[ $i -lt 300 ] || rc=1\n"
 }

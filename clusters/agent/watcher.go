@@ -60,6 +60,9 @@ func newWatcher(s *store, spec Component, clocks *clocks) *watcher {
 		if st.Components[spec.Name] == nil {
 			st.Components[spec.Name] = &componentState{}
 		}
+		if spec.Exec == nil {
+			st.Components[spec.Name].Spec = spec
+		}
 	})
 	return w
 }
@@ -77,7 +80,7 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 			if !st.Started.IsZero() {
 				restarts++ // for the kubelet this start, too, is that of a container that had exited
 			}
-			*st = componentState{HoldUntil: st.HoldUntil, Stopped: st.Stopped, Restarts: restarts}
+			*st = componentState{HoldUntil: st.HoldUntil, Stopped: st.Stopped, Restarts: restarts, Spec: st.Spec}
 		})
 	}
 	if s, ok := w.keep.(*starter); ok {

@@ -80,8 +80,8 @@ func InitialCluster(members []framework.EtcdPeer) string {
 	return strings.Join(all, ",")
 }
 
-// Replace empties a member's data directory, which may be a mount point, and moves the content
-// of from into it. Without from it stays empty. Within a file system the old data stay until the
+// Replace empties a member's data directory, which may be a mount point, except for what other faults
+// have put there, and moves the content of from into it. Without from it stays empty. Within a file system the old data stay until the
 // new ones can take their place: a member that is started without any, since the process that
 // replaces them was killed, may form a cluster by itself.
 func Replace(data, from string) error {
@@ -118,14 +118,19 @@ func swap(data, from string) error {
 	return err
 }
 
-// wipe deletes the content of a data directory, except for one name if that is not empty.
+// others is the prefix of the names of what faults have put into a data directory: each fault ends with
+// its own.
+const others = ".holdfast-"
+
+// wipe deletes the content of a data directory, except for one name if that is not empty, and what
+// belongs to other faults.
 func wipe(data, except string) error {
 	entries, err := os.ReadDir(data)
 	if err != nil {
 		return fmt.Errorf("reading the member's data directory: %w", err)
 	}
 	for _, e := range entries {
-		if e.Name() == except {
+		if e.Name() == except || strings.HasPrefix(e.Name(), others) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {

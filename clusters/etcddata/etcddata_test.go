@@ -52,6 +52,8 @@ func TestReplace(t *testing.T) {
 	}{
 		{name: "by others", has: []string{"member/snap/db", "member/wal/0.wal", "stray"}, from: []string{"member/snap/db"}, want: []string{"member/snap/db"}},
 		{name: "by none", has: []string{"member/snap/db", "stray"}, without: true},
+		{name: "by others, with another fault", has: []string{".holdfast-fill", "member/wal/0.wal", "stray"}, from: []string{"member/snap/db"}, want: []string{".holdfast-fill", "member/snap/db"}},
+		{name: "by none, with another fault", has: []string{".holdfast-fill", "member/snap/db"}, without: true, want: []string{".holdfast-fill"}},
 		{name: "nothing by others", from: []string{"member/snap/db"}, want: []string{"member/snap/db"}},
 		{name: "by what is not there", has: []string{"member/wal/0.wal", "stray"}, from: []string{"another/snap/db"}, want: []string{"member/wal/0.wal", "stray"}, fails: true},
 	} {

@@ -263,6 +263,10 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 
 // takeOver installs agents on the nodes.
 func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
+	asked, err := c.healOld(ctx)
+	if err != nil {
+		return err
+	}
 	seen, err := c.access.find(ctx, c.shells, c.harmless)
 	if err != nil {
 		return err
@@ -287,7 +291,13 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	c.Network = agent.NewNetwork(c.Name(), parties)
-	if err := c.each(func(n *node) error { return n.shell.unused(ctx) }); err != nil {
+	err = c.each(func(n *node) error {
+		if asked[n.Name()] { // by this run
+			return nil
+		}
+		return n.shell.unused(ctx)
+	})
+	if err != nil {
 		return err
 	}
 	progress("putting agents on the nodes")

@@ -81,6 +81,19 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		_, err := s.run(ctx, agent.TakeOut(), nil)
 		return err
 	}
+	_, err = heal(ctx, s, client)
+	if err == nil {
+		_, err = s.run(ctx, agent.TakeOut(), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("failed to remove the agent from %s: %w", s.node, err)
+	}
+	return nil
+}
+
+// heal makes the agent of a node heal everything, and returns when nothing is left to heal, or when the
+// agent has not answered for Leash: it is gone.
+func heal(ctx context.Context, s shell, client *agent.Client) (gone bool, err error) {
 	// An agent that receives requests keeps faults active.
 	_ = client.HealAll(ctx) // the state shows what is left
 	answered := time.Now()
@@ -91,7 +104,8 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		}
 		switch {
 		case err != nil && time.Since(answered) > Leash:
-			return nil // it is gone, and the script heals what is active
+			gone = true // the script heals what is active
+			return nil
 		case err != nil:
 			return err
 		case len(left) > 0:
@@ -99,13 +113,53 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		}
 		return nil
 	})
-	if err == nil {
-		_, err = s.run(ctx, agent.TakeOut(), nil)
-	}
+	return gone, err
+}
+
+// healOld has the agents of earlier runs heal everything, and returns the nodes that have one. The nodes
+// are looked at only after that: a component that a fault holds down does not run, and an agent that is
+// put on its node then would not know it. An agent of another version may not know the fault.
+func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error) {
+	var mu sync.Mutex
+	var reached []shell
+	err = framework.Each(slices.Collect(maps.Values(c.shells)), func(s shell) error {
+		err := s.unused(ctx)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			reached = append(reached, s)
+		}
+		if errors.Is(err, ErrUnsafe) {
+			return err
+		}
+		return nil // whether a run may begin without the node is decided when it is looked at
+	})
 	if err != nil {
-		return fmt.Errorf("failed to remove the agent from %s: %w", s.node, err)
+		return nil, err
 	}
-	return nil
+	with = map[string]bool{}
+	return with, framework.Each(reached, func(s shell) error {
+		state, err := s.run(ctx, agent.Used(), nil)
+		if err != nil || strings.TrimSpace(state) != "used" {
+			return nil
+		}
+		mu.Lock()
+		with[s.node] = true
+		mu.Unlock()
+		client := agent.NewClient(s.node, s.dialAgent)
+		defer client.Close()
+		limit := agentUp + Leash
+		waiting, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
+		defer cancel()
+		gone, err := heal(waiting, s, client)
+		if gone {
+			_, err = s.run(ctx, agent.TakeOut(), nil)
+		}
+		if err != nil {
+			return fmt.Errorf("failed to heal what another run left on %s: %w", s.node, err)
+		}
+		return nil
+	})
 }
 
 // Detach implements clusters.Attacher. It also deletes what a run created in the cluster. It goes

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // TemporarySuffix ends the names of temporary files.
@@ -38,6 +39,25 @@ func ReplaceFile(path string, data []byte, mode os.FileMode, durable bool, prepa
 	}
 	if err != nil {
 		_ = os.Remove(tmp)
+		return err
+	}
+	if durable {
+		return SyncDir(filepath.Dir(path))
+	}
+	return nil
+}
+
+// SyncDir returns once the names in a directory are on disk, such as that of a file that was renamed. Two
+// file systems keep no order between them.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil // there is nothing to do on this file system, or no way
 	}
 	return err
 }

@@ -46,3 +46,13 @@ func TestReplaceFile(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+func TestSyncDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := SyncDir(dir); err != nil {
+		t.Error(err)
+	}
+	if err := SyncDir(filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that does not exist is on disk")
+	}
+}

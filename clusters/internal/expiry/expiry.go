@@ -21,6 +21,8 @@ const Pause = time.Second
 // what its faults change, also guards them: callers of every method hold it.
 type Timers[K comparable] struct {
 	active map[K]*time.Timer
+	// busy are the keys whose end runs, which may have released the lock.
+	busy map[K]bool
 }
 
 // Start ends the fault under key by calling end, with the owner's lock held, once left has
@@ -28,7 +30,7 @@ type Timers[K comparable] struct {
 func (t *Timers[K]) Start(lock sync.Locker, key K, left time.Duration, end func() error) {
 	t.Stop(key)
 	if t.active == nil {
-		t.active = map[K]*time.Timer{}
+		t.active, t.busy = map[K]*time.Timer{}, map[K]bool{}
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(max(0, left), func() {
@@ -37,7 +39,13 @@ func (t *Timers[K]) Start(lock sync.Locker, key K, left time.Duration, end func(
 		if t.active[key] != timer {
 			return // stopped or replaced while it waited for the lock
 		}
+		if t.busy[key] {
+			timer.Reset(Pause)
+			return
+		}
+		t.busy[key] = true
 		err := end()
+		delete(t.busy, key)
 		switch {
 		case t.active[key] != timer: // end stopped it, or released the lock for a while
 		case err == nil:
@@ -58,10 +66,12 @@ func (t *Timers[K]) Stop(key K) {
 	}
 }
 
-// Hurry ends all faults now, as if their time was over.
+// Hurry ends all faults now, as if their time was over. An attempt that is under way continues.
 func (t *Timers[K]) Hurry() {
-	for _, timer := range t.active {
-		timer.Reset(0)
+	for key, timer := range t.active {
+		if !t.busy[key] {
+			timer.Reset(0)
+		}
 	}
 }
 

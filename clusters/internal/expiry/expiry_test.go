@@ -129,3 +129,49 @@ func TestStoppedWhileItEnds(t *testing.T) {
 		}
 	})
 }
+
+// An attempt that is under way is not started a second time, and one that failed is repeated once.
+func TestHurryDuringAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &owner{}
+		attempts, under := 0, 0
+		o.Lock()
+		o.timers.Start(o, "promise", time.Hour, func() error {
+			attempts++
+			under++
+			if under > 1 {
+				t.Errorf("%d attempts at the same time", under)
+			}
+			o.Unlock()
+			time.Sleep(time.Minute)
+			o.Lock()
+			under--
+			if attempts == 1 {
+				return errors.New("etcd has no leader")
+			}
+			return nil
+		})
+		o.Unlock()
+		hurry := func() {
+			o.Lock()
+			defer o.Unlock()
+			o.timers.Hurry()
+		}
+		hurry()
+		hurry()
+		o.wait(time.Second)
+		o.start("cut", "cut", time.Hour)
+		for range 3 {
+			hurry()
+			if ended, active := o.wait(15 * time.Second); len(ended) != 1 || active != 1 || attempts != 1 {
+				t.Errorf("during an attempt: %d attempts, %d active, ended %v", attempts, active, ended)
+			}
+		}
+		if o.wait(14*time.Second + expiry.Pause + time.Second); attempts != 2 {
+			t.Errorf("after an attempt that failed: %d attempts, want one more", attempts)
+		}
+		if _, active := o.wait(time.Hour); attempts != 2 || active != 0 {
+			t.Errorf("%d attempts, %d active", attempts, active)
+		}
+	})
+}
