@@ -96,7 +96,7 @@ func TestActiveAgain(t *testing.T) {
 // act from 27 s on.
 func dropped() *story {
 	s := stolen(26).renews("node-2", 1, 10).action("node-2", 3).action("node-2", 8).renews("node-3", 26, 58).action("node-3", 27).action("node-3", 50)
-	return s.probes("node-2", true, 1, 58)
+	return s.probes("node-2", true, 1, 58).heard("node-2")
 }
 
 // thawed has node-2 be frozen at 10 s, node-3 take over at 26 s, and node-2 be thawed
@@ -112,7 +112,7 @@ func thawed() *story {
 		}
 	}
 	s.renews("node-2", 1, 10).action("node-2", 8).renews("node-3", 26, 62).action("node-3", 27).action("node-3", 50)
-	return s.probes("node-2", true, 1, 63)
+	return s.probes("node-2", true, 1, 63).heard("node-2")
 }
 
 func TestStopsActing(t *testing.T) {
@@ -139,6 +139,35 @@ func TestStopsActing(t *testing.T) {
 		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
 			return dropped().change(func(r *record.Run) { r.Probes = nil }).action("node-2", 25)
 		}},
+		{name: "read late, and within the bound", want: Pass, took: "10s", says: "it acted 1 time more", story: func() *story {
+			return dropped().action("node-2", 20).readLate(41)
+		}},
+		{name: "read late, and beyond the bound", want: Fail, took: "15s", story: func() *story { return dropped().action("node-2", 25).readLate(41) }},
+		{name: "of an unknown time", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which it acted: create of pods/binding", story: func() *story {
+			return dropped().action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) })
+		}},
+		{name: "of an unknown time, and read within the bound", want: Pass, story: func() *story {
+			return dropped().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(23) })
+		}},
+		{name: "of an unknown time, when it was elected again", want: Pass, says: "was elected again 2s after", story: func() *story {
+			return dropped().renews("node-2", 12, 13).action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) })
+		}},
+		{name: "from an address that is not a node's", want: Inconclusive, says: "the source address of a request is not a node's", story: func() *story {
+			return dropped().action("node-2", 25).lastAction(unowned)
+		}},
+		{name: "from an address that is not a node's, within the bound", want: Pass, story: func() *story { return dropped().action("node-2", 20).lastAction(unowned) }},
+		{name: "the log of its API server is no longer read", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end", story: func() *story {
+			return dropped().change(func(r *record.Run) { r.Asked = r.Asked[:24] })
+		}},
+		{name: "the log of its API server is no longer read, and has that it continued", want: Fail, took: "15s", story: func() *story {
+			return dropped().action("node-2", 25).change(func(r *record.Run) { r.Asked = r.Asked[:27] })
+		}},
+		{name: "its API server responds no longer, and logs nothing", want: Pass, story: func() *story {
+			return dropped().change(func(r *record.Run) {
+				r.Asked = r.Asked[:24]
+				r.Probes = slices.DeleteFunc(r.Probes, func(p record.Timed[record.Probe]) bool { return p.V.Start >= sec(24) })
+			})
+		}},
 		{name: "nothing to do", want: Inconclusive, says: "nothing to do", story: func() *story {
 			return stolen(26).renews("node-2", 1, 10).renews("node-3", 26, 58)
 		}},
@@ -153,6 +182,8 @@ func TestStopsActing(t *testing.T) {
 		{name: "nothing after the thaw", story: thawed, want: Pass, took: "0s", says: "of the end of the freeze of kube-scheduler on node-2: it did nothing more"},
 		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time more", story: func() *story { return thawed().action("node-2", 48) }},
 		{name: "it goes on", want: Fail, says: "since node-3_c had its lease: it acted 15s after", story: func() *story { return thawed().action("node-2", 55) }},
+		{name: "read late, until its new deadline", want: Pass, took: "8s", story: func() *story { return thawed().action("node-2", 48).readLate(60) }},
+		{name: "it goes on, read late", want: Fail, says: "it acted 15s after", story: func() *story { return thawed().action("node-2", 55).readLate(60) }},
 		{name: "the record ends too early", want: Inconclusive, says: "before the bound of 12s", story: func() *story {
 			return thawed().change(func(r *record.Run) { r.EndAt = sec(51) })
 		}},
