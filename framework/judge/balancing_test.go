@@ -36,6 +36,12 @@ func TestBackendReturned(t *testing.T) {
 		{name: "given up for another fault", want: Pass, story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).fault("again", "kill", "node-2", "kube-apiserver", 38, 45).at(40).backend("node-2", false, 40)
 		}},
+		{name: "given up as its node is changed in place", want: Pass, story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).inPlace("", "reconfigure", "node-2", "", "", 38, 45, "kube-apiserver").at(40).backend("node-2", false, 40)
+		}},
+		{name: "given up before its node is changed in place", want: Fail, says: "and stopped using it at 36.000s", story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).at(36).backend("node-2", false, 36).inPlace("", "reconfigure", "node-2", "", "", 38, 45, "kube-apiserver")
+		}},
 		{name: "given up as its node leaves", want: Pass, story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 38, 45).at(40).backend("node-2", false, 40)
 		}},

@@ -158,6 +158,12 @@ func TestEndpointReturned(t *testing.T) {
 		{name: "leaves again by another fault", want: Pass, story: func() *story {
 			return watched(28, 53).fault("again", "kill", "node-2", "kube-apiserver", 57, 58).at(60).endpoints("node-1", without2...)
 		}},
+		{name: "leaves again as its node is changed in place", want: Pass, story: func() *story {
+			return watched(28, 53).inPlace("", "reconfigure", "node-2", "", "", 57, 59, "kube-apiserver").at(60).endpoints("node-1", without2...)
+		}},
+		{name: "leaves again long after its node was changed in place", want: Fail, says: "left it again at 60.000s", story: func() *story {
+			return watched(28, 53).inPlace("", "reconfigure", "node-2", "", "", 5, 8, "kube-apiserver").at(60).endpoints("node-1", without2...)
+		}},
 		{name: "leaves again with its node", want: Pass, story: func() *story {
 			return watched(28, 53).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 57, 58).at(60).endpoints("node-1", without2...)
 		}},

@@ -45,6 +45,8 @@ func TestHolderWorks(t *testing.T) {
 		})},
 		{name: "another fault soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.fault("next", "kill", "node-3", "etcd", 40, 50) })},
 		{name: "a fault on the other component", want: Fail, story: taken(func(a *application) { a.fault("next", "kill", "node-3", "kube-scheduler", 40, 50) })},
+		{name: "a change of its node in place soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.inPlace("", "upgrade", "node-3", "v1.36.3", "v1.37.1", 40, 46, inOrder...) })},
+		{name: "a change of its node in place long before", want: Fail, story: taken(func(a *application) { a.inPlace("", "upgrade", "node-3", "v1.36.3", "v1.37.1", 3, 9, inOrder...) })},
 		{name: "taken over again", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.at(41).lease("kube-controller-manager", "node-1_c", 3, 41) })},
 		{name: "changed again soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.change(40, record.OpPatch, "store", 2) })},
 		{name: "as many as before", want: Inconclusive, says: "no work was requested", story: func() *story {

@@ -75,6 +75,17 @@ func TestSingleHolder(t *testing.T) {
 		{name: "handed over", want: Fail, says: `it was node-1_a, and "node-2_b" was seen at 33.000s`, story: func() *story {
 			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33)
 		}},
+		{name: "handed over as a node is changed in place", want: Pass, story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33).inPlace("", "reconfigure", "node-1", "", "", 30, 36, "kube-scheduler")
+		}},
+		{name: "handed over before a node is changed in place", want: Fail, says: `"node-2_b" was seen at 15.000s`, story: func() *story {
+			return elected(both...).at(15).lease("kube-scheduler", "node-2_b", 130, 15).inPlace("", "reconfigure", "node-1", "", "", 30, 36, "kube-scheduler")
+		}},
+		{name: "handed over, and no node could be changed", want: Fail, says: `"node-2_b" was seen at 33.000s`, story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33).change(func(r *record.Run) {
+				r.Changes = []record.Timed[record.NodeChange]{{At: sec(30), V: record.NodeChange{Phase: record.NodeFailed, Action: "upgrade", Called: sec(30), Missing: "Upgrader", Error: "needs the ability Upgrader"}}}
+			})
+		}},
 		{name: "a standby acts", want: Fail, says: "node-1_a held it throughout, and the one on node-2 acted at 25.000s: create of pods/binding default/p", story: func() *story {
 			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25)
 		}},

@@ -105,9 +105,9 @@ func tenures(m *facts.Matter, component string) (all []tenure) {
 }
 
 // harmedAfter returns when the first fault after a time was injected, other than one that hit
-// another elected component; the end of the record without one.
+// another elected component, or a node was changed; the end of the record without one.
 func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
-	end := m.Run.EndAt
+	end := min(m.Run.EndAt, facts.NextDisturbance(m.Run, after))
 	for _, f := range m.Faults {
 		if in := f.Injected; in != nil && in.Called > after && (in.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
 			end = min(end, in.Called)
