@@ -26,10 +26,24 @@ func stolen(then float64) *story {
 	return s
 }
 
+// held has another instance hold the lease instead of the one on node-3.
+func held(s *story, holder, node string) *story {
+	for i := range s.run.Leases {
+		if l := &s.run.Leases[i].V; l.HolderNode == "node-3" {
+			l.Holder, l.HolderNode = holder, node
+		}
+	}
+	return s
+}
+
 func TestActiveAgain(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "active-again", Fault: "steal", Bound: "L + P + M"}, []ruling{
 		{name: "another one takes it", story: func() *story { return stolen(26) }, want: Pass, took: "16s",
 			says: "kube-scheduler, active on node-2 before the lease-steal of kube-scheduler on node-2, was active on node-3 afterwards; its lease was without a renewal for 16s at most, within 19s (L + P + M"},
+		{name: "one on a node that joined takes it", want: Pass, took: "16s", says: "was active on node-4 afterwards", story: func() *story {
+			return held(stolen(26).changed("fourth", record.NodeAdded, "node-4", "10.77.0.14", 2, 4), "node-4_d", "node-4")
+		}},
+		{name: "one on no node takes it", want: Fail, says: "none renewed the lease", story: func() *story { return held(stolen(26), "elsewhere_d", "elsewhere") }},
 		{name: "the same one continues", want: Pass, took: "2s", says: "continued", story: func() *story {
 			s := newStory().fault("steal", "kill", "node-2", "kube-apiserver", 9.9, 40)
 			for i := 0; i <= 58; i += 2 {

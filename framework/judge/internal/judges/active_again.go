@@ -49,7 +49,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 				m.Fault.What(), old.Holder, facts.HolderNode(old), component, text.When(s.At), s.V.Holder).Rests(from, s.At)
 		}
 	}
-	r := renewalsOf(states, from, func(l record.Lease) bool { return m.IsNode(facts.HolderNode(l)) })
+	r := renewalsOf(states, from, func(l record.Lease) bool { return m.WasNode(facts.HolderNode(l)) })
 	limit := m.Bound.Limit
 	switch {
 	case r.looked == from:
