@@ -236,6 +236,14 @@ func TestTakenWhileValid(t *testing.T) {
 }
 
 func TestOneActor(t *testing.T) {
+	// zone has the nodes of a zone be frozen and thawed as a whole, and node-2 act after that.
+	zone := func(acts float64) *story {
+		return succession().fault("freeze", "freeze", "", "", 11, 40).action("node-2", acts).change(func(r *record.Run) {
+			for i := range r.Faults {
+				r.Faults[i].V.Target, r.Faults[i].V.Nodes = "zone/b", []string{"node-1", "node-2"}
+			}
+		})
+	}
 	wide(t, "one-actor", []ruling{
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
 			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
@@ -256,6 +264,8 @@ func TestOneActor(t *testing.T) {
 		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 54)
 		}},
+		{name: "right after a thaw of its zone", want: Pass, says: "on node-2 acted 1 time beside the one on node-3", story: func() *story { return zone(51) }},
+		{name: "long after a thaw of its zone", want: Fail, says: "acted at 54.000s", story: func() *story { return zone(54) }},
 		{name: "another one was thawed", want: Fail, says: "acted at 51.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-controller-manager", 11, 40).action("node-2", 51)
 		}},
