@@ -206,6 +206,39 @@ func followed(from float64) *story {
 	return s
 }
 
+// coordinated has API servers elect the active instances.
+func coordinated(r *record.Run) {
+	for i := range r.Leases {
+		r.Leases[i].V.Strategy = "OldestEmulationVersion"
+	}
+}
+
+// TestTakeoverCoordinated: the election controller adds 10 s, and 23.8 s more if its API server may
+// be hit.
+func TestTakeoverCoordinated(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M", Params: map[string]string{"component": "kube-scheduler"}}, []ruling{
+		{name: "in time", want: Pass, took: "26s", says: "within 29s (L + P + M + coordinated election, L = 15s, M = 2s, P = 2s, coordinated election = 10s)", story: func() *story { return taken(36).change(coordinated) }},
+		{name: "too late", want: Fail, took: "34s", story: func() *story { return taken(44).change(coordinated) }},
+		{name: "not coordinated", want: Fail, took: "26s", story: func() *story { return taken(36) }},
+		{name: "coordinated from the takeover on", want: Fail, took: "26s", story: func() *story {
+			return taken(36).change(func(r *record.Run) {
+				for i := range r.Leases {
+					if r.Leases[i].At >= sec(36) {
+						r.Leases[i].V.Strategy = "OldestEmulationVersion"
+					}
+				}
+			})
+		}},
+		{name: "the whole node is lost", want: Pass, took: "34s", says: "election controller = 23.8s", story: func() *story {
+			return taken(44).change(coordinated).change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Component = ""
+				}
+			})
+		}},
+	})
+}
+
 func TestTakeover(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
 		{name: "as it should be", story: func() *story { return taken(26) }, want: Pass, took: "16s",
@@ -289,6 +322,9 @@ func TestTakeoverOfReleased(t *testing.T) {
 		}},
 		{name: "given up, and nobody takes it", want: Fail, took: "15s", says: "within 6.4s", story: func() *story {
 			return taken(26).at(11).lease("kube-scheduler", "", 150, 11)
+		}},
+		{name: "given up, coordinated", want: Pass, took: "15s", says: "within 16.4s (2.2P + M + coordinated election", story: func() *story {
+			return taken(26).at(11).lease("kube-scheduler", "", 150, 11).change(coordinated)
 		}},
 		{name: "not given up", want: Pass, took: "16s", says: "within 25.8s (L + 4.4P + M", story: func() *story { return taken(26) }},
 		{name: "deleted", want: Pass, took: "16s", says: "within 25.8s", story: func() *story {

@@ -26,6 +26,7 @@ type lease struct {
 		LeaseTransitions     int
 		AcquireTime          time.Time
 		RenewTime            time.Time
+		Strategy             string
 	}
 }
 
@@ -129,7 +130,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 		Name: name, Via: via,
 		Holder: l.Spec.HolderIdentity, HolderNode: node,
 		Acquire: l.Spec.AcquireTime, Renew: l.Spec.RenewTime, Duration: l.Spec.LeaseDurationSeconds,
-		Transitions: l.Spec.LeaseTransitions, Revision: l.Metadata.ResourceVersion,
+		Transitions: l.Spec.LeaseTransitions, Revision: l.Metadata.ResourceVersion, Strategy: l.Spec.Strategy,
 	})
 }
 
