@@ -55,6 +55,27 @@ func (s *story) lastAction(f func(*record.Timed[record.Action])) *story {
 	return s
 }
 
+// readLate has the last action be read at some time, by when the log of its API server has another
+// entry: its clock agrees.
+func (s *story) readLate(t float64) *story {
+	a := &s.run.Actions[len(s.run.Actions)-1]
+	a.At = sec(t)
+	via := a.V.Via
+	return s.action(via, t-0.1).lastAction(func(a *record.Timed[record.Action]) { a.V.Component, a.V.Via = "kube-controller-manager", via })
+}
+
+// unread has the log of node-2 be read at 40 s for the first time since 20 s, and node-3 take the
+// lease of node-2 over at 39 s because of a fault.
+func unread() *story {
+	s := newStory().renews("node-2", 1, 39).renews("node-3", 39, 58).probes("node-2", true, 1, 58).action("node-2", 44).fault("steal", "lease-steal", "node-2", "kube-scheduler", 38.5, 50)
+	for i := range s.run.Actions {
+		if a := &s.run.Actions[i]; a.V.Via == "node-2" && a.V.Received > sec(20) && a.V.Received < sec(40) {
+			a.At = sec(40)
+		}
+	}
+	return s
+}
+
 // unowned makes an action come from an address that is not a node's.
 func unowned(a *record.Timed[record.Action]) { a.V.Node = "" }
 
@@ -215,6 +236,14 @@ func TestTakenWhileValid(t *testing.T) {
 }
 
 func TestOneActor(t *testing.T) {
+	// zone has the nodes of a zone be frozen and thawed as a whole, and node-2 act after that.
+	zone := func(acts float64) *story {
+		return succession().fault("freeze", "freeze", "", "", 11, 40).action("node-2", acts).change(func(r *record.Run) {
+			for i := range r.Faults {
+				r.Faults[i].V.Target, r.Faults[i].V.Nodes = "zone/b", []string{"node-1", "node-2"}
+			}
+		})
+	}
 	wide(t, "one-actor", []ruling{
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
 			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
@@ -235,6 +264,8 @@ func TestOneActor(t *testing.T) {
 		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 54)
 		}},
+		{name: "right after a thaw of its zone", want: Pass, says: "on node-2 acted 1 time beside the one on node-3", story: func() *story { return zone(51) }},
+		{name: "long after a thaw of its zone", want: Fail, says: "acted at 54.000s", story: func() *story { return zone(54) }},
 		{name: "another one was thawed", want: Fail, says: "acted at 51.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-controller-manager", 11, 40).action("node-2", 51)
 		}},
@@ -300,9 +331,23 @@ func TestOneActor(t *testing.T) {
 		{name: "its clock is behind, and another has the lease", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which kube-scheduler on node-2 acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
 		}},
-		{name: "told late, by a clock that agrees", want: Pass, story: func() *story {
-			return succession().action("node-2", 9.5).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) }).
-				action("node-1", 40.9).lastAction(func(a *record.Timed[record.Action]) { a.V.Component, a.V.Via = "kube-controller-manager", "node-2" })
+		{name: "read late, by a clock that agrees", want: Pass, took: "6 actions", story: func() *story { return succession().action("node-2", 9.5).readLate(41) }},
+		{name: "read late, within its deadline", want: Pass, story: func() *story { return succession().action("node-2", 12).readLate(41) }},
+		{name: "read late, and beyond its deadline", want: Fail, says: "the one on node-2, which had renewed its lease last at 9.010s, acted at 30.000s", story: func() *story {
+			return succession().action("node-2", 30).readLate(41)
+		}},
+		{name: "read late, by a clock that nothing else shows", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's", story: func() *story {
+			return succession().action("node-2", 30).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) })
+		}},
+		{name: "read late, by a clock that is ahead, and agrees by chance", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's", story: func() *story {
+			return succession().action("node-2", 30).readLate(41).
+				action("node-1", 45).lastAction(func(a *record.Timed[record.Action]) {
+				a.At, a.V.Component, a.V.Via = sec(41.2), "kube-controller-manager", "node-2"
+			})
+		}},
+		{name: "renewals that were read late allow what follows", want: Pass, says: "on node-2 acted 1 time beside the one on node-3", story: unread},
+		{name: "renewals that were read late, and beyond its deadline", want: Fail, says: "which had renewed its lease last at 37.010s, acted at 53.000s", story: func() *story {
+			return unread().action("node-2", 53)
 		}},
 		{name: "a holder whose clock is off", want: Inconclusive, says: "does not show what kube-scheduler on node-1 did", story: func() *story {
 			s := succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)

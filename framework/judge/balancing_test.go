@@ -36,8 +36,32 @@ func TestBackendReturned(t *testing.T) {
 		{name: "given up for another fault", want: Pass, story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).fault("again", "kill", "node-2", "kube-apiserver", 38, 45).at(40).backend("node-2", false, 40)
 		}},
+		{name: "given up as its node is changed in place", want: Pass, story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).inPlace("", "reconfigure", "node-2", "", "", 38, 45, "kube-apiserver").at(40).backend("node-2", false, 40)
+		}},
+		{name: "given up before its node is changed in place", want: Fail, says: "and stopped using it at 36.000s", story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).at(36).backend("node-2", false, 36).inPlace("", "reconfigure", "node-2", "", "", 38, 45, "kube-apiserver")
+		}},
 		{name: "given up as its node leaves", want: Pass, story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 38, 45).at(40).backend("node-2", false, 40)
+		}},
+		{name: "another node has the virtual IP", want: NotApplicable, says: "The API server on node-2 is on standby after its return", story: func() *story {
+			return killed().at(32).standby("node-2", 12)
+		}},
+		{name: "another node has the virtual IP, and had it before", want: NotApplicable, story: func() *story {
+			return killed().change(func(r *record.Run) { r.Backends[1].V = record.Backend{Name: "node-2", Standby: true} }).at(32).standby("node-2", 12)
+		}},
+		{name: "it takes the virtual IP back", want: Pass, took: "2s", story: func() *story {
+			return killed().at(32).standby("node-2", 12).at(33).backend("node-2", true, 0)
+		}},
+		{name: "it takes the virtual IP back too late", want: Fail, says: "it used node-2 after 9s", story: func() *story {
+			return killed().at(32).standby("node-2", 12).at(40.2).backend("node-2", true, 40)
+		}},
+		{name: "not ready, though another node has the virtual IP", want: Fail, says: "did not use node-2 for 29s", story: func() *story {
+			return killed().at(32).backend("node-2", false, 12)
+		}},
+		{name: "on standby for a moment, and not ready from then on", want: Fail, says: "did not use node-2 for 29s", story: func() *story {
+			return killed().at(32).standby("node-2", 12).at(35).backend("node-2", false, 12)
 		}},
 		{name: "watched too short", want: Inconclusive, says: "which is less than the bound", story: func() *story {
 			return killed().change(func(r *record.Run) { r.EndAt = sec(33) })

@@ -158,6 +158,12 @@ func TestEndpointReturned(t *testing.T) {
 		{name: "leaves again by another fault", want: Pass, story: func() *story {
 			return watched(28, 53).fault("again", "kill", "node-2", "kube-apiserver", 57, 58).at(60).endpoints("node-1", without2...)
 		}},
+		{name: "leaves again as its node is changed in place", want: Pass, story: func() *story {
+			return watched(28, 53).inPlace("", "reconfigure", "node-2", "", "", 57, 59, "kube-apiserver").at(60).endpoints("node-1", without2...)
+		}},
+		{name: "leaves again long after its node was changed in place", want: Fail, says: "left it again at 60.000s", story: func() *story {
+			return watched(28, 53).inPlace("", "reconfigure", "node-2", "", "", 5, 8, "kube-apiserver").at(60).endpoints("node-1", without2...)
+		}},
 		{name: "leaves again with its node", want: Pass, story: func() *story {
 			return watched(28, 53).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 57, 58).at(60).endpoints("node-1", without2...)
 		}},
@@ -198,6 +204,39 @@ func followed(from float64) *story {
 		}
 	}
 	return s
+}
+
+// coordinated has API servers elect the active instances.
+func coordinated(r *record.Run) {
+	for i := range r.Leases {
+		r.Leases[i].V.Strategy = "OldestEmulationVersion"
+	}
+}
+
+// TestTakeoverCoordinated: the election controller adds 10 s, and 23.8 s more if its API server may
+// be hit.
+func TestTakeoverCoordinated(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M", Params: map[string]string{"component": "kube-scheduler"}}, []ruling{
+		{name: "in time", want: Pass, took: "26s", says: "within 29s (L + P + M + coordinated election, L = 15s, M = 2s, P = 2s, coordinated election = 10s)", story: func() *story { return taken(36).change(coordinated) }},
+		{name: "too late", want: Fail, took: "34s", story: func() *story { return taken(44).change(coordinated) }},
+		{name: "not coordinated", want: Fail, took: "26s", story: func() *story { return taken(36) }},
+		{name: "coordinated from the takeover on", want: Fail, took: "26s", story: func() *story {
+			return taken(36).change(func(r *record.Run) {
+				for i := range r.Leases {
+					if r.Leases[i].At >= sec(36) {
+						r.Leases[i].V.Strategy = "OldestEmulationVersion"
+					}
+				}
+			})
+		}},
+		{name: "the whole node is lost", want: Pass, took: "34s", says: "election controller = 23.8s", story: func() *story {
+			return taken(44).change(coordinated).change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Component = ""
+				}
+			})
+		}},
+	})
 }
 
 func TestTakeover(t *testing.T) {
@@ -283,6 +322,9 @@ func TestTakeoverOfReleased(t *testing.T) {
 		}},
 		{name: "given up, and nobody takes it", want: Fail, took: "15s", says: "within 6.4s", story: func() *story {
 			return taken(26).at(11).lease("kube-scheduler", "", 150, 11)
+		}},
+		{name: "given up, coordinated", want: Pass, took: "15s", says: "within 16.4s (2.2P + M + coordinated election", story: func() *story {
+			return taken(26).at(11).lease("kube-scheduler", "", 150, 11).change(coordinated)
 		}},
 		{name: "not given up", want: Pass, took: "16s", says: "within 25.8s (L + 4.4P + M", story: func() *story { return taken(26) }},
 		{name: "deleted", want: Pass, took: "16s", says: "within 25.8s", story: func() *story {

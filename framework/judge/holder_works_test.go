@@ -20,6 +20,19 @@ func TestHolderWorks(t *testing.T) {
 			return a.sorted()
 		}
 	}
+	// again has node-2 take it over from its former process, at 42 s. The store is scaled at 44 s.
+	again := func(change func(*application)) func() *story {
+		return func() *story {
+			a := petstore()
+			l := &a.run.Leases[1]
+			l.At, l.V.Holder, l.V.HolderNode = sec(42), "node-2_b", "node-2"
+			a.action("node-2", 42).lastAction(func(x *record.Timed[record.Action]) { x.V.Component, x.V.Election = "kube-controller-manager", true })
+			a.change(44, record.OpPatch, "store", 1)
+			change(a)
+			sortTimed(a.run.Ops)
+			return a.sorted()
+		}
+	}
 	acts := func(a *application, node string, t float64, name string) {
 		a.action(node, t).lastAction(func(x *record.Timed[record.Action]) {
 			x.V.Component, x.V.Verb, x.V.Resource, x.V.Subresource, x.V.Name = "kube-controller-manager", "update", "apps/replicasets", "", name
@@ -45,8 +58,20 @@ func TestHolderWorks(t *testing.T) {
 		})},
 		{name: "another fault soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.fault("next", "kill", "node-3", "etcd", 40, 50) })},
 		{name: "a fault on the other component", want: Fail, story: taken(func(a *application) { a.fault("next", "kill", "node-3", "kube-scheduler", 40, 50) })},
+		{name: "a change of its node in place soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.inPlace("", "upgrade", "node-3", "v1.36.3", "v1.37.1", 40, 46, inOrder...) })},
+		{name: "a change of its node in place long before", want: Fail, story: taken(func(a *application) { a.inPlace("", "upgrade", "node-3", "v1.36.3", "v1.37.1", 3, 9, inOrder...) })},
 		{name: "taken over again", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.at(41).lease("kube-controller-manager", "node-1_c", 3, 41) })},
 		{name: "changed again soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.change(40, record.OpPatch, "store", 2) })},
+		{name: "started again on the same node", want: Pass, took: "1s", story: again(func(a *application) { acts(a, "node-2", 45, "store-5d4") })},
+		{name: "started again on the same node, and does nothing", want: Fail, says: "node-2 had taken it over at 42.000s, and did not act on store", story: again(func(*application) {})},
+		{name: "an audit log is no longer read", want: Inconclusive, says: "the audit log of the API server on node-3 was not read to the end", story: taken(func(a *application) {
+			a.probes("node-3", true, 1, 58)
+			a.logsRead(0, 30, "node-3")
+		})},
+		{name: "audit logs are read, and it does nothing", want: Fail, says: "did not act on store", story: taken(func(a *application) {
+			a.probes("node-3", true, 1, 58)
+			a.logsRead(0, 60, "node-3")
+		})},
 		{name: "as many as before", want: Inconclusive, says: "no work was requested", story: func() *story {
 			a := petstore()
 			a.change(35, record.OpPatch, "store", 3)

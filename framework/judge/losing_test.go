@@ -26,10 +26,24 @@ func stolen(then float64) *story {
 	return s
 }
 
+// held has another instance hold the lease instead of the one on node-3.
+func held(s *story, holder, node string) *story {
+	for i := range s.run.Leases {
+		if l := &s.run.Leases[i].V; l.HolderNode == "node-3" {
+			l.Holder, l.HolderNode = holder, node
+		}
+	}
+	return s
+}
+
 func TestActiveAgain(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "active-again", Fault: "steal", Bound: "L + P + M"}, []ruling{
 		{name: "another one takes it", story: func() *story { return stolen(26) }, want: Pass, took: "16s",
 			says: "kube-scheduler, active on node-2 before the lease-steal of kube-scheduler on node-2, was active on node-3 afterwards; its lease was without a renewal for 16s at most, within 19s (L + P + M"},
+		{name: "one on a node that joined takes it", want: Pass, took: "16s", says: "was active on node-4 afterwards", story: func() *story {
+			return held(stolen(26).changed("fourth", record.NodeAdded, "node-4", "10.77.0.14", 2, 4), "node-4_d", "node-4")
+		}},
+		{name: "one on no node takes it", want: Fail, says: "none renewed the lease", story: func() *story { return held(stolen(26), "elsewhere_d", "elsewhere") }},
 		{name: "the same one continues", want: Pass, took: "2s", says: "continued", story: func() *story {
 			s := newStory().fault("steal", "kill", "node-2", "kube-apiserver", 9.9, 40)
 			for i := 0; i <= 58; i += 2 {
@@ -96,7 +110,7 @@ func TestActiveAgain(t *testing.T) {
 // act from 27 s on.
 func dropped() *story {
 	s := stolen(26).renews("node-2", 1, 10).action("node-2", 3).action("node-2", 8).renews("node-3", 26, 58).action("node-3", 27).action("node-3", 50)
-	return s.probes("node-2", true, 1, 58)
+	return s.probes("node-2", true, 1, 58).heard("node-2")
 }
 
 // thawed has node-2 be frozen at 10 s, node-3 take over at 26 s, and node-2 be thawed
@@ -112,7 +126,7 @@ func thawed() *story {
 		}
 	}
 	s.renews("node-2", 1, 10).action("node-2", 8).renews("node-3", 26, 62).action("node-3", 27).action("node-3", 50)
-	return s.probes("node-2", true, 1, 63)
+	return s.probes("node-2", true, 1, 63).heard("node-2")
 }
 
 func TestStopsActing(t *testing.T) {
@@ -139,6 +153,35 @@ func TestStopsActing(t *testing.T) {
 		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
 			return dropped().change(func(r *record.Run) { r.Probes = nil }).action("node-2", 25)
 		}},
+		{name: "read late, and within the bound", want: Pass, took: "10s", says: "it acted 1 time more", story: func() *story {
+			return dropped().action("node-2", 20).readLate(41)
+		}},
+		{name: "read late, and beyond the bound", want: Fail, took: "15s", story: func() *story { return dropped().action("node-2", 25).readLate(41) }},
+		{name: "of an unknown time", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which it acted: create of pods/binding", story: func() *story {
+			return dropped().action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) })
+		}},
+		{name: "of an unknown time, and read within the bound", want: Pass, story: func() *story {
+			return dropped().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(23) })
+		}},
+		{name: "of an unknown time, when it was elected again", want: Pass, says: "was elected again 2s after", story: func() *story {
+			return dropped().renews("node-2", 12, 13).action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) })
+		}},
+		{name: "from an address that is not a node's", want: Inconclusive, says: "the source address of a request is not a node's", story: func() *story {
+			return dropped().action("node-2", 25).lastAction(unowned)
+		}},
+		{name: "from an address that is not a node's, within the bound", want: Pass, story: func() *story { return dropped().action("node-2", 20).lastAction(unowned) }},
+		{name: "the log of its API server is no longer read", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end", story: func() *story {
+			return dropped().change(func(r *record.Run) { r.Asked = r.Asked[:24] })
+		}},
+		{name: "the log of its API server is no longer read, and has that it continued", want: Fail, took: "15s", story: func() *story {
+			return dropped().action("node-2", 25).change(func(r *record.Run) { r.Asked = r.Asked[:27] })
+		}},
+		{name: "its API server responds no longer, and logs nothing", want: Pass, story: func() *story {
+			return dropped().change(func(r *record.Run) {
+				r.Asked = r.Asked[:24]
+				r.Probes = slices.DeleteFunc(r.Probes, func(p record.Timed[record.Probe]) bool { return p.V.Start >= sec(24) })
+			})
+		}},
 		{name: "nothing to do", want: Inconclusive, says: "nothing to do", story: func() *story {
 			return stolen(26).renews("node-2", 1, 10).renews("node-3", 26, 58)
 		}},
@@ -153,6 +196,8 @@ func TestStopsActing(t *testing.T) {
 		{name: "nothing after the thaw", story: thawed, want: Pass, took: "0s", says: "of the end of the freeze of kube-scheduler on node-2: it did nothing more"},
 		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time more", story: func() *story { return thawed().action("node-2", 48) }},
 		{name: "it goes on", want: Fail, says: "since node-3_c had its lease: it acted 15s after", story: func() *story { return thawed().action("node-2", 55) }},
+		{name: "read late, until its new deadline", want: Pass, took: "8s", story: func() *story { return thawed().action("node-2", 48).readLate(60) }},
+		{name: "it goes on, read late", want: Fail, says: "it acted 15s after", story: func() *story { return thawed().action("node-2", 55).readLate(60) }},
 		{name: "the record ends too early", want: Inconclusive, says: "before the bound of 12s", story: func() *story {
 			return thawed().change(func(r *record.Run) { r.EndAt = sec(51) })
 		}},

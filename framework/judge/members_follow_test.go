@@ -324,10 +324,26 @@ func TestAvailableThroughScaling(t *testing.T) {
 			return s.at(45)
 		}
 	}
+	// together has quorum reads wait from 21 s on until they fail at 21.25 s, and one that is made
+	// after that fail too.
+	together := func(n int, again bool) func() *story {
+		return func() *story {
+			s := joinedAndLeft().probes("balancer", true, 5, 21)
+			for i := range n {
+				s.probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(21 + float64(i)/100), End: sec(21.25)})
+			}
+			if again {
+				s.probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(21.3), End: sec(21.35)})
+			}
+			return s.probes("balancer", true, 21.4, 40).at(45)
+		}
+	}
 	rule(t, record.Check{Requirement: "HA-MB-002", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"inARow": "1"}}, []ruling{
 		{name: "always", want: Pass, took: "0s", story: through(5, 5)},
 		{name: "one retry", want: Pass, took: "0s", story: through(21, 21.1)},
 		{name: "more than one", want: Fail, says: "4 times in a row", story: through(21, 21.4)},
+		{name: "two at the same time", want: Pass, story: together(2, false)},
+		{name: "ten at the same time, and one after that", want: Fail, says: "2 times in a row", story: together(10, true)},
 		{name: "long", want: Fail, says: "must not go without a successful request", story: through(21, 28)},
 	})
 }

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -51,6 +52,18 @@ func TestNoHiddenDependency(t *testing.T) {
 		return s.renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40).asks(kcm, "node-2", "node-2", 0, 40).asks(kcm, "node-3", "node-3", 0, 40)
 	}
 	asItShouldBe := func() *story { return standing(served(alone())) }
+	// seldom has node-1 be gone until some time, and the scheduler on node-3, with a retry period
+	// of 10 s, read its lease at the given times.
+	seldom := func(to float64, asked ...float64) *story {
+		s := leaders(newStory()).fault("gone", "isolate", "node-1", "", 10, to).logsRead(0, 60, "node-2", "node-3").traffic("node-2", 1, 58).traffic("node-3", 1, 58)
+		s.renews("node-2", 0, 58).asks(kcm, "node-2", "node-2", 0, 58).asks(kcm, "node-3", "node-3", 0, 58)
+		for _, t := range asked {
+			s.asks(scheduler, "node-3", "node-3", t, t+1)
+		}
+		return s.change(func(r *record.Run) {
+			r.Meta.Elections = map[string]map[string]time.Duration{scheduler: {"L": 50 * time.Second, "R": 40 * time.Second, "P": 10 * time.Second}}
+		})
+	}
 	rule(t, record.Check{Requirement: "HA-TOP-006", Judge: "no-hidden-dependency", Fault: "gone", Bound: "12s"}, []ruling{
 		{name: "as it should be", want: Pass, took: "2s", story: asItShouldBe,
 			says: "With node-1 gone for 20s, the API servers on node-2 and node-3 acknowledged writes and answered quorum reads, and each of 4 instances"},
@@ -84,6 +97,19 @@ func TestNoHiddenDependency(t *testing.T) {
 		}},
 		{name: "stopped later", want: Fail, says: "kube-controller-manager on node-3 had no request about its lease answered from 16.010s for 13.99s", story: func() *story {
 			return asItShouldBe().change(lastAsked(kcm, "node-3", 17, refused))
+		}},
+		{name: "a long retry period", want: Pass, took: "22s", says: "the longest time without one was 22s, within 24s (2.2P + M, M = 2s, P = 10s)", story: func() *story {
+			return seldom(55, 5, 12, 34, 50)
+		}},
+		{name: "a long retry period, and stopped later", want: Fail, says: "kube-scheduler on node-3 had no request about its lease answered from 12.010s for 42.99s", story: func() *story {
+			return seldom(55, 5, 12)
+		}},
+		{name: "a long retry period, and nothing from the start", want: Fail, says: "kube-scheduler on node-3 had no request about its lease answered from 10.000s for 45s", story: func() *story {
+			return seldom(55, 5)
+		}},
+		{name: "a long retry period, and gone for no longer", want: Inconclusive, says: "by its retry period it may make none for 24s", story: func() *story { return seldom(32, 5) }},
+		{name: "a long retry period of the other component", want: Fail, says: "kube-controller-manager on node-3 had no request about its lease answered from 16.010s for 38.99s", story: func() *story {
+			return seldom(55, 5, 12, 34, 50).change(lastAsked(kcm, "node-3", 17, refused))
 		}},
 		{name: "what writes of reads alone", want: Fail, says: "answered none of", story: func() *story {
 			return asItShouldBe().change(func(r *record.Run) {

@@ -12,8 +12,8 @@ func TestOutages(t *testing.T) {
 	p := func(start, end float64, ok bool) record.Probe {
 		return record.Probe{Start: sec(start), End: sec(end), OK: ok}
 	}
-	o := func(after, from, to, before float64, n int) facts.Outage {
-		return facts.Outage{After: sec(after), Before: sec(before), From: sec(from), To: sec(to), Probes: n}
+	o := func(after, from, to, before float64, n, row int) facts.Outage {
+		return facts.Outage{After: sec(after), Before: sec(before), From: sec(from), To: sec(to), Probes: n, Row: row}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -21,11 +21,13 @@ func TestOutages(t *testing.T) {
 		want   []facts.Outage
 	}{
 		{name: "none", probes: []record.Probe{p(1, 2, true)}},
-		{"refused at once", []record.Probe{p(1, 1.1, true), p(2, 2.1, false), p(3, 3.1, false), p(4, 4.1, true)}, []facts.Outage{o(1, 2, 3, 4.1, 2)}},
+		{"refused at once", []record.Probe{p(1, 1.1, true), p(2, 2.1, false), p(3, 3.1, false), p(4, 4.1, true)}, []facts.Outage{o(1, 2, 3, 4.1, 2, 2)}},
 		// Those that hang say nothing that the ones started after them do not.
-		{"hanging", []record.Probe{p(1, 1.1, true), p(2, 5, false), p(2.1, 5.1, false), p(2.2, 5.2, false), p(2.3, 2.4, true)}, []facts.Outage{o(1, 2, 2.2, 2.4, 3)}},
-		{"in the order of their ends", []record.Probe{p(1, 1.1, true), p(2.3, 2.4, true), p(2, 5, false)}, []facts.Outage{o(1, 2, 2, 2.4, 1)}},
-		{"two", []record.Probe{p(1, 2, false), p(3, 3.1, true), p(4, 4.1, false)}, []facts.Outage{o(1, 1, 1, 3.1, 1), o(3, 4, 4, 4.1, 1)}},
+		{"hanging", []record.Probe{p(1, 1.1, true), p(2, 5, false), p(2.1, 5.1, false), p(2.2, 5.2, false), p(2.3, 2.4, true)}, []facts.Outage{o(1, 2, 2.2, 2.4, 3, 1)}},
+		{"in the order of their ends", []record.Probe{p(1, 1.1, true), p(2.3, 2.4, true), p(2, 5, false)}, []facts.Outage{o(1, 2, 2, 2.4, 1, 1)}},
+		{"two", []record.Probe{p(1, 2, false), p(3, 3.1, true), p(4, 4.1, false)}, []facts.Outage{o(1, 1, 1, 3.1, 1, 1), o(3, 4, 4, 4.1, 1, 1)}},
+		{"at the same time, and one after that", []record.Probe{p(1, 1.1, true), p(2, 3, false), p(2.1, 3, false), p(2.2, 3, false), p(3, 3.1, false), p(4, 4.1, true)}, []facts.Outage{o(1, 2, 3, 4.1, 4, 2)}},
+		{"one after the other, while one hangs", []record.Probe{p(1, 1.1, true), p(2, 7, false), p(2.1, 2.2, false), p(2.3, 2.4, false), p(3, 3.1, true)}, []facts.Outage{o(1, 2, 2.3, 3.1, 3, 2)}},
 	} {
 		got := facts.Outages(tt.probes)
 		if !slices.Equal(got, tt.want) {

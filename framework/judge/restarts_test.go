@@ -146,6 +146,18 @@ func TestRestarted(t *testing.T) {
 		{name: "ended by another fault", want: Pass, story: func() *story {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)
 		}},
+		{name: "ended as its node is upgraded", want: Pass, took: "2s", story: func() *story {
+			return killed().inPlace("", "upgrade", "node-2", "v1.36.3", "v1.37.1", 19, 25, inOrder...).ran(12, 9, 1).ran(20.5, 0, 1)
+		}},
+		{name: "ended before its node is upgraded", want: Fail, says: "must stay up once it is started again", story: func() *story {
+			return killed().inPlace("", "upgrade", "node-2", "v1.36.3", "v1.37.1", 25, 30, inOrder...).ran(12, 9, 1).ran(20.5, 0, 1)
+		}},
+		{name: "ended as another node is upgraded", want: Fail, says: "must stay up once it is started again", story: func() *story {
+			return killed().inPlace("", "upgrade", "node-1", "v1.36.3", "v1.37.1", 19, 25, inOrder...).ran(12, 9, 1).ran(20.5, 0, 1)
+		}},
+		{name: "started again as its node is upgraded", want: Inconclusive, says: "which is less than the bound", story: func() *story {
+			return killed().inPlace("", "upgrade", "node-2", "v1.36.3", "v1.37.1", 15, 25, inOrder...).ran(22, 9, 1)
+		}},
 		{name: "seen while another fault was active", want: Pass, took: "2s", says: "within 10s (10s).", story: func() *story {
 			return killed().fault("next", "kill", "node-2", "etcd", 11, 40).ran(12, 9, 1).ran(13, 0, 1)
 		}},

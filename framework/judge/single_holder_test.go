@@ -36,11 +36,33 @@ func (s *story) heard(nodes ...string) *story {
 
 func TestSingleHolder(t *testing.T) {
 	both := []string{"kube-controller-manager", "kube-scheduler"}
+	// elects has the controller manager on node-1 write a lease, too.
+	elects := func(s *story, namespace, name string, code int) *story {
+		for t := range steps(2, 30, 2) {
+			s.action("node-1", t).lastAction(func(a *record.Timed[record.Action]) {
+				a.V.Component, a.V.Election, a.V.Verb, a.V.Resource, a.V.Subresource = "kube-controller-manager", true, "update", "coordination.k8s.io/leases", ""
+				a.V.Namespace, a.V.Name, a.V.Code = namespace, name, code
+			})
+		}
+		return s
+	}
 	rule(t, record.Check{Requirement: "HA-LE-001", Judge: "single-holder"}, []ruling{
 		{name: "as it should be", story: func() *story { return elected(both...) }, want: Pass, took: "2 of 2 components",
 			says: "kube-controller-manager by node-1_a and kube-scheduler by node-1_a"},
 		{name: "no election", want: Fail, took: "0 of 2 components", story: func() *story { return elected("kube-scheduler") },
 			says: "kube-controller-manager must have exactly one active instance: 3 instances act (on node-1, node-2, node-3), and for 1m0s no lease said which"},
+		{name: "a lease of another name", want: Inconclusive, says: "the instances of kube-controller-manager elect the active one by the lease kube-system/kcm-blue", story: func() *story {
+			return elects(elected("kube-scheduler"), "kube-system", "kcm-blue", 200)
+		}},
+		{name: "a lease in another namespace", want: Inconclusive, says: "by the lease infra/kube-controller-manager", story: func() *story {
+			return elects(elected("kube-scheduler"), "infra", "kube-controller-manager", 200)
+		}},
+		{name: "a lease of another name, refused", want: Fail, says: "no lease said which", story: func() *story {
+			return elects(elected("kube-scheduler"), "kube-system", "kcm-blue", 409)
+		}},
+		{name: "a lease of another name too", want: Pass, story: func() *story {
+			return elects(elected(both...), "kube-system", "cloud-provider-extraction-migration", 200)
+		}},
 		{name: "empty lease", want: Fail, says: "3 instances act", story: func() *story {
 			return elected("kube-scheduler").at(9).lease("kube-controller-manager", "", 5, 9)
 		}},
@@ -52,6 +74,17 @@ func TestSingleHolder(t *testing.T) {
 		}},
 		{name: "handed over", want: Fail, says: `it was node-1_a, and "node-2_b" was seen at 33.000s`, story: func() *story {
 			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33)
+		}},
+		{name: "handed over as a node is changed in place", want: Pass, story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33).inPlace("", "reconfigure", "node-1", "", "", 30, 36, "kube-scheduler")
+		}},
+		{name: "handed over before a node is changed in place", want: Fail, says: `"node-2_b" was seen at 15.000s`, story: func() *story {
+			return elected(both...).at(15).lease("kube-scheduler", "node-2_b", 130, 15).inPlace("", "reconfigure", "node-1", "", "", 30, 36, "kube-scheduler")
+		}},
+		{name: "handed over, and no node could be changed", want: Fail, says: `"node-2_b" was seen at 33.000s`, story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33).change(func(r *record.Run) {
+				r.Changes = []record.Timed[record.NodeChange]{{At: sec(30), V: record.NodeChange{Phase: record.NodeFailed, Action: "upgrade", Called: sec(30), Missing: "Upgrader", Error: "needs the ability Upgrader"}}}
+			})
 		}},
 		{name: "a standby acts", want: Fail, says: "node-1_a held it throughout, and the one on node-2 acted at 25.000s: create of pods/binding default/p", story: func() *story {
 			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25)

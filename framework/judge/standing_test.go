@@ -219,6 +219,16 @@ func flapping(from, to int) *story {
 }
 
 func TestEndpointsMatch(t *testing.T) {
+	// alone lists one API server from the baseline to the end.
+	alone := func(end int) func() *story {
+		return func() *story {
+			s := newStory()
+			for i := range end + 1 {
+				s.at(float64(i)).endpoints("node-1", "10.77.0.11")
+			}
+			return s.change(func(r *record.Run) { r.EndAt = sec(float64(end)) })
+		}
+	}
 	bounded := record.Check{Requirement: "HA-EP-001", Level: "MUST", Judge: "endpoints-match", Bound: "I + M"}
 	rule(t, record.Check{Requirement: "HA-EP-001", Judge: "endpoints-match"}, []ruling{
 		{name: "as it should be", story: listed, want: Pass, took: "36 of 36 states"},
@@ -229,6 +239,8 @@ func TestEndpointsMatch(t *testing.T) {
 			}
 			return s
 		}},
+		{name: "one alone, as long as API servers may take to list themselves", want: Inconclusive, says: "too briefly to conclude that they would not", story: alone(5)},
+		{name: "one alone for longer", want: Fail, says: "for 13s up to the end", story: alone(13)},
 		{name: "one too many", want: Fail, says: "holds [10.77.0.11 10.77.0.12 10.77.0.13 10.77.0.99]", story: func() *story {
 			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.12", "10.77.0.13", "10.77.0.99").
 				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.12", "10.77.0.13", "10.77.0.99")

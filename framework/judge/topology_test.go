@@ -111,6 +111,14 @@ func TestVersionSkew(t *testing.T) {
 			s := versions("v1.37.1", "node-3 kube-apiserver v1.36.3", "node-3 kube-controller-manager v1.36.3", "node-3 kube-scheduler v1.36.3")()
 			return s.action("node-1", 25).lastAction(func(a *record.Timed[record.Action]) { a.V.Via = "node-3" })
 		}},
+		{name: "newer than an API server elsewhere, from which it reads its lease", want: Fail, says: "kube-scheduler v1.37.1 on node-1 talks to kube-apiserver v1.36.3 on node-3", story: func() *story {
+			s := versions("v1.37.1", "node-3 kube-apiserver v1.36.3", "node-3 kube-controller-manager v1.36.3", "node-3 kube-scheduler v1.36.3")()
+			return s.asks("kube-scheduler", "node-1", "node-3", 20, 21)
+		}},
+		{name: "it reads its lease from one of its own version", want: Pass, story: func() *story {
+			s := versions("v1.37.1", "node-3 kube-apiserver v1.36.3", "node-3 kube-controller-manager v1.36.3", "node-3 kube-scheduler v1.36.3")()
+			return s.asks("kube-scheduler", "node-1", "node-2", 20, 21).heard("node-3")
+		}},
 		{name: "what a component says of itself counts", story: versions("v1.30.0", "node-1 kube-apiserver v1.31.0"), want: Pass},
 		{name: "not told", story: versions(""), want: Inconclusive, says: "the version of kube-apiserver on node-1"},
 		{name: "not told, without access to processes", want: NotApplicable, says: "nothing else shows the versions of kube-scheduler on node-1. 8 other components are within the policy",

@@ -21,11 +21,21 @@ func (s *story) watching(client, id string, phase record.WatchPhase, t float64, 
 	return add(s, &s.run.Watches, w)
 }
 
+// shared opens a watch through the balancer, of an API server whose certificate has the addresses of
+// all of them.
+func (s *story) shared(client, id string) *story {
+	s.watching(client, id, record.WatchOpened, 6, "balancer", "10.77.0.11", "")
+	w := &s.run.Watches[len(s.run.Watches)-1].V
+	w.Server = append(w.Server, "10.77.0.12", "10.77.0.13")
+	return s
+}
+
 // watchesBreak has three clients watch through the API server that is killed at 10 s
 // and back at 40 s, one of them through the balancer. They have other watches after
-// some time, and that many are opened through the balancer at the end.
+// some time, and that many are opened through the balancer at the end. Clients of the balancer were
+// on the other API servers before.
 func watchesBreak(after float64, atTheEnd int, address string) *story {
-	s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 39)
+	s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 39).client("client-go-1", "node-1", true, 1, 3).client("client-go-2", "node-3", true, 1, 3)
 	for i, entrance := range []string{"node-2", "node-2", "balancer"} {
 		client, first, second := fmt.Sprint("c", i), fmt.Sprint("w", i), fmt.Sprint("v", i)
 		s.watching(client, first, record.WatchOpened, 5, entrance, "10.77.0.12", "")
@@ -104,6 +114,42 @@ func TestWatchesReturn(t *testing.T) {
 		{name: "not spread again", story: func() *story { return watchesBreak(1, 30, "10.77.0.11") }, want: Fail, took: "0 of 30 watches", says: "0 of 30 that were opened"},
 		{name: "not spread again, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return watchesBreak(1, 30, "10.77.0.11").change(func(r *record.Run) { r.Harness[44].V.Late = time.Second })
+		}},
+		{name: "another node has the virtual IP", want: NotApplicable, says: "The API server on node-2 is on standby after its return", story: func() *story {
+			return watchesBreak(1, 30, "10.77.0.11").at(42).standby("node-2", 10)
+		}},
+		{name: "another node has the virtual IP, and too late", want: Fail, says: "c0 had another one only after 6s", story: func() *story {
+			return watchesBreak(6, 30, "10.77.0.11").at(42).standby("node-2", 10)
+		}},
+		{name: "on standby before the fault alone", want: Fail, says: "0 of 30 that were opened", story: func() *story {
+			return watchesBreak(1, 30, "10.77.0.11").at(5).standby("node-2", 1)
+		}},
+		{name: "all clients were on one API server, by their address perhaps", want: Inconclusive, says: "so it may choose by their address", story: func() *story {
+			return watchesBreak(1, 30, "10.77.0.11").change(func(r *record.Run) {
+				for i := range r.ClientProbes {
+					r.ClientProbes[i].V.Server = "node-2"
+				}
+			})
+		}},
+		{name: "all clients were on one API server until the fault", want: Inconclusive, says: "so it may choose by their address", story: func() *story {
+			return watchesBreak(1, 30, "10.77.0.11").change(func(r *record.Run) { r.ClientProbes = nil }).client("client-go-1", "node-1", true, 20, 22)
+		}},
+		{name: "watches were on several API servers", want: Fail, says: "0 of 30 that were opened", story: func() *story {
+			return watchesBreak(1, 30, "10.77.0.11").change(func(r *record.Run) { r.ClientProbes = nil }).watching("c8", "y", record.WatchOpened, 6, "balancer", "10.77.0.11", "")
+		}},
+		{name: "one certificate for all, and broken for another reason", want: Pass, took: "1s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").shared("c8", "y").watching("c8", "y", record.WatchEnded, 30, "balancer", "", "unexpected EOF")
+		}},
+		{name: "the watch of another node that joined", want: Pass, says: "4 of 12 watches", story: func() *story {
+			s := watchesBreak(1, 8, "10.77.0.11")
+			for i := range 4 {
+				s.watching("c9", fmt.Sprint("x", i), record.WatchOpened, 52, "balancer", "10.77.0.12", "")
+			}
+			s.changed("node-4", record.NodeAdded, "node-4", "10.77.0.14", 2, 3)
+			for i := range 60 {
+				s.watching("c9", fmt.Sprint("z", i), record.WatchOpened, 53, "node-4", "10.77.0.14", "")
+			}
+			return s
 		}},
 		{name: "one of many", story: func() *story {
 			return watchesBreak(1, 59, "10.77.0.11").watching("c9", "x", record.WatchOpened, 52, "balancer", "10.77.0.12", "")

@@ -34,6 +34,7 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 			continue
 		}
 		f := newAuditFilter(n.Name(), nodes, components)
+		f.current = wholeOf(o.cfg.Cluster).Nodes
 		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			// If the log cannot be read, the record has no actions, and the judges conclude
 			// accordingly.
@@ -59,6 +60,8 @@ type auditFilter struct {
 	via        string
 	components []string
 	nodes      map[netip.Addr]string
+	// current returns the nodes of the cluster as they are, also those that have joined; may be nil.
+	current func() []framework.Node
 	// needles are strings in entries of the components, and reads are strings in entries of
 	// requests that change nothing and are not about one object. They save most of the decoding.
 	needles, reads [][]byte
@@ -66,9 +69,7 @@ type auditFilter struct {
 
 func newAuditFilter(via string, nodes []framework.Node, components []string) *auditFilter {
 	f := &auditFilter{via: via, components: components, nodes: map[netip.Addr]string{}}
-	for _, n := range nodes {
-		f.nodes[n.Address().Unmap()] = n.Name()
-	}
+	f.learn(nodes)
 	for _, c := range components {
 		f.needles = append(f.needles, []byte(c))
 	}
@@ -76,6 +77,14 @@ func newAuditFilter(via string, nodes []framework.Node, components []string) *au
 		f.reads = append(f.reads, []byte(`"verb":"`+verb+`"`))
 	}
 	return f
+}
+
+// learn adds the addresses of nodes to those that are known. Entries about a node that has left may
+// be read later.
+func (f *auditFilter) learn(nodes []framework.Node) {
+	for _, n := range nodes {
+		f.nodes[n.Address().Unmap()] = n.Name()
+	}
 }
 
 // auditEvent is the part of an audit.k8s.io/v1 Event that is read.
@@ -161,6 +170,9 @@ func (f *auditFilter) node(ips []string) string {
 	}
 	if ip.IsLoopback() {
 		return f.via
+	}
+	if f.current != nil {
+		f.learn(f.current())
 	}
 	return f.nodes[ip.Unmap()]
 }

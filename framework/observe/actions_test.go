@@ -305,6 +305,26 @@ func TestWhoseAction(t *testing.T) {
 	}
 }
 
+// TestWhoseActionAfterChanges shows that the nodes of a request and of a holder are known when nodes
+// have joined and left, whichever API server they used.
+func TestWhoseActionAfterChanges(t *testing.T) {
+	all := []framework.Node{audited{name: "node-1", address: "10.77.0.11"}, audited{name: "node-2", address: "10.77.0.12"}}
+	f := newAuditFilter("node-1", all, []string{"kube-scheduler"})
+	f.current = func() []framework.Node {
+		return []framework.Node{all[0], audited{name: "node-4", address: "10.77.0.14"}}
+	}
+	for ip, want := range map[string]string{"10.77.0.11": "node-1", "10.77.0.12": "node-2", "10.77.0.14": "node-4", "10.77.0.10": ""} {
+		if got := f.node([]string{ip}); got != want {
+			t.Errorf("a request from %s is of %q, want %q", ip, got, want)
+		}
+	}
+	hosts := nodesOnly{nodes: []framework.Node{host{"node-1", "cp1.example"}, host{name: "node-4"}}}
+	o := &Observers{cfg: Config{Cluster: partOf(hosts, hosts.nodes[1])}}
+	if got := o.holderNode(t.Context(), nil, "kube-scheduler", "cp1.example_x"); got != "node-1" {
+		t.Errorf("seen through the entrance of a node that joined, the holder is on %q", got)
+	}
+}
+
 // BenchmarkAuditEntry is what an entry of somebody else's costs, which most are.
 func BenchmarkAuditEntry(b *testing.B) {
 	log, err := os.ReadFile("testdata/audit.log")

@@ -90,6 +90,8 @@ type part struct {
 
 func (p part) Nodes() []framework.Node { return []framework.Node{p.node} }
 
+func (p part) whole() framework.Cluster { return p.Cluster }
+
 func (p part) Entrances() (all []framework.Entrance) {
 	for _, e := range p.Cluster.Entrances() {
 		if e.Node == p.node.Name() {
@@ -111,4 +113,12 @@ func partOf(c framework.Cluster, node framework.Node) framework.Cluster {
 		return etcdPart{p, access}
 	}
 	return p
+}
+
+// wholeOf returns the cluster of which another one may be a view.
+func wholeOf(c framework.Cluster) framework.Cluster {
+	if p, ok := c.(interface{ whole() framework.Cluster }); ok {
+		return p.whole()
+	}
+	return c
 }

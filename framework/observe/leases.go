@@ -26,6 +26,7 @@ type lease struct {
 		LeaseTransitions     int
 		AcquireTime          time.Time
 		RenewTime            time.Time
+		Strategy             string
 	}
 }
 
@@ -129,15 +130,16 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 		Name: name, Via: via,
 		Holder: l.Spec.HolderIdentity, HolderNode: node,
 		Acquire: l.Spec.AcquireTime, Renew: l.Spec.RenewTime, Duration: l.Spec.LeaseDurationSeconds,
-		Transitions: l.Spec.LeaseTransitions, Revision: l.Metadata.ResourceVersion,
+		Transitions: l.Spec.LeaseTransitions, Revision: l.Metadata.ResourceVersion, Strategy: l.Spec.Strategy,
 	})
 }
 
 // holderNode returns the node of a lease's holder. If a further elected component runs in a pod
 // without host networking, the host name in the identity is the pod's.
 func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, identity string) string {
-	host := HolderNode(identity, o.cfg.Cluster.Nodes())
-	isHost := slices.ContainsFunc(o.cfg.Cluster.Nodes(), func(n framework.Node) bool { return n.Name() == host })
+	nodes := wholeOf(o.cfg.Cluster).Nodes()
+	host := HolderNode(identity, nodes)
+	isHost := slices.ContainsFunc(nodes, func(n framework.Node) bool { return n.Name() == host })
 	if host == "" || isHost || slices.Contains(elected(), lease) {
 		return host
 	}

@@ -227,6 +227,9 @@ type Lease struct {
 	Duration    int       `json:"durationSeconds"`
 	Transitions int       `json:"transitions"`
 	Revision    string    `json:"revision"`
+	// Strategy is how API servers choose the holder, in coordinated leader election; empty if the
+	// instances elect it among themselves.
+	Strategy string `json:"strategy,omitempty"`
 }
 
 // EtcdStatus is one response, or a missing response, of an etcd member.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,9 +24,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// serviceNames are those of the default/kubernetes service in a cluster with the
-// default domain, by which pods reach the API servers.
-var serviceNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+// serviceName is the name of the default/kubernetes service, by which pods reach the API servers,
+// to which a cluster adds its DNS domain.
+const serviceName = "kubernetes.default.svc"
+
+// serviceNames are those of the default/kubernetes service in any cluster.
+var serviceNames = []string{"kubernetes", "kubernetes.default", serviceName}
 
 // Certificates makes a TLS handshake at each entrance for each name and address that clients may
 // use: those of the load balancer and of the kubernetes service, and for an API server the
@@ -88,12 +92,44 @@ func commonNames(ctx context.Context, c framework.Cluster) ([]string, error) {
 			}
 		}
 	}
-	for _, name := range serviceNames {
+	qualified, err := qualifiedNames(ctx, entrances)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Concat(serviceNames, qualified) {
 		add("service", name)
 	}
 	address, err := serviceAddress(ctx, entrances)
 	add("service", address)
 	return keys, err
+}
+
+// qualifiedNames returns the names of the kubernetes service with the cluster's DNS domain (kubeadm:
+// networking.dnsDomain). Only the certificates show which domain that is: the name that at least
+// half of the API servers have, each of them must have. A name of fewer may be an old one.
+func qualifiedNames(ctx context.Context, entrances []framework.Entrance) ([]string, error) {
+	answered, have := 0, map[string]int{}
+	for _, e := range entrances {
+		if e.Kind == framework.EntranceBalancer {
+			continue // its certificate may be another one
+		}
+		d, err := newDoor(e)
+		if err != nil {
+			return nil, fmt.Errorf("entrance %s: %w", e.Name, err)
+		}
+		leaf, err := d.shake(ctx, serviceName)
+		if err != nil {
+			continue // it is recorded when the handshakes for all names are made
+		}
+		answered++
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(leaf.DNSNames))) {
+			if strings.HasPrefix(name, serviceName+".") {
+				have[name]++
+			}
+		}
+	}
+	maps.DeleteFunc(have, func(_ string, n int) bool { return 2*n < answered })
+	return slices.Sorted(maps.Keys(have)), nil
 }
 
 // servingNames are the names that the certificate of a node's API server must have, according to

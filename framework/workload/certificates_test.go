@@ -2,17 +2,24 @@ package workload
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
 	"log"
+	"maps"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -51,8 +58,8 @@ func TestCertificates(t *testing.T) {
 		}
 		got[o.V.Entrance+" "+o.V.Key] = o.V.Outcome
 	}
-	// Five of the service and one of the node, through each.
-	if len(got) != 12 || got["node-1 node/127.0.0.1"] != record.OK || got["node-2 service/10.96.0.1"] != record.Refused ||
+	// Four of the service and one of the node, through each.
+	if len(got) != 10 || got["node-1 node/127.0.0.1"] != record.OK || got["node-2 service/10.96.0.1"] != record.Refused ||
 		got["node-2 service/kubernetes.default.svc"] != record.Refused {
 		t.Errorf("outcomes %v", got)
 	}
@@ -73,6 +80,82 @@ func TestCertificatesForTheNameThatClientsAskFor(t *testing.T) {
 	keys, err := commonNames(t.Context(), named{trusted{plain}})
 	if err != nil || keys[0] != "balancer/api.example.com" || slices.Contains(keys, "balancer/127.0.0.1") {
 		t.Errorf("%v, %v", keys, err)
+	}
+}
+
+// signed is a cluster of API servers whose certificates are valid for names of the service, its
+// address and their own, and for the given names besides.
+type signed struct {
+	*apitest.Cluster
+	authorities [][]byte
+}
+
+func newSigned(t *testing.T, names ...[]string) signed {
+	t.Helper()
+	c := signed{Cluster: apitest.New(t, len(names))}
+	c.Set("/api/v1/namespaces/default/services/kubernetes", `{"metadata":{"name":"kubernetes"},"spec":{"clusterIP":"10.96.0.1"}}`)
+	for i, more := range names {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 1)), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			DNSNames: append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc"}, more...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Server(i).TLS.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+		c.authorities = append(c.authorities, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	return c
+}
+
+func (c signed) Entrances() []framework.Entrance {
+	all := c.Cluster.Entrances()
+	for i := range all {
+		all[i].Config = &rest.Config{Host: all[i].Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: c.authorities[i]}}
+	}
+	return all
+}
+
+// The certificates show the DNS domain of the cluster.
+func TestCertificatesForTheDomain(t *testing.T) {
+	local, corp := "kubernetes.default.svc.cluster.local", "kubernetes.default.svc.corp.example"
+	for _, tt := range []struct {
+		name    string
+		servers [][]string // the qualified names of each
+		want    []string   // those that are required
+		refused []string
+	}{
+		{"the default one", [][]string{{local}, {local}, {local}}, []string{local}, nil},
+		{"another one", [][]string{{corp}, {corp}, {corp}}, []string{corp}, nil},
+		{"none", [][]string{nil, nil, nil}, nil, nil},
+		{"one server of three is without it", [][]string{{corp}, nil, {corp}}, []string{corp}, []string{"node-2 service/" + corp}},
+		{"one server of two is without it", [][]string{nil, {local}}, []string{local}, []string{"node-1 service/" + local}},
+		{"one server of three has an old one too", [][]string{{corp, local}, {corp}, {corp}}, []string{corp}, nil},
+		{"other names", [][]string{{local, "api.example.com", "kubernetes.default.svcs"}, {local}}, []string{local}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, read := recording(t)
+			if err := Certificates(t.Context(), newSigned(t, tt.servers...), w); err != nil {
+				t.Fatal(err)
+			}
+			required := map[string]bool{}
+			var refused []string
+			for _, o := range read().Ops {
+				if name, ok := strings.CutPrefix(o.V.Key, "service/"); ok && strings.HasPrefix(name, serviceName+".") {
+					required[name] = true
+				}
+				if o.V.Outcome != record.OK {
+					refused = append(refused, o.V.Entrance+" "+o.V.Key)
+				}
+			}
+			if got := slices.Sorted(maps.Keys(required)); !slices.Equal(got, tt.want) || !slices.Equal(refused, tt.refused) {
+				t.Errorf("requires %q (want %q), refused %q (want %q)", got, tt.want, refused, tt.refused)
+			}
+		})
 	}
 }
 

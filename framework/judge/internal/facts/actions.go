@@ -36,7 +36,9 @@ func (d Actions) Untimed(m *Matter) *Act {
 	for i, act := range d.Doubtful {
 		logged := act
 		logged.Received = act.At
-		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoving(act.Via, act.At) || d.clockAgrees(m, act.Via, act.At) {
+		log := d.logs[act.Via]
+		agrees := log.agrees(act.At) && (!log.ahead || act.Completed > act.At)
+		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoving(act.Via, act.At) || agrees {
 			continue
 		}
 		return &d.Doubtful[i]
@@ -54,19 +56,9 @@ func (m *Matter) clockMoved(node string) bool {
 	return false
 }
 
-// clockAgrees reports whether an audit log has an entry of about a time whose stamps agree
-// with the harness's clock, or would without the known shift of its own.
-func (d Actions) clockAgrees(m *Matter, via string, t record.Nanos) bool {
-	const about = record.Nanos(5 * time.Second)
-	margin := m.Run.Meta.Settings["M"]
-	return slices.ContainsFunc(m.Run.Actions, func(a record.Timed[record.Action]) bool {
-		return a.V.Via == via && a.At >= t-about && a.At <= t+about && !doubtfulStamps(rebased(a, d.shifts, margin), margin)
-	})
-}
-
 // Act is an action that can be compared with others: its instance is known, it took effect, and
-// the clock of its API server agrees with the harness's, or a fault moved it by a known time, so
-// that its stamps are corrected.
+// the clock of its API server agrees with the harness's, also if it was read late, or a fault moved
+// it by a known time, so that its stamps are corrected.
 type Act struct {
 	record.Action
 	At record.Nanos
@@ -83,17 +75,18 @@ type Actions struct {
 	// address of the request is not a node's, as behind a load balancer.
 	Unattributed []Act
 
-	shifts []clockShift
+	logs map[string]*auditLog // by API server
 }
 
 // ActionsOf classifies the actions of a component. An audit entry is logged right after it
 // completes. So a stamp that is older than the time it takes to be seen, at most margin, or that
-// is from afterwards, comes from another clock. It is corrected if a fault moved that clock by a
-// known time.
+// is from afterwards, comes from another clock, unless the entry was only read late. It is
+// corrected if a fault moved that clock by a known time.
 func ActionsOf(run *record.Run, component string, margin time.Duration) Actions {
-	d := Actions{Component: component, shifts: clockShifts(run, margin)}
+	shifts := clockShifts(run, margin)
+	d := Actions{Component: component, logs: auditLogs(run, shifts, margin)}
 	for _, t := range run.Actions {
-		t = rebased(t, d.shifts, margin)
+		t = rebased(t, shifts, margin)
 		a := t.V
 		if a.Component != component || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
 			continue
@@ -102,7 +95,7 @@ func ActionsOf(run *record.Run, component string, margin time.Duration) Actions 
 		case a.Node == "" && !a.Election:
 			d.Unattributed = append(d.Unattributed, act)
 		case a.Node == "": // the lease says who made it; see Unrecorded
-		case doubtfulStamps(t, margin):
+		case doubtfulStamps(t, margin) && !d.logs[a.Via].late(t):
 			d.Doubtful = append(d.Doubtful, act)
 		case a.Election:
 			d.Elections = append(d.Elections, act)

@@ -46,9 +46,9 @@ func (m *Matter) HitBetween(from, to record.Nanos) (nodes []string) {
 }
 
 // NextHit is when another fault hit the component, its lease, a node or the network
-// after this one, or the end of the record.
+// after this one, or a node was changed, or the end of the record.
 func (m *Matter) NextHit(component string) record.Nanos {
-	end := m.Run.EndAt
+	end := min(m.Run.EndAt, NextDisturbance(m.Run, m.Fault.Effect()))
 	for _, other := range m.Faults {
 		if in := other.Injected; other != m.Fault && in != nil && in.Called > m.Fault.Effect() && in.Hits(component) {
 			end = min(end, in.Called)

@@ -45,8 +45,8 @@ func (m *Matter) Param(name, def string) string {
 }
 
 // Quiet is the period in which nothing should change in the cluster: from the baseline check to
-// the first fault or node change, or to the end of the record. Faults of the named components do
-// not affect the judge.
+// the first fault or change of a node, or to the end of the record. Faults of the named components
+// do not affect the judge.
 func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 	for _, s := range m.Run.Steadies {
 		if s.V.Phase == "before" && s.V.OK {
@@ -54,7 +54,7 @@ func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 			break
 		}
 	}
-	to = min(m.Run.EndAt, NextChange(m.Run, 0))
+	to = min(m.Run.EndAt, NextDisturbance(m.Run, 0))
 	for _, inj := range m.Faults {
 		if inj.Injected != nil && (len(inj.Injected.Group) > 0 || !slices.Contains(harmless, inj.Injected.Component)) {
 			to = min(to, inj.Injected.Called)
@@ -116,10 +116,10 @@ func (m *Matter) NextInjection(after record.Nanos) record.Nanos {
 	return next
 }
 
-// UntilNext returns when the next fault or node change after a time is requested, or the end of
-// the record.
+// UntilNext returns when the next fault or change of a node after a time is requested, or the end
+// of the record.
 func (m *Matter) UntilNext(after record.Nanos) record.Nanos {
-	return min(m.Run.EndAt, NextChange(m.Run, after), m.NextInjection(after))
+	return min(m.Run.EndAt, NextDisturbance(m.Run, after), m.NextInjection(after))
 }
 
 // Injection is the life of one fault.

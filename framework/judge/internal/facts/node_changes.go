@@ -53,7 +53,8 @@ func LeftAt(run *record.Run, node string) record.Nanos {
 // Stays reports whether a node's removal was never requested.
 func (m *Matter) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
 
-// NextChange is when the first node change after a time was requested; endless for none.
+// NextChange is when the first change of the set of nodes after a time was requested; endless for
+// none.
 func NextChange(run *record.Run, after record.Nanos) record.Nanos {
 	next := Endless
 	for _, c := range run.Nodes {
@@ -62,6 +63,26 @@ func NextChange(run *record.Run, after record.Nanos) record.Nanos {
 		}
 	}
 	return next
+}
+
+// NextInPlace is when the first change in place of a node, such as an upgrade, was requested after a
+// time, which restarts its components; endless for none. An empty name is any node.
+func NextInPlace(run *record.Run, node string, after record.Nanos) record.Nanos {
+	next := Endless
+	for _, c := range run.Changes {
+		// If the cluster lacks the ability for it, no node is changed.
+		made := c.V.Phase != record.NodeFailed || c.V.Missing == "" || c.V.Node.Name != ""
+		if made && c.V.Called > after && (node == "" || c.V.Node.Name == node) {
+			next = min(next, c.V.Called)
+		}
+	}
+	return next
+}
+
+// NextDisturbance is when the first change after a time was requested, of the set of nodes or of a
+// node in place; endless for none.
+func NextDisturbance(run *record.Run, after record.Nanos) record.Nanos {
+	return min(NextChange(run, after), NextInPlace(run, "", after))
 }
 
 // apiServersAt returns the addresses of the API servers that existed at a time, sorted.

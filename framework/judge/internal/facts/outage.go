@@ -23,6 +23,9 @@ type Outage struct {
 	// failed.
 	From, To record.Nanos
 	Probes   int // that failed
+	// Row is how many of them failed one after the other: each was started when the one before
+	// had failed, as a client that tries again does.
+	Row int
 }
 
 // AtLeast and AtMost are how long it can have lasted.
@@ -37,6 +40,7 @@ func Outages(probes []record.Probe) []Outage {
 	var all []Outage
 	var lastOK *record.Probe
 	down := false
+	var failed record.Nanos // when the last one of the row had
 	for i := range probes {
 		p := &probes[i]
 		switch {
@@ -48,9 +52,13 @@ func Outages(probes []record.Probe) []Outage {
 		case down:
 			o := &all[len(all)-1]
 			o.To, o.Before, o.Probes = p.Start, max(o.Before, p.End), o.Probes+1
+			if p.Start >= failed {
+				o.Row, failed = o.Row+1, p.End
+			}
+			failed = min(failed, p.End) // the row may have had this one instead
 		default:
-			down = true
-			o := Outage{After: p.Start, From: p.Start, To: p.Start, Before: p.End, Probes: 1}
+			down, failed = true, p.End
+			o := Outage{After: p.Start, From: p.Start, To: p.Start, Before: p.End, Probes: 1, Row: 1}
 			if lastOK != nil {
 				o.After = lastOK.Start
 			}

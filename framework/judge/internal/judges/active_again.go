@@ -18,7 +18,7 @@ func activeAgain() Definition {
 			"faults":    "for further ones, more faults, so that all together hit the node of each holder",
 			"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
 		},
-	}, judgeActiveAgain}
+	}, coordinated(judgeActiveAgain)}
 }
 
 // judgeActiveAgain measures the times between renewals of the lease, by any instance, from the
@@ -49,7 +49,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 				m.Fault.What(), old.Holder, facts.HolderNode(old), component, text.When(s.At), s.V.Holder).Rests(from, s.At)
 		}
 	}
-	r := renewalsOf(states, from, func(l record.Lease) bool { return m.IsNode(facts.HolderNode(l)) })
+	r := renewalsOf(states, from, func(l record.Lease) bool { return m.WasNode(facts.HolderNode(l)) })
 	limit := m.Bound.Limit
 	switch {
 	case r.looked == from:

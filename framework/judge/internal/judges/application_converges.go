@@ -18,7 +18,7 @@ func applicationConverges() Definition {
 			"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
 		Source:     "High Availability Kubernetes Clusters (the k8petstore)",
 		NeedsFault: true, NeedsBound: true,
-	}, judgeApplicationConverges}
+	}, coordinated(judgeApplicationConverges)}
 }
 
 // judgeApplicationConverges measures how long a part of the application stays without a moment at

@@ -78,7 +78,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 				}
 				failures += o.Probes
 				outages = append(outages, o)
-				if o.Probes > row.Probes {
+				if o.Row > row.Row {
 					row, rowKind = o, k
 				}
 				if worst.Probes == 0 || o.AtLeast() > worst.AtLeast() {
@@ -98,9 +98,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 		return Failed("While nodes are changed one after the other, a client of %s must not go without a successful request for longer than %s: no %s succeeded for %s, from %s.",
 			entrance, m.Bound, worstKind, text.Short(took), text.When(worst.From)).Took(took).Rests(worst.From, worst.Before).Shows(evidence...)
 	}
-	if inARow > 0 && row.Probes > inARow {
+	if inARow > 0 && row.Row > inARow {
 		return Failed("While nodes are changed one after the other, a client of %s that tries again must succeed: %d times in a row no %s did, from %s to %s.",
-			entrance, row.Probes, rowKind, text.When(row.From), text.When(row.To)).counted("%d in a row", row.Probes).Rests(row.From, row.Before).Shows(evidence...)
+			entrance, row.Row, rowKind, text.When(row.From), text.When(row.To)).counted("%d in a row", row.Row).Rests(row.From, row.Before).Shows(evidence...)
 	}
 	if silent != "" {
 		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)

@@ -57,6 +57,9 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	case before == nil || before.V.Up:
 		return Inconclusive("the load balancer was not seen to stop using %s before it came back, so its return cannot be judged", node)
 	}
+	if up == nil && m.StandsBy(node, called, end) {
+		return notApplicable("The API server on %s is on standby after its return: the balancer sends clients to one API server at a time.", node)
+	}
 	if up == nil {
 		end = min(end, max(silent, back))
 		waited := text.Span(back, end)

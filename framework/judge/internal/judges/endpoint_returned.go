@@ -22,7 +22,7 @@ func judgeEndpointReturned(m *facts.Matter) Finding {
 		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
 	}
 	called, back := m.Fault.Healed.Called, m.Fault.HealEffect()
-	end := min(m.Run.EndAt+1, facts.NextChange(m.Run, back), m.NextInjection(back))
+	end := min(m.Run.EndAt+1, facts.NextDisturbance(m.Run, back), m.NextInjection(back))
 	gone := map[string]bool{}
 	var changes []facts.Change
 	for _, c := range facts.Chains(m.Run, append(m.Disturbed(called, end), node)...) {

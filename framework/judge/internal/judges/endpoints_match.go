@@ -13,7 +13,7 @@ import (
 func endpointsMatch() Definition {
 	return Definition{verdict.Doc{
 		Name:      "endpoints-match",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers: at the end and, once API servers have had I + M to list themselves, at all times.",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers at all times, once these have had I + M to list themselves.",
 		Source:    "API server HA proposal, section 2",
 	}, judgeEndpointsMatch}
 }
@@ -67,8 +67,9 @@ func judgeEndpointsMatch(m *facts.Matter) Finding {
 		}
 		last := states[len(states)-1]
 		evidence = append(evidence, c.String()+": ["+strings.Join(last.V.Addresses, " ")+"] from "+text.When(begin)+" to "+text.When(last.At))
-		// One reading, or less time than the bound, may be a change under way.
-		if wrong < 2 || m.Bound != nil && time.Duration(last.At-begin) <= m.Bound.Limit {
+		// One reading, or less time than the bound, may be a change under way, and API servers that
+		// have just started may not have listed themselves yet.
+		if wrong < 2 || m.Bound != nil && time.Duration(last.At-begin) <= m.Bound.Limit || text.Span(from, to) <= settling.Limit {
 			brief = append(brief, c.String())
 			continue
 		}

@@ -65,12 +65,8 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 				// There was less time than it may take.
 			case len(d.Doubtful) > 0 || d.Unrecorded(m) != "":
 				return Inconclusive("the record does not show who acted on %s, which was requested at %s, nor all that instances of %s did", e.name, text.When(e.asked), component)
-			case len(by) > 0:
-				return Failed("The holder of the lease of %s must do the work: %s had taken it over at %s, but %s on %s acted on %s, which was requested at %s: %s.",
-					component, t.node, text.When(t.From), component, by[0].Node, e.name, text.When(e.asked), facts.DescribeAction(by[0].Action)).Rests(t.From, by[0].Received)
 			default:
-				return Failed("The holder of the lease of %s must do the work within %s: %s had taken it over at %s, and did not act on %s, which was requested at %s.",
-					component, m.Bound, t.node, text.When(t.From), e.name, text.When(e.asked)).Rests(t.From, limit)
+				return neglected(m, component, t, e, by, limit)
 			}
 		}
 	}
@@ -84,13 +80,28 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 		component, len(tenures), text.Plural(done, "time"), text.Short(longest), m.Bound).Took(longest)
 }
 
+// neglected is the finding for a request on which the holder was not seen to act until a time; by are
+// the actions of others on it.
+func neglected(m *facts.Matter, component string, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
+	if s := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{From: e.asked, To: limit}); s != "" {
+		return Inconclusive("the record does not show who acted on %s, which was requested at %s: the audit log of the API server on %s was not read to the end", e.name, text.When(e.asked), s)
+	}
+	if len(by) > 0 {
+		return Failed("The holder of the lease of %s must do the work: %s had taken it over at %s, but %s on %s acted on %s, which was requested at %s: %s.",
+			component, t.node, text.When(t.From), component, by[0].Node, e.name, text.When(e.asked), facts.DescribeAction(by[0].Action)).Rests(t.From, by[0].Received)
+	}
+	return Failed("The holder of the lease of %s must do the work within %s: %s had taken it over at %s, and did not act on %s, which was requested at %s.",
+		component, m.Bound, t.node, text.When(t.From), e.name, text.When(e.asked)).Rests(t.From, limit)
+}
+
 // tenures returns those of the instances that took the lease of a component over from another
-// one: each until the next one has it, or a fault hits that may harm the component.
+// one, which may have run on the same node: each until the next one has it, or a fault hits that may
+// harm the component.
 func tenures(m *facts.Matter, component string) (all []tenure) {
 	holder := ""
 	for _, s := range facts.LeaseStates(m.Run, component, 0, m.Run.EndAt) {
 		node := facts.HolderNode(s.V)
-		if node == "" || node == holder || !m.WasNode(node) {
+		if node == "" || s.V.Holder == holder || !m.WasNode(node) {
 			continue
 		}
 		if n := len(all); n > 0 {
@@ -99,15 +110,15 @@ func tenures(m *facts.Matter, component string) (all []tenure) {
 		if holder != "" {
 			all = append(all, tenure{node, facts.Interval{From: s.At, To: harmedAfter(m, component, s.At)}})
 		}
-		holder = node
+		holder = s.V.Holder
 	}
 	return all
 }
 
 // harmedAfter returns when the first fault after a time was injected, other than one that hit
-// another elected component; the end of the record without one.
+// another elected component, or a node was changed; the end of the record without one.
 func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
-	end := m.Run.EndAt
+	end := min(m.Run.EndAt, facts.NextDisturbance(m.Run, after))
 	for _, f := range m.Faults {
 		if in := f.Injected; in != nil && in.Called > after && (in.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
 			end = min(end, in.Called)

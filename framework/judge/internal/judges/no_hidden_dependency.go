@@ -15,7 +15,7 @@ import (
 func noHiddenDependency() Definition {
 	return Definition{verdict.Doc{
 		Name:       "no-hidden-dependency",
-		Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, with no pause longer than the bound.",
+		Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, with no pause longer than the bound, or than its retry period allows.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeNoHiddenDependency}
@@ -43,22 +43,22 @@ func judgeNoHiddenDependency(m *facts.Matter) Finding {
 		return Inconclusive("%s was gone for %s, which is not longer than %s", m.Fault.Node(), text.Short(text.Span(from, to)), m.Bound)
 	}
 	broken, unknown, working := serversWork(m, servers, from, to)
-	more, doubts, instances, worst := instancesWork(m, hit, working, from, to)
-	broken, unknown = append(broken, more...), append(unknown, doubts...)
+	w := instancesWork(m, hit, working, from, to)
+	broken, unknown = append(broken, w.broken...), append(unknown, w.unknown...)
 	switch {
 	case len(broken) > 0:
 		return Failed("With %s gone (%s to %s), every API server, controller manager and scheduler on other nodes must be able to work within %s: %s.",
 			m.Fault.Node(), text.When(from), text.When(to), m.Bound, strings.Join(broken, "; ")).Rests(from, to).counted("%d could not", len(broken)).Shows(broken...)
-	case len(unknown) > 0 && len(unknown) == len(doubts) && slices.Contains(m.Run.Meta.NoAccess, record.AuditLogs):
+	case len(unknown) > 0 && len(unknown) == len(w.unknown) && slices.Contains(m.Run.Meta.NoAccess, record.AuditLogs):
 		return notApplicable("It cannot be tested here in every part: with %s gone the API servers on %s worked, and only the audit logs, to which the provider gives no access, show whether controller managers and schedulers did.",
 			m.Fault.Node(), text.And(servers))
 	case len(unknown) > 0:
 		return Inconclusive("with %s gone: %s", m.Fault.Node(), strings.Join(unknown, "; ")).Shows(unknown...)
-	case instances == 0:
+	case w.instances == 0:
 		return Inconclusive("no controller manager and no scheduler that elects its active instance is on another node than %s", m.Fault.Node())
 	}
-	return Passed("With %s gone for %s, the API servers on %s acknowledged writes and answered quorum reads, and each of %d instances of elected components there had requests about its lease answered, the longest time without one was %s, within %s.",
-		m.Fault.Node(), text.Short(text.Span(from, to)), text.And(servers), instances, text.Short(worst), m.Bound).Took(worst)
+	return bounded(w.allowed)(Passed("With %s gone for %s, the API servers on %s acknowledged writes and answered quorum reads, and each of %d instances of elected components there had requests about its lease answered, the longest time without one was %s, within %s.",
+		m.Fault.Node(), text.Short(text.Span(from, to)), text.And(servers), w.instances, text.Short(w.worst), w.allowed).Took(w.worst))
 }
 
 // serversWork describes the API servers that did not work for longer than the bound and those
@@ -85,27 +85,52 @@ func serversWork(m *facts.Matter, servers []string, from, to record.Nanos) (brok
 	return broken, unknown, working
 }
 
-// instancesWork does the same for the instances of elected components on nodes that are not hit,
-// from the audit logs of the working API servers. It returns how many there are, and the longest
-// time in which an instance had no response.
-func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos) (broken, unknown []string, n int, worst time.Duration) {
+// standbys describes the instances of elected components on nodes that are not hit.
+type standbys struct {
+	broken, unknown []string // as of serversWork
+	instances       int
+	worst           time.Duration // the longest time in which an instance had no response
+	allowed         verdict.Bound // of that instance
+}
+
+// instancesWork examines the instances of elected components on nodes that are not hit, by the
+// audit logs of the working API servers.
+func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos) standbys {
+	w := standbys{allowed: *m.Bound}
 	for _, i := range standingBy(m, hit) {
-		n++
-		gap, problem := unheard(m, i, from, to)
+		w.instances++
+		allowed := mostSilence(m, i.component)
+		gap, problem := unheard(m, i, from, to, allowed.Limit)
 		silent := facts.SilentLog(m.Run, servers, gap)
-		switch {
+		switch throughout := gap.From == from && gap.To == to; {
 		case problem != "":
-			unknown = append(unknown, problem)
-		case gap.Length() <= m.Bound.Limit:
-			worst = max(worst, gap.Length())
+			w.unknown = append(w.unknown, problem)
+		case gap.Length() <= allowed.Limit && throughout:
+			w.unknown = append(w.unknown, fmt.Sprintf("%s had no request about its lease answered for %s, but by its retry period it may make none for %s", i, text.Short(gap.Length()), allowed))
+		case gap.Length() <= allowed.Limit:
+			if gap.Length() > w.worst {
+				w.worst, w.allowed = gap.Length(), allowed
+			}
 		case silent != "":
-			unknown = append(unknown, fmt.Sprintf("the audit logs show no answered request of %s about its lease from %s for %s, but the log of %s was not read for part of that time",
+			w.unknown = append(w.unknown, fmt.Sprintf("the audit logs show no answered request of %s about its lease from %s for %s, but the log of %s was not read for part of that time",
 				i, text.When(gap.From), text.Short(gap.Length()), silent))
 		default:
-			broken = append(broken, fmt.Sprintf("%s had no request about its lease answered from %s for %s", i, text.When(gap.From), text.Short(gap.Length())))
+			w.broken = append(w.broken, fmt.Sprintf("%s had no request about its lease answered from %s for %s", i, text.When(gap.From), text.Short(gap.Length())))
 		}
 	}
-	return broken, unknown, n, worst
+	return w
+}
+
+// mostSilence returns how long an instance of a component may have no request about its lease
+// answered: the bound, or longer by its retry period. A standby instance reads the lease every P to
+// 2.2P: k8s.io/client-go/tools/leaderelection waits between attempts by wait.JitterUntil with a
+// JitterFactor of 1.2, which adds up to 1.2P to each P.
+func mostSilence(m *facts.Matter, component string) verdict.Bound {
+	retries, err := verdict.ParseBound("2.2P + M", m.Settings(component))
+	if err != nil || retries.Limit <= m.Bound.Limit {
+		return *m.Bound
+	}
+	return retries
 }
 
 // standingBy returns the instances of elected components on nodes that are not hit. Components
@@ -127,10 +152,10 @@ func standingBy(m *facts.Matter, hit []string) (all []instance) {
 }
 
 // unheard returns the longest time between two moments in which no request of an instance about
-// its lease was answered, or why that is not known.
-func unheard(m *facts.Matter, i instance, from, to record.Nanos) (longest facts.Gap, problem string) {
+// its lease was answered, or why that is not known: it must have had one answered not long before.
+func unheard(m *facts.Matter, i instance, from, to record.Nanos, before time.Duration) (longest facts.Gap, problem string) {
 	var answers []record.Nanos
-	before := false
+	known := false
 	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
 		v := a.V
 		if !v.Election || v.Component != i.component || v.Node != i.node || v.Code < 200 || v.Code > 299 {
@@ -139,12 +164,12 @@ func unheard(m *facts.Matter, i instance, from, to record.Nanos) (longest facts.
 		switch {
 		case v.Completed > from && v.Completed < to:
 			answers = append(answers, v.Completed)
-		case v.Completed <= from && v.Completed >= from-record.Nanos(m.Bound.Limit):
-			before = true
+		case v.Completed <= from && v.Completed >= from-record.Nanos(before):
+			known = true
 		}
 	}
-	if !before {
-		return facts.Gap{}, fmt.Sprintf("the audit logs show no request of %s about its lease in the %s before", i, text.Short(m.Bound.Limit))
+	if !known {
+		return facts.Gap{}, fmt.Sprintf("the audit logs show no request of %s about its lease in the %s before", i, text.Short(before))
 	}
 	slices.Sort(answers)
 	begin := from

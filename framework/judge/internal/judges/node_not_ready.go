@@ -16,7 +16,7 @@ func nodeNotReady() Definition {
 			"also if the active controller manager ran on it.",
 		Source:     "canonical/microk8s#5386, k3s-io/k3s#4504",
 		NeedsFault: true, NeedsBound: true,
-	}, judgeNodeNotReady}
+	}, coordinated(judgeNodeNotReady)}
 }
 
 // judgeNodeNotReady reports whether each node that the fault hit lost its condition Ready

@@ -194,7 +194,7 @@ func takenWhileValid(d facts.Actions, m *facts.Matter, act facts.Act, own, rival
 // thawed is when an instance was last thawed before to, 0 if it never was frozen.
 func thawed(m *facts.Matter, component, node string, to record.Nanos) (last record.Nanos) {
 	for _, inj := range m.Faults {
-		if in := inj.Injected; in == nil || !in.Has(record.EffectFrozen) || !in.Hits(component) || in.Node != node || inj.Healed == nil {
+		if in := inj.Injected; in == nil || !in.Has(record.EffectFrozen) || !in.Hits(component) || !slices.Contains(inj.Nodes(), node) || inj.Healed == nil {
 			continue
 		}
 		if t := inj.HealEffect(); inj.Healed.Called <= to {

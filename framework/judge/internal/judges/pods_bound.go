@@ -17,7 +17,7 @@ func podsBound() Definition {
 		Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten. The time counts from when a node can take it.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
-	}, judgePodsBound}
+	}, coordinated(judgePodsBound)}
 }
 
 // podWait is the time in which a pod was not bound.

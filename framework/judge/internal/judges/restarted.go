@@ -29,8 +29,9 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("the fault (%s) kept the component down, so its process watcher could not start it again", m.Fault.What())
 	}
 	effect := m.Fault.Effect()
-	end := m.Run.EndAt   // when the next fault began
-	again := m.Run.EndAt // when the next one began that may have hit the component
+	changed := facts.NextInPlace(m.Run, host, effect) // which restarts the component
+	end := min(m.Run.EndAt, changed)                  // when the next fault or change began
+	again := end                                      // when the next one began that may have hit the component
 	for _, other := range m.Faults {
 		if other == m.Fault || other.Injected == nil || other.Injected.Called <= effect {
 			continue

@@ -168,6 +168,7 @@ func noHolder(m *facts.Matter, component string, states int, from, to record.Nan
 		return Inconclusive("the check cannot be judged: %v", err)
 	}
 	limit := retry.Limit
+	other := otherLease(m, component, from, to)
 	observed := states > 0
 	for _, l := range m.Run.Leases {
 		observed = observed || l.At >= from && l.At <= to
@@ -179,9 +180,24 @@ func noHolder(m *facts.Matter, component string, states int, from, to record.Nan
 		return Inconclusive("%s had no holder, but was watched for only %s", component, text.Short(time.Duration(to-from)))
 	case len(acting) < 2:
 		return Inconclusive("%s had no holder for %s, and the record does not show two instances of it running", component, text.Short(time.Duration(to-from)))
+	case other != "":
+		return Inconclusive("the instances of %s elect the active one by the lease %s (--leader-elect-resource-name, --leader-elect-resource-namespace), which is not observed", component, other)
 	}
 	f := Failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease said which.",
 		component, len(acting), strings.Join(acting, ", "), text.Short(time.Duration(to-from))).Took(time.Duration(to-from)).Rests(from, to)
 	f.Bound = &retry
 	return f
+}
+
+// otherLease returns the lease that an instance of a component was seen to write in a period, if it
+// is not the one that is observed; empty if none did.
+func otherLease(m *facts.Matter, component string, from, to record.Nanos) string {
+	for _, a := range m.Run.Actions {
+		v := a.V
+		usual := v.Name == component && v.Namespace == "kube-system"
+		if v.Component == component && v.Election && v.Code >= 200 && v.Code <= 299 && v.Name != "" && !usual && a.At >= from && a.At <= to {
+			return v.Namespace + "/" + v.Name
+		}
+	}
+	return ""
 }

@@ -103,7 +103,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 		return Inconclusive("no client that keeps its HTTP/2 connection made a request through the balancer once the API server on %s had been back for %s (action kept-reads)", node, m.Bound)
 	case k.unnamed > 0:
 		return Inconclusive("which API server clients are connected to is not known: %d answers came from a server whose certificate names no node, or several", k.unnamed)
-	case !spread(m, entrance):
+	case !m.Spread(entrance):
 		return Inconclusive("all clients of the balancer were seen on one API server before the %s, so it may choose by their address: whether it spreads others is not known", m.Fault.What())
 	case k.made == 0 && open >= facts.Unfair:
 		return Inconclusive("%d requests on kept HTTP/2 connections are too few to conclude that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
@@ -125,16 +125,4 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	}
 	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients opened again more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
 		k.reached, k.made, m.Bound, node, len(k.clients), k.requests+k.made, chance))
-}
-
-// spread reports whether clients of an entrance were seen on several API servers before the
-// fault.
-func spread(m *facts.Matter, entrance string) bool {
-	seen := map[string]bool{}
-	for _, p := range slices.Concat(m.Run.ClientProbes, m.Run.Probes) {
-		if p.V.Entrance == entrance && p.V.Server != "" && p.V.Start < m.Fault.Injected.Called {
-			seen[p.V.Server] = true
-		}
-	}
-	return len(seen) > 1
 }

@@ -49,9 +49,9 @@ func judgeStopsActing(m *facts.Matter) Finding {
 		return Inconclusive("the record does not show that %s lost the lease of %s", old.Holder, component)
 	}
 	limit := from + record.Nanos(m.Bound.Limit)
-	end := m.Run.EndAt
+	end, read := m.Run.EndAt, m.Run.EndAt
 	if own != nil {
-		end = own.Received
+		end, read = own.Received, own.At
 	}
 	var late *facts.Act
 	last, acted, others := from, 0, 0
@@ -81,12 +81,35 @@ func judgeStopsActing(m *facts.Matter) Finding {
 	case others == 0:
 		return Inconclusive("no other instance of %s did anything after %s, so there may have been nothing to do", component, what)
 	}
+	if why := hiddenActs(m, d, node, limit, end, read); why != "" {
+		return Inconclusive("whether the instance of %s on %s stopped acting is not known: %s", component, node, why)
+	}
 	did := "it did nothing more"
 	if acted > 0 {
 		did = fmt.Sprintf("it acted %s more, for the last time %s after it", text.Plural(acted, "time"), text.Short(text.Span(from, last)))
 	}
 	return Passed("The instance of %s on %s stopped acting within %s of %s: %s, while the others acted %s.", component, node, m.Bound, what, did, text.Plural(others, "time")).
 		Took(text.Span(from, last))
+}
+
+// hiddenActs says why actions of a node's instance between two times may be unknown; empty if they
+// are not. What the audit logs have of that time was read until read.
+func hiddenActs(m *facts.Matter, d facts.Actions, node string, from, to, read record.Nanos) string {
+	in := func(a facts.Act) bool { return !a.Election && a.At > from && a.At <= read }
+	for _, a := range d.Doubtful {
+		if in(a) && a.Node == node {
+			return "the clock of the API server on " + a.Via + " does not agree with the harness's, by which it acted: " + facts.DescribeAction(a.Action)
+		}
+	}
+	for _, a := range d.Unattributed {
+		if in(a) {
+			return "the source address of a request is not a node's: " + facts.DescribeAction(a.Action)
+		}
+	}
+	if s := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
+		return "the audit log of the API server on " + s + " was not read to the end, and may have what it did"
+	}
+	return ""
 }
 
 // firstElection returns the first election of a node's instance after from, nil if there is none,

@@ -19,7 +19,7 @@ func takeover() Definition {
 			"component": "the elected component (default: the one that the fault hit)",
 			"released":  "the bound if the lost instance released its lease, a formula as for the bound (default: the bound)",
 		},
-	}, judgeTakeover}
+	}, coordinated(judgeTakeover)}
 }
 
 func judgeTakeover(m *facts.Matter) Finding {
@@ -103,6 +103,7 @@ func releaseBound(m *facts.Matter, all []record.Timed[record.Lease], old record.
 	if err != nil {
 		return b, 0, Inconclusive("the check cannot be judged: parameter released: %v", err).problem()
 	}
+	b = m.Coordinated(b)
 	for _, s := range all {
 		switch {
 		case s.At < m.Fault.Injected.Called || !facts.Newer(s.V, old):

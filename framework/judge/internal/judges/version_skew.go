@@ -151,10 +151,10 @@ func versionOf(m *facts.Matter, node, component string) string {
 }
 
 // asked returns the nodes whose API server a component uses: that of its own node, and those that
-// it was seen to send requests to.
+// it was seen to send requests to: a standby instance only reads its lease.
 func asked(m *facts.Matter, c facts.Released) []string {
 	nodes := []string{c.Node}
-	for _, a := range m.Run.Actions {
+	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
 		if a.V.Component == c.Component && a.V.Node == c.Node && !slices.Contains(nodes, a.V.Via) {
 			nodes = append(nodes, a.V.Via)
 		}

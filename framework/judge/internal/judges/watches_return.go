@@ -36,10 +36,10 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 	first, until := time.Duration(-1), back
 	for i := range m.Run.Watches {
 		w := &m.Run.Watches[i].V
-		if w.API != facts.APIKubernetes || w.Phase != record.WatchOpened || m.IsNode(w.Entrance) || w.Called < back {
+		if w.API != facts.APIKubernetes || w.Phase != record.WatchOpened || m.WasNode(w.Entrance) || w.Called < back {
 			continue
 		}
-		here := slices.Contains(w.Server, address)
+		here := throughServer(m, w, node, address)
 		if here && first < 0 {
 			first = text.Span(back, w.Seen)
 		}
@@ -58,9 +58,14 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 	share := fmt.Sprintf("%d of %d watches that were opened through the balancer more than %s after the API server on %s was back reached it", reached, opened, m.Bound, node)
 	chance := facts.AtMost(reached, told, 1/float64(max(1, len(m.NodesWith("kube-apiserver")))))
 	switch {
+	case m.StandsBy(node, m.Fault.Healed.Called, m.Run.EndAt):
+		return notApplicable("%s. The API server on %s is on standby after its return: the balancer sends clients to one API server at a time.", again, node)
 	case told < opened || opened == 0:
 		return Inconclusive("%s. Whether watches are spread again is not known: %d of %d watches that were opened through the balancer after the API server on %s was back show which one they reached",
 			again, told, opened, node)
+	case chance < facts.Doubtful && !m.Spread("balancer"):
+		return Inconclusive("%s. Whether watches are spread again is not known: %s, but all clients of the balancer were seen on one API server before the %s, so it may choose by their address",
+			again, share, m.Fault.What())
 	case chance < facts.Unfair:
 		return Failed("Watches must be spread again once an API server is back: %d of %d that were opened through the balancer more than %s after the healing of the %s reached %s (%s).",
 			reached, opened, m.Bound, m.Fault.What(), node, address).counted("%d of %d watches", reached, opened).Rests(back, until)
@@ -92,7 +97,7 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 		}
 		switch _, had := again[w.Client]; {
 		case w.Phase == record.WatchOpened:
-			if through[w.ID] = w.Entrance == node || slices.Contains(w.Server, address); waiting[w.Client] && !had && !mute[w.ID] {
+			if through[w.ID] = throughServer(m, w, node, address); waiting[w.Client] && !had && !mute[w.ID] {
 				again[w.Client] = w.Seen
 			}
 		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && facts.BrokeDown(w):
@@ -124,6 +129,12 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 		}
 	}
 	return b, nil
+}
+
+// throughServer reports whether a watch goes through a node's API server. A certificate that all API
+// servers share does not show that.
+func throughServer(m *facts.Matter, w *record.Watch, node, address string) bool {
+	return w.Entrance == node || m.Names(w.Server) && slices.Contains(w.Server, address)
 }
 
 // leastLife is how long a watch lasts at least that its client asked the server to end: the

@@ -18,7 +18,7 @@ func workGoesOn() Definition {
 			"Time in which only nodes have work left does not count if they finish it and their heartbeats arrive.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
-	}, judgeWorkGoesOn}
+	}, coordinated(judgeWorkGoesOn)}
 }
 
 func judgeWorkGoesOn(m *facts.Matter) Finding {
