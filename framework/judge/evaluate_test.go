@@ -410,8 +410,9 @@ func TestEmptyRecord(t *testing.T) {
 				record.Check{Requirement: d.Name, Level: "MUST", Judge: d.Name})
 		}
 		for _, r := range Evaluate(run) {
-			// If nothing was attempted, an invariant was not tested.
-			idle := r.Verdict == NotApplicable && strings.HasPrefix(r.Requirement, "HA-INV-")
+			// If nothing was attempted, an invariant was not tested; what a run lacks that stopped
+			// early is not the harness's load.
+			idle := r.Verdict == NotApplicable && (strings.HasPrefix(r.Requirement, "HA-INV-") || !complete && r.Requirement == "RUN/harness")
 			if r.Verdict != Inconclusive && !idle {
 				t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
 			}
