@@ -71,6 +71,9 @@ func startEtcd(t *testing.T, changes ...func(*embed.Config)) *etcdCluster {
 func (c *etcdCluster) close() {
 	var all sync.WaitGroup
 	for _, member := range c.members {
+		if member == nil {
+			continue
+		}
 		all.Go(func() {
 			member.Server.HardStop()
 			member.Close()

@@ -99,9 +99,11 @@ func (n *operatedNode) replace(members []framework.EtcdPeer, state, dir string) 
 	fresh.TickMs, fresh.ElectionMs, fresh.UnsafeNoFsync = config.TickMs, config.ElectionMs, true
 	fresh.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	member, err := embed.StartEtcd(fresh)
-	if err == nil {
-		n.c.members[n.i] = member
+	for began := time.Now(); err != nil && time.Since(began) < 5*time.Second; { // another socket may have its port
+		time.Sleep(50 * time.Millisecond)
+		member, err = embed.StartEtcd(fresh)
 	}
+	n.c.members[n.i] = member // nil if none runs
 	return err
 }
 
