@@ -40,11 +40,11 @@ packages-kind: build
 	@hack/install-packages $$($(BIN) kind packages) || echo "not installed: holdfast says what it cannot do without" >&2
 
 .PHONY: e2e-kind-smoke
-e2e-kind-smoke: ## The smoke profile on nodes of kind; the first time it makes their images
+e2e-kind-smoke: ## The smoke profile on kind nodes; the first time it builds their images
 	$(MAKE) e2e-ha PROVIDER=kind PROFILE=smoke
 
 .PHONY: e2e-variants
-e2e-variants: build ## The core profile on healthy clusters that are set up otherwise (an hour or more; PROFILE, OUT, ARGS)
+e2e-variants: build ## The core profile on healthy clusters with other settings (an hour or more; PROFILE, OUT, ARGS)
 	@for file in suites/testdata/variants/*.yaml; do \
 	  name=$$(basename $$file .yaml); echo "== $$name"; \
 	  $(BIN) run --profile $(PROFILE) --cluster $$file --out $(OUT)/$$name $(ARGS) || { (( $$? != 1 )) || failed+=" $$name"; }; \
@@ -56,7 +56,7 @@ build: ## Build bin/holdfast
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 .PHONY: fetch
-fetch: build ## Get the binaries of a control plane into the cache (FETCH)
+fetch: build ## Download or build the binaries of a control plane (FETCH)
 	$(BIN) fetch $(FETCH)
 
 .PHONY: doctor
@@ -81,17 +81,17 @@ test-library: fetch ## The example of a vendor's own suite, a module that uses h
 	cd docs/library && $(GO) test -timeout 30m -p 1 $(TEST_ARGS) ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz the readers of what comes from elsewhere, each for FUZZTIME (FUZZ: a folder's)
+fuzz: ## Fuzz the readers of external input, each for FUZZTIME (FUZZ: those of a folder)
 	@grep -rn --include='*_test.go' '^func Fuzz' . | sed -E 's,^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*)\(.*,\1 \2,' | grep -E '$(FUZZ)' | sort | while read -r dir target; do \
 	  echo "== $$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$dir; \
 	done
 
 .PHONY: selftest
-selftest: fetch ## Plant a violation of every guarantee and see it caught (two hours or so; ARGS)
+selftest: fetch ## Plant a violation of every guarantee and see it caught (about two hours; ARGS)
 	$(BIN) selftest $(ARGS)
 
 .PHONY: verify
-verify: verify-format verify-generated verify-vet verify-imports verify-examples verify-build ## Everything that is checked without running anything
+verify: verify-format verify-generated verify-vet verify-imports verify-examples verify-build ## All static checks
 
 .PHONY: verify-format
 verify-format:

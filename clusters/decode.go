@@ -105,7 +105,7 @@ func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 func (d *decoder) text(node *yaml.Node, path string, v reflect.Value) {
 	switch {
 	case node.Kind != yaml.ScalarNode:
-		d.problem(node, "%s is %s: want a text", path, describe(node))
+		d.problem(node, "%s is %s: want a string", path, describe(node))
 	case node.ShortTag() == "!!null":
 		v.SetString("")
 	default:
@@ -174,7 +174,7 @@ func (d *decoder) mapping(node *yaml.Node, path string, v reflect.Value) {
 		field, ok := fields[key.Value]
 		switch {
 		case !ok:
-			d.problem(key, "unknown field %s: allowed are %s", path, strings.Join(names, ", "))
+			d.problem(key, "unknown field %s: want one of %s", path, strings.Join(names, ", "))
 		case value.ShortTag() != "!!null": // a field without a value is as good as absent
 			d.decode(value, path, field)
 		}
@@ -241,7 +241,7 @@ func describe(node *yaml.Node) string {
 			return "empty"
 		}
 		if len(node.Value) > 60 {
-			return "a text of " + strconv.Itoa(len(node.Value)) + " bytes"
+			return "a string of " + strconv.Itoa(len(node.Value)) + " bytes"
 		}
 		return strconv.Quote(node.Value)
 	default:

@@ -71,7 +71,7 @@ func TestBadInventories(t *testing.T) {
 		{"no address", inventoryHeader + "spec:\n  nodes:\n  - {name: a}\n", "nodes.yaml:6: spec.nodes[0].address is missing"},
 		{"bad address", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: host}\n", `nodes.yaml:6: spec.nodes[0].address is "host": want an IP address`},
 		{"bad name", inventoryHeader + "spec:\n  nodes:\n  - {name: A_b, address: 10.0.0.1}\n", `nodes.yaml:6: spec.nodes[0].name is "A_b": want a host name in lower case`},
-		{"reserved name", inventoryHeader + "spec:\n  nodes:\n  - {name: balancer, address: 10.0.0.1}\n", `spec.nodes[0].name is "balancer", which is the name of something else`},
+		{"reserved name", inventoryHeader + "spec:\n  nodes:\n  - {name: balancer, address: 10.0.0.1}\n", `spec.nodes[0].name is "balancer", which is reserved`},
 		{"twice", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.11}\n", "nodes.yaml:7: spec.nodes[1] and spec.nodes[0] both have the address 10.0.0.11"},
 		{"some with ssh", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.12, ssh: two}\n", "spec.nodes[1] and nodes[0] differ in ssh"},
 		{"one machine twice", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, ssh: one}\n  - {name: b, address: 10.0.0.2, ssh: one}\n", "spec.nodes[1] and spec.nodes[0] both have the ssh one"},

@@ -78,7 +78,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 		return v.found
 	}
 	if !slices.Contains(nodeCounts, len(s.Nodes)) {
-		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one less",
+		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one fewer",
 			atMost(len(s.Nodes), MaxNodes))
 	}
 	v.version("spec.kubernetesVersion", s.KubernetesVersion, false)
@@ -118,7 +118,7 @@ func (v *validator) clusterName(name string) {
 // notReserved checks that the name of a node is not that of another party on its network.
 func (v *validator) notReserved(path, name string) {
 	if slices.Contains(reserved, name) || strings.HasPrefix(name, "worker-") {
-		v.problem(path, "is %q, which is the name of something else: not allowed are %s and worker-...", name, strings.Join(reserved, ", "))
+		v.problem(path, "is %q, which is reserved (%s and worker-...)", name, strings.Join(reserved, ", "))
 	}
 }
 
@@ -144,7 +144,7 @@ func (v *validator) nodes(c *Cluster) {
 			v.notReserved(path+".name", node.Name)
 		}
 		if first, ok := names[node.Name]; ok {
-			v.problem(path+".name", "is %q, as that of spec.nodes[%d]", node.Name, first)
+			v.problem(path+".name", "is %q, as is that of spec.nodes[%d]", node.Name, first)
 		}
 		names[node.Name] = i
 		if !label.MatchString(node.Zone) || len(node.Zone) > 40 {
@@ -235,7 +235,7 @@ func (v *validator) extraArgs(path string, args ExtraArgs, allowed []framework.C
 			for i, name := range allowed {
 				names[i] = string(name)
 			}
-			v.problem(here, "is not a component that takes arguments here: allowed are %s", strings.Join(names, ", "))
+			v.problem(here, "is not a component that takes arguments here: want one of %s", strings.Join(names, ", "))
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(args[component])) {

@@ -300,7 +300,7 @@ func fixtureTitles() map[string]string {
 		"HA-EP-006":  "API server back: its address is back, once.",
 		"HA-CL-003":  "API server killed: a client pinned to the load balancer sees errors for no longer than the bound.",
 		"HA-LE-002":  "Active instance killed: a standby takes over.",
-		"HA-QR-001":  "A write through one API server is seen by the very next read through each other one.",
+		"HA-QR-001":  "A write through one API server is seen by the very next read through every other one.",
 		"HA-QR-005":  "etcd leader killed: writes through surviving nodes resume.",
 		"HA-QR-003":  "A serializable read on the isolated member returns old data.",
 	}

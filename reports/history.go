@@ -128,7 +128,7 @@ func (h *History) Print(w io.Writer) error {
 		// Cells without a value are written, too: the table's columns need them.
 		fmt.Fprintf(t, "%s\t|%s|\t%s\t%s\t%s\n", OneLine(row.ID), letters, least, most, bound)
 	}
-	fmt.Fprintln(t, "\n. pass   F fail   ? inconclusive   - not applicable   a space where a run did not judge it; the earliest run first")
+	fmt.Fprintln(t, "\n. pass   F fail   ? inconclusive   - not applicable   a space if a run did not judge it; the earliest run first")
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print the history: %w", err)
 	}

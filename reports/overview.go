@@ -21,7 +21,7 @@ var Areas = map[string]string{
 	"TOP": "the cluster as it stands", "QR": "quorum reads and writes", "WCH": "watches",
 	"EP": "the default kubernetes service", "LE": "elected components", "CL": "clients and load balancing",
 	"MB": "adding and removing replicas", "UP": "upgrades, one by one", "RC": "self-healing and recovery",
-	"SEC": "trust", "WL": "workload smoke", "SOAK": "all at once",
+	"SEC": "trust", "WL": "workload smoke", "SOAK": "random faults",
 }
 
 // group is the set of requirements of an area, the worst first.

@@ -338,7 +338,7 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 			problem(path, "%q: want an ID of the catalogue, or one of your own", r.ID)
 		}
 		if known, ok := RequirementByID(r.ID); ok && known.Invariant() {
-			problem(path, "%q: every scenario settles it without being asked; want another ID", r.ID)
+			problem(path, "%q: every scenario settles it without an entry; want another ID", r.ID)
 		}
 	}
 	for _, p := range s.Experiment().Validate(collect(options)) {

@@ -80,7 +80,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	for _, p := range o.Providers {
 		names = append(names, p.Name())
 	}
-	add("provider", "who creates the clusters: "+strings.Join(names, ", "), text(&o.Provider))
+	add("provider", "provider of the clusters: "+strings.Join(names, ", "), text(&o.Provider))
 	add("cluster", "`file` that describes the cluster under test", text(&o.ClusterFile))
 	add("file", "scenario `files` of your own, separated by commas", func(v string) error { o.Files = strings.Split(v, ","); return nil })
 	add("profile", "only the scenarios of a profile: "+strings.Join(scenarios.Profiles, ", "), text(&o.Profile))
@@ -89,7 +89,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) error {
 		o.Seed, err = strconv.ParseUint(v, 10, 64)
 		return err
 	})
-	add("intensity", "how many times as much traffic as by default; 3 if it is not set and the profile is full", func(v string) (err error) {
+	add("intensity", "multiple of the default traffic; 3 if it is not set and the profile is full", func(v string) (err error) {
 		if o.Intensity, err = strconv.Atoi(v); err == nil && (o.Intensity < 1 || o.Intensity > workload.MaxIntensity) {
 			err = fmt.Errorf("want 1 to %d", workload.MaxIntensity)
 		}
@@ -112,7 +112,7 @@ func (o *Options) provider() (clusters.Provider, error) {
 		}
 		names = append(names, p.Name())
 	}
-	return nil, fmt.Errorf("--provider %s: allowed are %s", o.Provider, strings.Join(names, ", "))
+	return nil, fmt.Errorf("--provider %s: want one of %s", o.Provider, strings.Join(names, ", "))
 }
 
 func (o *Options) cluster() (*clusters.Cluster, error) {
@@ -152,7 +152,7 @@ func (o *Options) chosen(all []*scenarios.Scenario, config types.SuiteConfig) ([
 	profile := o.Profile
 	switch {
 	case profile != "" && !slices.Contains(scenarios.Profiles, profile):
-		return nil, fmt.Errorf("--profile %s: allowed are %s", profile, strings.Join(scenarios.Profiles, ", "))
+		return nil, fmt.Errorf("--profile %s: want one of %s", profile, strings.Join(scenarios.Profiles, ", "))
 	case profile != "":
 	case config.LabelFilter != "" || filters > 0:
 		return all, nil

@@ -87,7 +87,7 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, spoilt := s.saved()[c]; spoilt {
-		return agenthttp.NothingDone("they are defective already")
+		return agenthttp.NothingDone("they are already defective")
 	}
 	signer, err := s.authority(caCert, caKey)
 	if err != nil {

@@ -53,7 +53,7 @@ const (
 	lastBlocks = 256
 )
 
-const errFilled = agenthttp.NothingDone("it is filled already")
+const errFilled = agenthttp.NothingDone("it is already filled")
 
 // fill takes the space of the file system, but for free bytes, until ttl has passed.
 func (f *filler) fill(ctx context.Context, free int64, ttl time.Duration) (string, error) {

@@ -187,7 +187,7 @@ func (n *network) check(r request) error {
 	var err error
 	n.store.read(func(st *state) {
 		if st.Impaired[r.Handle] != nil {
-			err = fmt.Errorf("an impairment %s exists already", r.Handle)
+			err = fmt.Errorf("an impairment %s already exists", r.Handle)
 		}
 		for _, p := range r.Paths {
 			if len(prefixesOf(st.Peers, p.Peer)) == 0 {

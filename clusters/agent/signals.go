@@ -26,8 +26,8 @@ const (
 const (
 	ErrNotRunning = agenthttp.NothingDone("it is not running")
 	ErrNoTTL      = agenthttp.NothingDone("it needs a time to live above zero")
-	ErrCrashLoop  = agenthttp.NothingDone("it is in a crash loop already")
-	ErrFrozen     = agenthttp.NothingDone("it is frozen already")
+	ErrCrashLoop  = agenthttp.NothingDone("it is already in a crash loop")
+	ErrFrozen     = agenthttp.NothingDone("it is already frozen")
 )
 
 // begin finds the process to end and begins to hold the component down. Between two processes,

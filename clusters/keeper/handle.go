@@ -120,7 +120,7 @@ func Open(providers []clusters.Provider, name string) (*Handle, error) {
 	case name == "" && len(names) == 1:
 		name = names[0]
 	case name == "" && len(names) > 1:
-		return nil, fmt.Errorf("%w: there are several, say which with --name: %s", ErrNoCluster, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w: several are running; choose one with --name: %s", ErrNoCluster, strings.Join(names, ", "))
 	case name == "":
 		return nil, fmt.Errorf("%w: none is running; create one with `holdfast up`", ErrNoCluster)
 	case !slices.Contains(names, name):

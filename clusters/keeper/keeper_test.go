@@ -364,7 +364,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	if _, err := h.Change(ctx, ChangeRequest{Version: "slow"}, p); !errors.Is(err, context.Canceled) ||
-		!strings.Contains(err.Error(), `the last complete step, number 1, was "stop" on one, and the one after it may complete; run the same command again to finish`) {
+		!strings.Contains(err.Error(), `the last complete step, number 1, was "stop" on one, and the next one may still complete; run the same command again to finish`) {
 		t.Error(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -81,7 +81,7 @@ func provider(all []clusters.Provider, name string) (clusters.Provider, error) {
 func attacher(p clusters.Provider) (clusters.Attacher, error) {
 	a, ok := p.(clusters.Attacher)
 	if !ok {
-		return nil, fmt.Errorf("the provider %s cannot take clusters over", p.Name())
+		return nil, fmt.Errorf("the provider %s cannot take over clusters", p.Name())
 	}
 	return a, nil
 }

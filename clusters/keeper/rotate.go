@@ -88,5 +88,5 @@ func planTrust(names []string, at map[string][2]framework.TrustStage, undo bool)
 	case undo:
 		return nil, errors.New("no node uses or trusts a new CA: nothing to undo")
 	}
-	return nil, errors.New("the CAs were replaced already, which works once per cluster: create another cluster, or go back with --undo")
+	return nil, errors.New("the CAs were already replaced, which works once per cluster: create another cluster, or go back with --undo")
 }

@@ -24,7 +24,7 @@ func unfinished(ctx context.Context, r ChangeRequest, steps []framework.Step, er
 	}
 	interrupted := ctx.Err() != nil
 	if interrupted {
-		far += ", and the one after it may complete"
+		far += ", and the next one may still complete"
 	}
 	if strings.Contains(err.Error(), again) && !interrupted {
 		return fmt.Errorf("%w; %s", err, far)
@@ -44,7 +44,7 @@ func (r ChangeRequest) remedy(interrupted bool) string {
 	case r.Save != "":
 		return "no snapshot was saved, unless its file exists: " + again
 	case r.Restore != "" && interrupted:
-		return "a restore that has begun continues: wait until `holdfast status` reports the cluster ready, or " + again + ", with --foreign if no etcd member answers"
+		return "a restore that has started continues: wait until `holdfast status` reports the cluster ready, or " + again + ", with --foreign if no etcd member answers"
 	case r.Rotate == RotateCA && r.Undo:
 		return again + " to return to the old CAs, or without --undo to complete their replacement"
 	case r.Rotate == RotateCA:

@@ -28,7 +28,7 @@ func TestUnfinished(t *testing.T) {
 		"save":                     {ChangeRequest{Save: "/s"}, t.Context(), "no snapshot was saved"},
 		"restore":                  {ChangeRequest{Restore: "/s"}, ended, "or run the same command again, with --foreign if no etcd member answers"},
 		"restore that says itself": {ChangeRequest{Restore: "/s"}, t.Context(), "broken; run the same command again; the last complete step, number 2,"},
-		"interrupted":              {ChangeRequest{Rotate: RotateCA}, ended, `the last complete step, number 2, was "add to the load balancer", and the one after it may complete; run`},
+		"interrupted":              {ChangeRequest{Rotate: RotateCA}, ended, `the last complete step, number 2, was "add to the load balancer", and the next one may still complete; run`},
 	} {
 		broken := errors.New("broken")
 		if test.r.Restore != "" {

@@ -37,7 +37,7 @@ type UpOptions struct {
 }
 
 // ErrRunning is returned by Up for the name of a cluster that is kept. It is clusters.ErrTaken.
-var ErrRunning = fmt.Errorf("%w: a cluster of this name runs already", clusters.ErrTaken)
+var ErrRunning = fmt.Errorf("%w: a cluster of this name is already running", clusters.ErrTaken)
 
 // Up creates a cluster that runs until it is deleted, even if this process exits first. If it
 // fails or ctx ends before it is done, nothing is left, with one exception: a cluster that runs
@@ -69,7 +69,7 @@ func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOp
 		return nil, fmt.Errorf("%w: cluster %s was taken over, and its agents are still there; remove them with `holdfast down --name %s`", clusters.ErrTaken, name, name)
 	}
 	if err := errors.Join(os.RemoveAll(h.dir), os.RemoveAll(cfg.DataDir)); err != nil {
-		return nil, fmt.Errorf("clearing what is left of an earlier cluster %s: %w", name, err)
+		return nil, fmt.Errorf("clearing the remains of an earlier cluster %s: %w", name, err)
 	}
 	if err := h.startKeeper(ctx, spec, cfg, o); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
@@ -167,7 +167,7 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 	}
 	if !ok {
 		if ctx.Err() != nil {
-			o.Progress("interrupted: what was made of it is taken away")
+			o.Progress("interrupted: deleting what was created")
 		}
 		_ = keeper.Process.Signal(syscall.SIGTERM)
 		select {
@@ -208,7 +208,7 @@ func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool
 		}
 		switch {
 		case e.Error != "" && running:
-			return true, fmt.Errorf("%s\nit keeps running: look into it with `holdfast status`, `holdfast logs` and `holdfast shell`, or delete it with `holdfast down`", e.Error)
+			return true, fmt.Errorf("%s\nit keeps running: inspect it with `holdfast status`, `holdfast logs` and `holdfast shell`, or delete it with `holdfast down`", e.Error)
 		case e.Error != "":
 			return false, e.failed()
 		case e.Ready:

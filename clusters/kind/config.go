@@ -249,13 +249,13 @@ func cannot(spec *clusters.Cluster) error {
 	s := spec.Spec
 	switch {
 	case len(s.Nodes) > 1 && s.LoadBalancer.Kind != clusters.BalancerBuiltin:
-		return fmt.Errorf("the balancer %s is not supported on kind, which brings its own: say %s", s.LoadBalancer.Kind, clusters.BalancerBuiltin)
+		return fmt.Errorf("the balancer %s is not supported on kind, which has its own: use %s", s.LoadBalancer.Kind, clusters.BalancerBuiltin)
 	case s.LoadBalancer.HealthCheck.Disabled:
 		return fmt.Errorf("the health checks of kind's balancer cannot be disabled")
 	case s.EtcdBalancer != "":
 		return fmt.Errorf("a balancer of etcd members is not supported on kind")
 	case s.EtcdVersion != "":
-		return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm does, by that of Kubernetes")
+		return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm picks it")
 	}
 	if _, err := nodeLease(spec); err != nil {
 		return err
@@ -270,9 +270,9 @@ func cannot(spec *clusters.Cluster) error {
 		case managed:
 			return fmt.Errorf("add-on managers are not supported on kind: kubeadm installs its add-ons once, and no component applies them again")
 		case n.EtcdVersion != "":
-			return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm does, by that of Kubernetes")
+			return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm picks it")
 		case n.Disk == clusters.DiskFUSE:
-			return fmt.Errorf("faults of the disk are not supported on kind: say disk %s", clusters.DiskNone)
+			return fmt.Errorf("disk faults are not supported on kind: use disk %s", clusters.DiskNone)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // ErrExists is returned by Create for a name that is taken. It is clusters.ErrTaken.
-var ErrExists = fmt.Errorf("%w: a kind cluster of this name exists already", clusters.ErrTaken)
+var ErrExists = fmt.Errorf("%w: a kind cluster of this name already exists", clusters.ErrTaken)
 
 // Create creates a cluster and returns when all of it is ready, or as Options.NoWait says. If
 // it fails, or ctx ends first, the logs of its nodes are in the log directory and nothing else
@@ -108,13 +108,13 @@ func (c *Cluster) create(ctx context.Context) error {
 	began := time.Now()
 	since := func() string { return time.Since(began).Round(time.Second).String() }
 	err = withPorts(func() error { return c.kindCreates(ctx, cluster.CreateWithV1Alpha4Config(config)) }, func() error {
-		c.o.Progress("a port that kind chose is taken; once more with others")
+		c.o.Progress("a port that kind chose is taken; trying again with others")
 		return c.removeContainers(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	c.o.Progress("kind is done after " + since())
+	c.o.Progress("kind done after " + since())
 	if err := c.network.pin(ctx, c.cli, c.Name()); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *Cluster) create(ctx context.Context) error {
 	if err := c.Ready(ctx); err != nil {
 		return err
 	}
-	c.o.Progress("all is ready after " + since())
+	c.o.Progress("all ready after " + since())
 	return nil
 }
 

@@ -74,9 +74,9 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	case err != nil:
 		return err
 	case !c.State.Running:
-		return nothingDone(n.name + " is powered off already")
+		return nothingDone(n.name + " is already powered off")
 	case verb == "unpause" && c.State.Paused:
-		return nothingDone(n.name + " is paused already")
+		return nothingDone(n.name + " is already paused")
 	}
 	order := guardOrder{Engine: n.cluster.o.Engine, Container: n.name, Verb: verb, After: ttl}
 	g, err := startGuard(order)

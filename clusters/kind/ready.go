@@ -111,7 +111,7 @@ func (c *Cluster) podsReady(body []byte) error {
 		return fmt.Errorf("reading the list of pods: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return errors.New("the system has no pods")
+		return errors.New("kube-system has no pods")
 	}
 	var problems []error
 	for _, p := range list.Items {

@@ -139,7 +139,7 @@ func (n *node) undisturbed(ctx context.Context) error {
 func (u *upgrade) carryOut(ctx context.Context) error {
 	began := time.Now()
 	if u.running {
-		u.cluster.o.Progress(fmt.Sprintf("%s runs %s already", u.name, u.version))
+		u.cluster.o.Progress(fmt.Sprintf("%s already runs %s", u.name, u.version))
 	} else if err := u.change(ctx); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	case semver.Compare(version, oldestUpgrade) < 0:
 		return fmt.Errorf("kubeadm before %s is not supported here: %w", oldestUpgrade, errors.ErrUnsupported)
 	case n.role == controlPlaneRole && semver.Compare(version, configured) < 0:
-		return fmt.Errorf("kubeadm's configuration of the cluster is for %s already: upgrade it to that", configured)
+		return fmt.Errorf("kubeadm's configuration of the cluster is already for %s: upgrade it to that", configured)
 	}
 	servers := map[string]string{}
 	for _, other := range controlPlane {
@@ -147,7 +147,7 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	}
 	for _, other := range slices.Concat(controlPlane, workers) {
 		if v := l.kubelet(other.name); v != "" && other != n && upgrading.Minor(version)-upgrading.Minor(v) > 3 {
-			return fmt.Errorf("a kubelet may be three minor versions older than an API server, and that of %s is %s: upgrade that node first", other.name, v)
+			return fmt.Errorf("a kubelet may be at most three minor versions older than an API server, and that of %s is %s: upgrade that node first", other.name, v)
 		}
 	}
 	return nil

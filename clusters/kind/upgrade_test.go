@@ -64,11 +64,11 @@ func TestUpgradeRefusal(t *testing.T) {
 		{what: "a worker in the end", node: w, to: "v1.37.1", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1", kubeletB: "v1.37.1", apiB: "v1.37.1"},
 		{what: "a worker too early", node: w, to: "v1.37.1", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1",
 			says: "a kubelet may not be newer than an API server, and that of b is v1.36.3: upgrade the control-plane nodes first"},
-		{what: "two minor versions", node: a, to: "v1.38.0", says: "API servers may be one minor version apart, and that of a is v1.36.3: upgrade all control-plane nodes to v1.37 first"},
+		{what: "two minor versions", node: a, to: "v1.38.0", says: "API servers must be within one minor version, and that of a is v1.36.3: upgrade all control-plane nodes to v1.37 first"},
 		{what: "two from the other", node: a, to: "v1.38.0", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1", says: "that of b is v1.36.3: upgrade all control-plane nodes to v1.37"},
 		{what: "back", node: a, to: "v1.35.8", says: "it runs v1.36.3, and kubeadm cannot downgrade a node", unsupported: true},
 		{what: "back where the kubelet is old", node: a, to: "v1.36.3", configured: "v1.37.1", apiA: "v1.37.1", says: "it runs v1.37.1", unsupported: true},
-		{what: "less than the others", node: b, to: "v1.37.0", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1", says: "is for v1.37.1 already: upgrade it to that"},
+		{what: "less than the others", node: b, to: "v1.37.0", configured: "v1.37.1", kubeletA: "v1.37.1", apiA: "v1.37.1", says: "is already for v1.37.1: upgrade it to that"},
 		{what: "an old worker", node: a, to: "v1.37.1", kubeletW: "v1.33.2", says: "three minor versions older than an API server, and that of w is v1.33.2: upgrade that node first"},
 		{what: "an ancient version", node: a, to: "v1.31.9", kubeletA: "v1.31.1", apiA: "v1.31.1", kubeletB: "v1.31.1", apiB: "v1.31.1", says: "before v1.32.0", unsupported: true},
 	} {

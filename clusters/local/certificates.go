@@ -48,7 +48,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	if n.spoilt.own[c] != nil {
-		return agenthttp.NothingDone(fmt.Sprintf("the certificates of %s on %s are defective already", c, n.Name()))
+		return agenthttp.NothingDone(fmt.Sprintf("the certificates of %s on %s are already defective", c, n.Name()))
 	}
 	good, bad := map[string][]byte{}, map[string][]byte{}
 	for _, name := range names {

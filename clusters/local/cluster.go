@@ -176,7 +176,7 @@ func (c *Cluster) create(ctx context.Context) error {
 func (c *Cluster) startNetwork() error {
 	dir := filepath.Join(sandbox.Dir(), c.Name())
 	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
-		return errors.New("this sandbox has a cluster of that name already")
+		return errors.New("this sandbox already has a cluster of that name")
 	} else if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (m *machine) pause(ttl time.Duration) error {
 	case !m.powered():
 		return agenthttp.NothingDone(fmt.Sprintf("machine %s is off", m.name))
 	case l.still.Load() != nil:
-		return agenthttp.NothingDone(fmt.Sprintf("machine %s is paused already", m.name))
+		return agenthttp.NothingDone(fmt.Sprintf("machine %s is already paused", m.name))
 	}
 	stopped, err := stopTree("/proc", l.first.Pid)
 	if err != nil {

@@ -47,7 +47,7 @@ func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.powered() {
-		return agenthttp.NothingDone(fmt.Sprintf("machine %s is off already", m.name))
+		return agenthttp.NothingDone(fmt.Sprintf("machine %s is already off", m.name))
 	}
 	m.cancel()
 	m.pullPlug()

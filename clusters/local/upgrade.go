@@ -183,7 +183,7 @@ func (c *Cluster) planEtcd(ctx context.Context, name, version string) (*node, er
 		v := other.version(framework.Etcd)
 		switch {
 		case semver.Major(v) != semver.Major(version) || upgrading.Minor(version)-upgrading.Minor(v) > 1:
-			return nil, fmt.Errorf("etcd members may be one minor version apart, and that of %s is %s: upgrade all members to the minor version after that first", other.Name(), v)
+			return nil, fmt.Errorf("etcd members must be within one minor version, and that of %s is %s: upgrade all members to the next minor version first", other.Name(), v)
 		case other == n && semver.Compare(version, v) < 0:
 			return nil, fmt.Errorf("it runs etcd %s, and a member cannot be downgraded: %w", v, errors.ErrUnsupported)
 		}
@@ -346,7 +346,7 @@ func (n *node) serves(ctx context.Context, c framework.Component, version string
 		return fmt.Errorf("asking for its version: %w", err)
 	}
 	if has, err := read(body); err != nil || has != version {
-		return errors.Join(err, fmt.Errorf("it is of version %s", has))
+		return errors.Join(err, fmt.Errorf("it has version %s", has))
 	}
 	if _, err := await.Request(ctx, client, "GET", config.Host+ready, ""); err != nil {
 		return fmt.Errorf("it is not ready: %w", err)

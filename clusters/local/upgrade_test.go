@@ -46,13 +46,13 @@ func TestUpgrade(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		n := c.controlPlane()[0]
 		for what, try := range map[string]func() error{
-			"no such node":            func() error { return c.UpgradeNode(ctx, "node-7", release.DefaultKubernetes) },
-			"upgrade all":             func() error { return c.UpgradeNode(ctx, node, "v1.38.0") },
-			"downgrade all":           func() error { return c.UpgradeNode(ctx, node, "v1.34.0") },
-			"is not a version":        func() error { return c.UpgradeNode(ctx, node, "newest") },
-			"not in the cache":        func() error { return c.UpgradeNode(ctx, node, "v1.37.0") },
-			"one minor version apart": func() error { return c.UpgradeEtcd(ctx, node, "v3.8.1") },
-			"cannot be downgraded":    func() error { return c.UpgradeEtcd(ctx, node, "v3.6.1") },
+			"no such node":             func() error { return c.UpgradeNode(ctx, "node-7", release.DefaultKubernetes) },
+			"upgrade all":              func() error { return c.UpgradeNode(ctx, node, "v1.38.0") },
+			"downgrade all":            func() error { return c.UpgradeNode(ctx, node, "v1.34.0") },
+			"is not a version":         func() error { return c.UpgradeNode(ctx, node, "newest") },
+			"not in the cache":         func() error { return c.UpgradeNode(ctx, node, "v1.37.0") },
+			"within one minor version": func() error { return c.UpgradeEtcd(ctx, node, "v3.8.1") },
+			"cannot be downgraded":     func() error { return c.UpgradeEtcd(ctx, node, "v3.6.1") },
 			"is held down by a fault": func() error {
 				if err := n.Kill(t.Context(), framework.Scheduler, time.Minute); err != nil {
 					t.Fatal(err)

@@ -218,7 +218,7 @@ func checkSum(file, want string) error {
 		return err
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return fmt.Errorf("%w: SHA-512 is %s, announced was %s; if this persists, the mirror is broken or tampered with",
+		return fmt.Errorf("%w: SHA-512 is %s, expected %s; if this persists, the mirror is broken or tampered with",
 			errChecksum, got, want)
 	}
 	return nil

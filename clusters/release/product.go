@@ -70,7 +70,7 @@ func ParseProduct(name string) (Product, error) {
 	for _, p := range Products() {
 		names = append(names, string(p))
 	}
-	return "", fmt.Errorf("unknown product %q: it must be one of %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown product %q: want one of %s", name, strings.Join(names, ", "))
 }
 
 // Files returns the names of the executables in the directory of p.

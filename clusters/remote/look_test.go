@@ -338,15 +338,15 @@ func TestOwnProfile(t *testing.T) {
 		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore: [sysinit.target]\n", `mine.yaml:3: before[0] is "sysinit.target": want a systemd service`},
 		{"components:\n- {name: kube-apiserver, command: apiserver}\nbefore:\n- a.service\n- \"b.service\\nAfter=c.service\"\n", "mine.yaml:5: before[1] is"},
 		{"", "mine.yaml is empty: want a distribution profile"},
-		{"components:\n- {name: kube-apiserver, command: [a]}\n", "mine.yaml:2: components[0].command is a list: want a text"},
+		{"components:\n- {name: kube-apiserver, command: [a]}\n", "mine.yaml:2: components[0].command is a list: want a string"},
 		{"components: []\n", "has no kube-apiserver"},
 		{"components:\n- {name: kube-apiserver}\n", "mine.yaml:2: components[0] needs a name and a command"},
 		{"components:\n- {name: kube-apiserver, command: a, manifest: /m}\n", "mine.yaml:2: kube-apiserver has a manifest and no parent"},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: /m, unit: u}\n", "has both a manifest and a unit"},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m/a.yaml}\n", `the manifest "m/a.yaml" of kube-apiserver must be an absolute path`},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: '/m/a b.yaml'}\n", "without spaces"},
-		{"component: []\n", "mine.yaml:1: unknown field component: allowed are components, pki, before"},
-		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "mine.yaml:2: kube-apiserver and etcd are of the group g, which is one process, and differ"},
+		{"component: []\n", "mine.yaml:1: unknown field component: want one of components, pki, before"},
+		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "mine.yaml:2: kube-apiserver and etcd are in the group g, which is one process, and differ"},
 	} {
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)

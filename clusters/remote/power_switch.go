@@ -138,7 +138,7 @@ func (p powered) beforeOff(ctx context.Context, ttl time.Duration) (boot, error)
 	case err != nil:
 		return boot{}, err
 	case !on:
-		return boot{}, fmt.Errorf("%s is powered off already", p.Name())
+		return boot{}, fmt.Errorf("%s is already powered off", p.Name())
 	case ttl <= 0:
 		return boot{}, errors.New("it needs a time to live above zero")
 	case g != nil:

@@ -129,7 +129,7 @@ func (c ProfileComponent) problem(path string, all []ProfileComponent) string {
 	for _, o := range all {
 		one := c.Command == o.Command && c.Parent == o.Parent && c.Manifest == o.Manifest && c.Unit == o.Unit
 		if c.Group != "" && c.Group == o.Group && !one {
-			return fmt.Sprintf("%s and %s are of the group %s, which is one process, and differ in command, parent, manifest or unit", c.Name, o.Name, c.Group)
+			return fmt.Sprintf("%s and %s are in the group %s, which is one process, and differ in command, parent, manifest or unit", c.Name, o.Name, c.Group)
 		}
 	}
 	return ""

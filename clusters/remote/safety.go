@@ -106,7 +106,7 @@ func (a *access) versionsSafe(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("failed to read the version of the API server on %s: %w", e.Node, err)
 		}
 		if first != "" && v.GitVersion != first {
-			return fmt.Sprintf("the API server on %s is of %s, on %s of %s: is an upgrade under way?", at, first, e.Node, v.GitVersion), nil
+			return fmt.Sprintf("the API server on %s runs %s, the one on %s runs %s: is an upgrade under way?", at, first, e.Node, v.GitVersion), nil
 		}
 		first, at = v.GitVersion, e.Node
 	}

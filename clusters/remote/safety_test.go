@@ -137,7 +137,7 @@ func TestSafe(t *testing.T) {
 	// Two API servers of different versions.
 	a, other := api(t, quiet()), api(t, quiet("/version", `{"gitVersion": "v1.36.3"}`))
 	a.entrances = append(a.entrances, other.entrances...)
-	if err := a.safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "is of v1.37.1, on node-1 of v1.36.3") {
+	if err := a.safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "runs v1.37.1, the one on node-1 runs v1.36.3") {
 		t.Errorf("two versions: %v", err)
 	}
 }

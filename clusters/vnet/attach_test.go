@@ -98,7 +98,7 @@ func TestAttachRefuses(t *testing.T) {
 		says   string
 	}{
 		{"no name", PortConfig{}, "no name"},
-		{"name in use", PortConfig{Name: "a", NetnsFile: ns}, "attached already"},
+		{"name in use", PortConfig{Name: "a", NetnsFile: ns}, "already attached"},
 		{"device in use", PortConfig{Name: "b", NetnsFile: ns}, "eth0"},
 		{"device in use, packet", PortConfig{Name: "b", NetnsFile: ns, Backend: Packet}, "eth0"},
 		{"no namespace", PortConfig{Name: "b", Netns: "/proc/1/ns/nothing"}, "/proc/1/ns/nothing"},

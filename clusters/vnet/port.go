@@ -129,7 +129,7 @@ func (s *Switch) reserve(name string) (*party, error) {
 		return nil, ErrClosed
 	}
 	if p := s.parties[name]; p != nil && (p.port != nil || p.reserved) {
-		return nil, errors.New("a port of this name is attached already; close it first")
+		return nil, errors.New("a port of this name is already attached; close it first")
 	}
 	if s.loop == nil {
 		l, err := newLoop()

@@ -44,9 +44,9 @@ control-plane node as the victim in turn, and sign a bundle with the verdicts an
 records that they are derived from. Anyone who has the bundle derives the verdicts again with
 holdfast verify, offline.
 
---rows must (the default) is about all MUST rows of the catalogue, --rows conformance about
-the rows that %s requires. With IDs a certificate is about these
-alone, and says that it is a partial one. --rows observed breaks nothing, and so needs no
+--rows must (the default) covers all MUST rows of the catalogue, --rows conformance
+the rows that %s requires. With IDs, a certificate covers only
+these, and says that it is partial. --rows observed breaks nothing, and so needs no
 access to nodes: it states what can be seen of a managed control plane, and receives no mark.
 
 A row is certified if it passed in all experiments, and if the faults hit each node in turn.
@@ -70,11 +70,11 @@ for another reason, or the run had a problem, such as a cluster that it could no
 	flags := cmd.Flags()
 	flags.StringVar(&rows, "rows", "must", "must, conformance, observed, or IDs of requirements")
 	flags.StringVar(&key, "key", keyFile, "`file` of the key to sign with; see holdfast keygen")
-	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is in the bundle)")
+	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random, and in the bundle)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that stopped early, to continue")
 	f.addTakeOver(cmd, &attach)
-	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
+	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
 	output := addOutputFlag[certified](cmd)
 	cmd.AddCommand(newCertifyPRCommand(), newCertifySignCommand())
@@ -189,7 +189,7 @@ func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (
 		return nil, nil, err
 	}
 	if i := p.Cluster.Spec.Inventory; i != nil && i.ExternalEtcd() {
-		return nil, nil, usageError("cluster %s has an external etcd, and such a cluster cannot be certified yet, since a certification hits each node of a cluster with the same faults: judge it with holdfast run", p.Cluster.Metadata.Name)
+		return nil, nil, usageError("cluster %s has an external etcd and cannot be certified yet, since a certification hits every node with the same faults: judge it with holdfast run", p.Cluster.Metadata.Name)
 	}
 	if !certify.HasItsVersion(p.Cluster) {
 		return nil, nil, usageError("no node of cluster %s has the cluster's own version, %s, which the certificate would state: set spec.kubernetesVersion to the version of a node", p.Cluster.Metadata.Name, p.Cluster.Spec.KubernetesVersion)

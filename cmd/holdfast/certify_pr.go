@@ -24,16 +24,16 @@ func newCertifyPRCommand() *cobra.Command {
 	var product, out string
 	cmd := &cobra.Command{
 		Use:   "pr BUNDLE",
-		Short: "Make the folder that a product submits for the conformance profile",
-		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
+		Short: "Create the folder that a product submits for the conformance profile",
+		Long: fmt.Sprintf(`Create a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
 results.json, junit.xml, report.html and the other reports on it. The bundle is verified first,
-with --key or --identity as by holdfast verify. The command refuses a bundle in which a
+with --key or --identity as in holdfast verify. The command refuses a bundle in which a
 required row did not pass or does not apply, or an invariant does not hold, and an incomplete
 product file. It reads the folder again and checks it by the rules of the CNCF AI conformance
 programme.
 
-The product file has the metadata of a checklist; conformance/%s.yaml is one that
-is empty. It and --out are checked first.
+The product file has the metadata of a checklist; conformance/%s.yaml is an
+empty one. It and --out are checked first.
 
 Exit codes: 0 written; 1 the bundle does not hold, or it cannot be submitted, as when a required
 row did not pass; 2 bad input, or a bundle made under other rules; 3 failed to unpack or write.`, certify.Profile, certify.Profile),
@@ -41,7 +41,7 @@ row did not pass; 2 bad input, or a bundle made under other rules; 3 failed to u
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&product, "product", "product.yaml", "`file` that describes the product")
-	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to make")
+	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to create")
 	signers.addFlags(cmd)
 	output := addOutputFlag[submitted](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -78,7 +78,7 @@ row did not pass; 2 bad input, or a bundle made under other rules; 3 failed to u
 // checkNewDir checks that --out names a directory that can be made.
 func checkNewDir(dir string) error {
 	if dir == "" {
-		return usageError("--out is empty: name the directory to make")
+		return usageError("--out is empty: name the directory to create")
 	}
 	switch _, err := os.Lstat(dir); {
 	case err == nil:

@@ -33,7 +33,7 @@ key, and a transparency log or a timestamp service states when it was used. The 
 a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast verify --identity
 verifies it, offline.
 
---signing-config names the services, as a file of Sigstore's own format. The identity is that
+--signing-config names the services, in a file of Sigstore's own format. The identity is that
 of an OpenID Connect token, which is valid for minutes: request it when the bundle is done.`,
 		Example: `  SIGSTORE_ID_TOKEN=... holdfast certify sign results/20261121-080000/bundle.tar --signing-config signing_config.json`,
 		Args:    cobra.ExactArgs(1),

@@ -146,7 +146,7 @@ func TestClusterCommands(t *testing.T) {
 		t.Errorf("the data is not on disk: %v", err)
 	}
 	_, errOut = c.do(exitUsage, "up", "--nodes", "1", "--name", "one")
-	c.contains(errOut, "runs already", "holdfast down --name one")
+	c.contains(errOut, "is already running", "holdfast down --name one")
 	out, _ = c.do(exitPass, "kubectl", "--", "get", "nodes")
 	c.contains(out, "worker-1", "Ready")
 	out, _ = c.do(exitPass, "logs", "node-1", "etcd")
@@ -206,7 +206,7 @@ func TestClusterCommands(t *testing.T) {
 	out, _ = c.do(exitPass, "inject", "freeze", "--on", "scheduler/1")
 	c.contains(out, "freeze-1 is active on kube-scheduler on node-1")
 	out, _ = c.do(exitInconclusive, "inject", "freeze", "--on", "scheduler/1")
-	c.contains(out, "no effect", "frozen already")
+	c.contains(out, "no effect", "already frozen")
 	out, _ = c.do(exitPass, "inject", "kill", "--on", "kcm/active")
 	c.contains(out, "kill-1 is active")
 	out, _ = c.do(exitPass, "status")

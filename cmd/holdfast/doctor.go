@@ -78,7 +78,7 @@ run here until something is changed.`,
 		d := diagnose(cmd.Context())
 		err := output.print(cmd, d, d.write)
 		if err == nil && !d.Ready {
-			err = exitWith(exitInconclusive, errors.New("this machine cannot run a local cluster yet; see above what is missing"))
+			err = exitWith(exitInconclusive, errors.New("this machine cannot run a local cluster yet; see what is missing above"))
 		}
 		return err
 	}

@@ -55,7 +55,7 @@ that holdfast uses by default.`,
   holdfast fetch kubernetes 1.37.1 --verify -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("give a product, and a version if it is not the default, such as: kubernetes " + release.DefaultKubernetes)
+				return errors.New("name a product, and a version if it is not the default, such as: kubernetes " + release.DefaultKubernetes)
 			}
 			return nil
 		},
@@ -64,7 +64,7 @@ that holdfast uses by default.`,
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Mirror, "mirror", "", "base URL of the release archives (default $"+release.MirrorVariable+", else "+release.OfficialMirror+")")
 	flags.StringVar(&source, "source", "auto", "where from: auto, release or build")
-	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch again what is in the cache")
+	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch again even if cached")
 	flags.BoolVar(&opts.Verify, "verify", false, "verify the checksum of every file in the cache entry")
 	output := addOutputFlag[[]release.Entry](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release
 	entries := []release.Entry{}
 	for _, w := range wants {
 		if w.product == release.Etcd && w.version == release.EmbeddedEtcd && !opts.Refresh {
-			p.Line("etcd %s: is built into holdfast, nothing to fetch (--refresh builds it anyway)", w.version)
+			p.Line("etcd %s: built into holdfast, nothing to fetch (--refresh builds it anyway)", w.version)
 			continue
 		}
 		e, err := release.Fetch(cmd.Context(), w.product, w.version, opts)

@@ -14,7 +14,7 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history DIR...",
 		Short: "Show the verdicts and measured times of several runs side by side",
-		Long: `Show what several runs found on each requirement, such as a nightly job's: verdicts, and
+		Long: `Show what several runs, such as a nightly job's, found on each requirement: verdicts, and
 measured times against their bounds. --html writes a page with a small chart for each
 requirement, those whose verdict changed first.`,
 		Example: `  holdfast history results/*

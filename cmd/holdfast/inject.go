@@ -101,10 +101,10 @@ func faultError(err error) error {
 func printInjection(out io.Writer, e fault.Entry) error {
 	switch {
 	case e.Phase != fault.Active:
-		_, err := fmt.Fprintf(out, "%s on %s took no effect and was undone: %s\n", e.Fault, e.Target, e.Effect.What)
+		_, err := fmt.Fprintf(out, "%s on %s had no effect and was undone: %s\n", e.Fault, e.Target, e.Effect.What)
 		return err
 	case !e.Effect.Proven:
-		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nit was healed, but that is not proven yet either (%s); healing is tried again when its time is over, or with: holdfast heal %s\n",
+		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nit was healed, but that is not proven yet either (%s); it is retried when its time to live expires, or with: holdfast heal %s\n",
 			e.ID, e.Target, e.Effect.What, undoing(e), e.ID)
 		return err
 	}
@@ -193,7 +193,7 @@ func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	case 1:
 		return ids, nil
 	}
-	return nil, usageError("several faults are active: say which, or --all: %s", strings.Join(ids, ", "))
+	return nil, usageError("several faults are active: name one, or use --all: %s", strings.Join(ids, ", "))
 }
 
 func printHealed(out io.Writer, healed []fault.Entry) {
@@ -204,7 +204,7 @@ func printHealed(out io.Writer, healed []fault.Entry) {
 		case e.Error != "":
 			fmt.Fprintf(out, "%s is not healed: %s\n", e.ID, e.Error)
 		default:
-			fmt.Fprintf(out, "%s has no proof of healing yet (it is tried again when its time is over): %s\n", e.ID, e.Healing.What)
+			fmt.Fprintf(out, "%s has no proof of healing yet (retried when its time to live expires): %s\n", e.ID, e.Healing.What)
 		}
 	}
 }

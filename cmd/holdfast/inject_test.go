@@ -15,7 +15,7 @@ func TestPrintInjection(t *testing.T) {
 		entry fault.Entry
 		want  string
 	}{
-		"undone":               {fault.Entry{Phase: fault.Unproven, Effect: effect}, "took no effect and was undone: no packet came"},
+		"undone":               {fault.Entry{Phase: fault.Unproven, Effect: effect}, "had no effect and was undone: no packet came"},
 		"undone without proof": {fault.Entry{ID: "cut-1", Phase: fault.Active, Effect: effect, Healing: &fault.Proof{What: "node is off"}}, "cut-1 on node node-2 has no proof of effect: no packet came"},
 		"undoing fails":        {fault.Entry{Phase: fault.Active, Effect: effect, Error: "it does not answer"}, "(it does not answer)"},
 		"active":               {fault.Entry{ID: "cut-1", Phase: fault.Active, Effect: fault.Proof{Proven: true}}, "cut-1 is active on node node-2"},

@@ -18,7 +18,7 @@ import (
 func newInventoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inventory",
-		Short: "Describe an existing cluster, and check how it is reached",
+		Short: "Describe an existing cluster, and check access to it",
 		Long: `Describe a cluster that holdfast did not create. An inventory is a file with its nodes, its
 load balancer, and how they are reached: with a kubeconfig and, to break something, over SSH.
 'holdfast run --inventory' takes the cluster over.`,
@@ -128,9 +128,9 @@ Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 func newInventoryReleaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release FILE",
-		Short: "Remove the agents that a run left on the nodes because it was killed",
+		Short: "Remove the agents that a killed run left on the nodes",
 		Long: `Heal what is active on the nodes of an inventory, and remove the node agents from them. A run does
-that itself at its end; after one that was killed the agents heal within 15 s, and are removed
+that itself at its end; after a killed run the agents heal within 15 s and are removed
 after two minutes.`,
 		Example: `  holdfast inventory release nodes.yaml`,
 		Args:    cobra.ExactArgs(1),
@@ -150,7 +150,7 @@ func newConsentCommand() *cobra.Command {
 	var lasts time.Duration
 	cmd := &cobra.Command{
 		Use:   "consent",
-		Short: "Print the object with which the owner of a cluster consents to a run",
+		Short: "Print the object by which the owner of a cluster consents to a run",
 		Long: `Print the manifest of a ConfigMap with which the owner of an existing cluster consents to what
 holdfast may do to it. holdfast never creates it: apply it with kubectl. It names the cluster's
 UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
@@ -169,8 +169,8 @@ Levels:
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")
-	flags.StringSliceVar(&levels, "level", []string{string(remote.ReadOnly)}, "what is allowed")
-	flags.DurationVar(&lasts, "for", 24*time.Hour, "until the consent expires")
+	flags.StringSliceVar(&levels, "level", []string{string(remote.ReadOnly)}, "levels to allow")
+	flags.DurationVar(&lasts, "for", 24*time.Hour, "how long it is valid")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if inventory == "" {
 			return usageError("--inventory is missing: want the inventory of the cluster")

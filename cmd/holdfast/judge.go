@@ -42,7 +42,7 @@ func reportOn(v *run.Verdicts, dir string) string {
 	if !slices.EqualFunc(stored.Results, now.Results, func(a, b judge.Result) bool {
 		return a.Requirement == b.Requirement && a.Scenario == b.Scenario && a.Judge == b.Judge && a.Verdict == b.Verdict && a.Sentence == b.Sentence
 	}) {
-		return "The report in " + dir + " has other verdicts; render it again with: holdfast report " + dir
+		return "The report in " + dir + " has different verdicts; render it again with: holdfast report " + dir
 	}
 	return reportIn(dir)
 }

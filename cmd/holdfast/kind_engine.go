@@ -29,7 +29,7 @@ An engine of holdfast's own is the dockerd that is installed (Debian's docker.io
 new user, mount, PID and network namespaces. It runs until it is stopped. No packet
 leaves it, and it runs privileged containers even where this machine's root cannot.
 Starting it requires root.`,
-		Example: `  # an engine for kind, and its address for this shell
+		Example: `  # find or start an engine for kind, for this shell
   eval "$(holdfast kind engine)"
   docker ps
 
@@ -71,7 +71,7 @@ func engineConfig(cmd *cobra.Command) engine.Config {
 func printEngine(out io.Writer, e engine.Engine) error {
 	fmt.Fprintf(out, "# %s\n", e)
 	if e.Source != engine.SourceHoldfast {
-		_, err := fmt.Fprintln(out, "# Docker clients use it as they are.")
+		_, err := fmt.Fprintln(out, "# Docker clients already use it.")
 		return err
 	}
 	if e.Warning != "" {

@@ -14,7 +14,7 @@ import (
 func newKindPackagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "packages",
-		Short: "List the missing Debian packages for clusters of kind",
+		Short: "List the missing Debian packages for kind clusters",
 		Long: `Print, in one line, the Debian packages that clusters of the kind provider need and that are
 missing here; the line is empty if none is missing. If a Docker engine is found, they are
 only those required to build images.`,

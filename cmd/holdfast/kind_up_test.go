@@ -97,7 +97,7 @@ func TestKindUpForReal(t *testing.T) {
 		c := commandLine{t: t}
 		node := kindUp + "-control-plane"
 		_, errOut := c.do(exitUsage, up...)
-		c.contains(errOut, "runs already", "holdfast down --name "+kindUp)
+		c.contains(errOut, "is already running", "holdfast down --name "+kindUp)
 		out, _ := c.do(exitPass, name("status")...)
 		c.contains(out, ": ready", node+"2", kindUp+"-worker", "leader, term", "active", "load-balancer", "kube-apiserver", "10.88.")
 		out, _ = c.do(exitPass, name("kubectl", "--", "get", "nodes")...)
@@ -229,7 +229,7 @@ func TestKindUpForReal(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = exec.Command("docker", "-H", e.Host, "rm", "--force", box).Run() })
 		_, errOut := c.do(exitUsage, up...)
-		c.contains(errOut, "exists already", "kind delete cluster")
+		c.contains(errOut, "already exists", "kind delete cluster")
 		c.do(exitUsage, name("down")...)
 		if !strings.Contains(kindLeft(t), box) {
 			t.Error("another's container is gone")

@@ -110,7 +110,7 @@ func printProfile(out io.Writer, seen remote.NodeProfile) error {
 		}
 		down := c.KeptDown
 		if len(c.With) > 0 {
-			down += ", with all of its process"
+			down += ", with its whole process"
 		}
 		fmt.Fprintf(w, "%s\t%d %s\t%s\t%s\n", c.Name, c.PID, c.Command, from, down)
 	}

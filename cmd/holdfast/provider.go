@@ -25,7 +25,7 @@ func providerNames() string {
 func providerNamed(name string) (clusters.Provider, error) {
 	i := slices.IndexFunc(providers, func(p clusters.Provider) bool { return p.Name() == name })
 	if i < 0 {
-		return nil, usageError("--provider %s: allowed are %s%s", name, providerNames(), nearest.Meant(strings.Split(providerNames(), ", "), name))
+		return nil, usageError("--provider %s: want one of %s%s", name, providerNames(), nearest.Meant(strings.Split(providerNames(), ", "), name))
 	}
 	return providers[i], nil
 }

@@ -30,7 +30,7 @@ func newRecordCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "record DIR",
-		Short: "Print what a run saw",
+		Short: "Print what a run recorded",
 		Long: `Print the record of a scenario, one line for each entry: seconds since the start
 of the record, the kind of entry, and what was seen. DIR is the results directory of
 a run, or the directory of one record. With -o json each line is an entry as recorded
@@ -51,9 +51,9 @@ is, and the exit code is 3.`,
 	flags.StringSliceVar(&kinds, "kind", nil, "only these kinds of entries: "+strings.Join(kindNames(), ", "))
 	flags.DurationVar(&since, "since", 0, "only entries from this time on, such as 12s, on the clock of the record")
 	flags.DurationVar(&until, "until", 0, "only entries up to this time")
-	flags.StringVar(&filter.Node, "node", "", "only what is about a node, or came through an entrance, of this name")
+	flags.StringVar(&filter.Node, "node", "", "only entries about a node, or through an entrance, of this name")
 	flags.StringVar(&filter.Client, "client", "", "only what a client did and saw")
-	flags.StringVar(&filter.Key, "key", "", "only what is about a key")
+	flags.StringVar(&filter.Key, "key", "", "only entries about a key")
 	output := addOutputFlag[record.Entry](cmd, "text", "json")
 	flags.BoolVarP(&follow, "follow", "f", false, "wait for more, until the record ends")
 

@@ -23,7 +23,7 @@ const (
 	exitPass         = 0 // done; for a run: every requirement passed
 	exitFail         = 1 // a requirement failed
 	exitUsage        = 2 // wrong usage or bad input
-	exitInconclusive = 3 // inconclusive, or holdfast itself could not do its work
+	exitInconclusive = 3 // inconclusive, or holdfast itself failed
 )
 
 // exitError carries an error and the program's exit code for it.
@@ -133,7 +133,7 @@ func newRootCommand() *cobra.Command {
 reports, with evidence, whether it keeps its promises.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
-3 inconclusive, or holdfast itself could not do its work.`,
+3 inconclusive, or holdfast itself failed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -11,7 +11,7 @@ func newRotateCommand() *cobra.Command {
 		Use:   "rotate certificates|ca",
 		Short: "Replace certificates or CAs of a running cluster, node by node",
 		Long: `Replace the certificates of the components of a running cluster, or the CAs that issue
-them, node by node. The CAs of clusters of kind cannot be replaced.`,
+them, node by node. The CAs of kind clusters cannot be replaced.`,
 		Example: `  holdfast rotate certificates --node node-1
   holdfast rotate ca`,
 	}
@@ -24,10 +24,10 @@ func newRotateCertificatesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certificates [--node NODE]",
 		Short: "Give the components of the nodes new certificates",
-		Long: `Give the components of one control-plane node, or of all, one after the other, new
+		Long: `Give the components of one control-plane node, or of all nodes in turn, new
 certificates and keys from the same CAs: etcd (client and peer ports), API server,
 controller manager and scheduler, for serving and as clients. Each component is
-restarted gracefully, and each port is asked for its new certificate. On clusters of kind
+restarted gracefully, and each port is checked for its new certificate. On kind clusters
 kubeadm renews them (kubeadm certs renew all).
 
 If it fails or is interrupted, the error names the step: run the same command again.
@@ -64,12 +64,12 @@ key signed are accepted until they expire: the API servers keep its public half,
 nothing.
 
 The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is updated after
-each node: it trusts both CAs in the meantime, and only the new one in the end. Replace earlier
+each node: it trusts both CAs in the meantime, and only the new one at the end. Replace earlier
 copies of it before the last stage is done.
 
 If it fails or is interrupted, the error names the step: run the same command again to
 finish, or with --undo to return to the old CAs, stage by stage. Tokens that the new key
-signed in the meantime are accepted until they expire. A cluster can replace its CAs once.
+signed in the meantime are accepted until they expire. A cluster can replace its CAs only once.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast rotate ca

@@ -51,13 +51,13 @@ requirement that they settle. The run deletes its clusters and stops everything 
 started, however it ends.
 
 Scenarios share clusters, unless one asks for a different setup. Up
-to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
-and a core while it has traffic. If that overloads the machine and costs a verdict, the
+to --parallel clusters run side by side; each needs about 1.6 GiB for three nodes,
+and a core under traffic. If that overloads the machine and costs a verdict, the
 scenario is repeated alone at the end.
 
 A cluster that you describe with --cluster, --lb or --disk is tested as described.
 Otherwise scenarios may set other arguments, balancers or disks; the evidence lists what
-they set. With --kubernetes or --etcd, scenarios that need another version of that do not
+they set. With --kubernetes or --etcd, scenarios that need another version do not
 apply.
 
 With --attach the run takes over an existing cluster and releases it at the end: it
@@ -87,17 +87,17 @@ problem, such as a cluster that it could not release.`,
 	f.add(cmd, "cluster", "")
 	flags := cmd.Flags()
 	flags.StringVar(&profile, "profile", "core", "which scenarios: "+strings.Join(scenarios.Profiles, ", "))
-	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name, instead of a profile; * and ? are wild")
-	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wild")
+	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name, instead of a profile; * and ? are wildcards")
+	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wildcards")
 	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, and report what is settled by then (default none)")
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile; - is standard input")
-	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
-	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1, 3 for the profile full)")
+	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random, and printed)")
+	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1; 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
-	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
+	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit)")
 	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
-	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
+	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one; each for the profile full)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of an interrupted run, to continue it")
 	output := addOutputFlag[*reports.Results](cmd)
 

@@ -209,7 +209,7 @@ func (b *board) status(now time.Time) string {
 		switch {
 		case !one.started || one.ended:
 		case one.since.IsZero():
-			words = append(words, one.name+" is getting ready")
+			words = append(words, one.name+" is being prepared")
 		default:
 			words = append(words, fmt.Sprintf("%s %s/%s", one.left[0].name, now.Sub(one.since).Round(time.Second), b.pace.of(one.left[0].expected).Round(time.Second)))
 		}

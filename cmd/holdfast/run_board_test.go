@@ -70,7 +70,7 @@ func TestBoard(t *testing.T) {
 	}
 	b.Settled("cluster-1", run.Settled{Scenario: "a", Results: pass})
 	last("[1/4] a: 2 pass; 3 left")
-	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 is getting ready, c 40s/19s") {
+	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 is being prepared, c 40s/19s") {
 		t.Error(got)
 	}
 	// The worker of cluster-2 dies in c, and another one continues with d.

@@ -25,9 +25,9 @@ var schemas embed.FS
 func newSchemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema scenario|results|COMMAND...",
-		Short: "Print the JSON schema of scenario files, of results.json, or of what a command prints",
-		Long: `Print the JSON schema that scenario files are validated against, that of the file
-results.json, or that of what a command prints with -o json. 'plan' is what --dry-run prints;
+		Short: "Print the JSON schema of scenario files, of results.json, or of a command's output",
+		Long: `Print the JSON schema that scenario files are validated against, that of
+results.json, or that of a command's output with -o json. 'plan' is what --dry-run prints;
 with --resume, that is a list of scenarios. Editors with a YAML language server complete and check a scenario file that begins with
 the line
 

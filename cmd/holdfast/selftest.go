@@ -31,13 +31,13 @@ finds it, that exactly the planted requirements fail, and that the healthy twin 
 the same scenario with nothing planted. A check that has
 never failed is not a check.
 
-Several clusters run side by side. What is inconclusive there, or a violation that is not
+Several clusters run side by side. An inconclusive result, or a violation that is not
 caught, runs again alone: a busy machine proves neither. In full it takes about two
 hours on two cores; --resume continues an earlier selftest.
 
 Exit codes: 0 each violation was caught and no healthy twin accused, 1 one was
 missed, a healthy twin was accused or a guarantee has no planted violation, 2 bad
-input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.`,
+input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 		Example: `  holdfast selftest
   holdfast selftest --judge linearizable,takeover --out results/selftest
   holdfast selftest --requirement 'HA-EP-*'
@@ -46,10 +46,10 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wild (default all)")
-	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wild (default all)")
+	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wildcards (default all)")
+	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wildcards (default all)")
 	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
-	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many clusters at a time; each needs about 1.6 GiB")
+	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "number of clusters at a time; each needs about 1.6 GiB")
 	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default: they are not kept)")
 	flags.StringVar(&resume, "resume", "", "directory of an earlier selftest, of the same version of holdfast: what it settled is not run again")
 	output := addOutputFlag[[]selftest.Row](cmd, "table", "json", "md")

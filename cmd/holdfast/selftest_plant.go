@@ -100,7 +100,7 @@ func (p *planting) load(dir string) error {
 		return usageError("%s cannot be read: %w; start again with --out", f.Name(), err)
 	}
 	if head.Holdfast != holdfastVersion() {
-		return usageError("the selftest in %s is of holdfast %s, and this is %s: start again with --out", dir, head.Holdfast, holdfastVersion())
+		return usageError("the selftest in %s was run by holdfast %s, and this is %s: start again with --out", dir, head.Holdfast, holdfastVersion())
 	}
 	for {
 		var o selftest.Outcome

@@ -41,7 +41,7 @@ Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
   holdfast snapshot save before.db --node node-2 -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is asked (default: the first one)")
+	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is read (default: the first one)")
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -70,18 +70,18 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 one of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum. If no member answers that has one listed for each
-node, the members are those that the nodes are configured with.
+etcd has permanently lost its quorum. If no member that answers lists one for each
+node, the configuration of the nodes determines the members.
 
 The revision is raised by %d (by more in that case) and all before it
 compacted, so that clients do not see the revision go back:
 their watches end with 410 Gone, and they list again.
 
 A kubelet waits for up to five minutes before it starts etcd or an API server that has
-exited often in the last ten; the command waits for that.
+exited often in the last ten minutes; the command waits for that.
 
-The snapshot is verified before anything is touched, and refused if it is of another
-cluster: if the UID of this one's namespace kube-system is not in it. It is also refused
+The snapshot is verified before anything is touched, and refused if it is from another
+cluster: if the UID of this cluster's kube-system namespace is not in it. It is also refused
 if that cannot be checked: if no member has that UID, and one does not answer. --foreign
 restores it anyway. From then on the restore is not interrupted; if it fails, run the
 same command again, with --foreign if no member answers.
@@ -91,7 +91,7 @@ Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump)
   holdfast snapshot restore before.db --name demo -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore the snapshot even if it is of another cluster, or of an unknown one")
+	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore the snapshot even if it is from another cluster, or from an unknown one")
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

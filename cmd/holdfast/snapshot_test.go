@@ -83,7 +83,7 @@ func TestClusterSnapshot(t *testing.T) {
 		c.do(exitPass, "inject", "kill", "--on", member, "--for", "5m")
 	}
 	_, errOut = c.do(exitUsage, "snapshot", "restore", file)
-	c.contains(errOut, "failed to check whether the snapshot is of cluster back", "--foreign")
+	c.contains(errOut, "failed to check whether the snapshot is from cluster back", "--foreign")
 	back("--foreign")
 	kubectl(exitPass, "create", "configmap", "last", "--from-literal=a=1")
 	if now := revision("last"); now < again+backup.Bump/2 {
@@ -94,7 +94,7 @@ func TestClusterSnapshot(t *testing.T) {
 	c.do(exitPass, "down", "--name", "back")
 	c.up("--nodes", "1", "--name", "other", "--wait")
 	_, errOut = c.do(exitUsage, "snapshot", "restore", file)
-	c.contains(errOut, "the snapshot is of another cluster", "--foreign")
+	c.contains(errOut, "the snapshot is from another cluster", "--foreign")
 	if _, _, code := c.execute("kubectl", "--", "get", "configmap", "kept"); code == exitPass {
 		t.Error("the snapshot was restored")
 	}

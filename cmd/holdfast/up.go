@@ -24,15 +24,15 @@ type clusterFlags struct {
 func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags := cmd.Flags()
 	f.fileFlag = fileFlag
-	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML), - for standard input; the flags below override it")
-	flags.StringVar(&f.provider, "provider", "local", "where the cluster is made: "+providerNames())
+	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML), - for standard input; the other flags override it")
+	flags.StringVar(&f.provider, "provider", "local", "provider of the cluster: "+providerNames())
 	flags.StringVar(&f.name, "name", "", "name of the cluster")
 	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7")
 	flags.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes version, such as "+release.DefaultKubernetes)
-	flags.StringVar(&f.etcd, "etcd", "", "etcd version; default the one built in, "+release.EmbeddedEtcd)
+	flags.StringVar(&f.etcd, "etcd", "", "etcd version (default the built-in one, "+release.EmbeddedEtcd+")")
 	flags.StringVar(&f.balancer, "lb", "", "load balancer: "+clusters.BalancerKinds())
 	flags.StringVar(&f.data, "data", "", "where the nodes keep their data: memory or disk (default memory)")
-	flags.StringVar(&f.disk, "disk", "", "file system below etcd's data: fuse, for disk faults, or none")
+	flags.StringVar(&f.disk, "disk", "", "file system under etcd's data: fuse, for disk faults, or none")
 }
 
 // addTakeOver adds the flags for taking over a cluster that holdfast did not create.
@@ -65,7 +65,7 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	case 1, 3, 5, 7:
 		spec.SetNodes(f.nodes)
 	default:
-		return nil, usageError("--nodes %d: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one less", f.nodes)
+		return nil, usageError("--nodes %d: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one fewer", f.nodes)
 	}
 	for _, v := range []struct {
 		flag    string
@@ -131,7 +131,7 @@ servers, controller managers and schedulers, each node on its own machine, a loa
 balancer in front and worker nodes behind.
 
 With the provider local the machines are namespaces and the workers are simulated;
-it takes seconds. With the provider kind they are containers of kind's in a Docker
+it takes seconds. With the provider kind they are kind's containers in a Docker
 engine, set up by kubeadm, and the workers are real; it takes a minute or two.
 
 Missing binaries and images are downloaded or built first. Clusters with different names
@@ -150,7 +150,7 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
 	cmd.Flags().StringVar(&attach, "attach", "", "name of an existing cluster to take over (provider kind only)")
 	output := addOutputFlag[created](cmd)
-	cmd.Flags().IntVar(&o.Port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
+	cmd.Flags().IntVar(&o.Port, "port", 0, "loopback port for clients on this machine (default any free one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Port < 0 || o.Port > 65535 {
 			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", o.Port)

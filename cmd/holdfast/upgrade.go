@@ -19,20 +19,20 @@ func newUpgradeCommand() *cobra.Command {
 		Use:   "upgrade [NODE] --to VERSION | --etcd VERSION",
 		Short: "Upgrade the nodes of a running cluster, one by one",
 		Long: `Upgrade one node of a running cluster, or all of them, one after the other,
-control-plane nodes first, and return when they serve in the version.
+control-plane nodes first, and return when they serve in that version.
 
 On a local cluster the API server, then the controller manager and the scheduler are
-stopped gracefully and started in the version; --etcd does the same with the etcd
+stopped gracefully and started in that version; --etcd does the same for the etcd
 member. On a kind cluster kubeadm upgrades etcd, API server, controller manager and
 scheduler of a control-plane node, then its kubelet. Pods stay where they are.
 
 The command refuses what the version skew policy forbids, such as skipping a minor
-version or upgrading a worker before the control plane. On a local cluster a lower version
+version or upgrading a worker before the control plane. On a local cluster, a lower version
 downgrades a node; kubeadm and etcd refuse that. The version is downloaded or built first
 if this machine does not have it.
 
 If the command fails or is interrupted, the current node stays between the two versions:
-run the same command again to finish, or upgrade that node to its old version to undo. 'holdfast status -o json' shows which node has which version.
+run the same command again to finish, or with that node and its old version to undo. 'holdfast status -o json' shows which node has which version.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast up --name demo --kubernetes 1.36.3 --wait
@@ -65,7 +65,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		if len(args) > 0 {
 			r.Node, what = args[0], args[0]
 		}
-		return change(cmd, open, output, r, fmt.Sprintf("%s of cluster %%s serves in %s %s", what, product, version))
+		return change(cmd, open, output, r, fmt.Sprintf("%s of cluster %%s runs %s %s", what, product, version))
 	}
 	return cmd
 }

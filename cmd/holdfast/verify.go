@@ -25,8 +25,8 @@ these experiments give the verdicts that it states, under the rules of this hold
 command refuses a bundle that was made under other rules.
 
 A signature proves that the bundle is intact; the key identifies the signer, who publishes
-it: name it with --key. With --identity the bundle must be signed in the name of that
-identity too (see holdfast certify sign), by services whose keys the file of --trusted-root has.
+it; name it with --key. With --identity the bundle must be signed in the name of that
+identity too (see holdfast certify sign), by services whose keys are in the --trusted-root file.
 
 --sign states the outcome in an in-toto statement of its own (a simple verification result)
 beside the bundle, in BUNDLE.svr.dsse.json.

@@ -31,7 +31,7 @@ func (n *node) Freeze(_ context.Context, _ framework.Component, ttl time.Duratio
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == "T" {
-		return errors.New("it is frozen already")
+		return errors.New("it is already frozen")
 	}
 	if n.freezes > 0 && n.refusals > 0 {
 		n.refusals--

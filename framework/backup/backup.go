@@ -122,7 +122,7 @@ func Verify(file string) (Status, error) {
 	}
 	// etcd appends the checksum to a database, whose size is a number of whole sectors.
 	if len(b)%512 != sha256.Size {
-		return Status{}, fmt.Errorf("the snapshot of %d bytes has no checksum at its end: it is cut short, or not a snapshot of etcd", len(b))
+		return Status{}, fmt.Errorf("the snapshot of %d bytes has no checksum at its end: it is truncated, or not a snapshot of etcd", len(b))
 	}
 	data, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if is := sha256.Sum256(data); !bytes.Equal(is[:], sum) {

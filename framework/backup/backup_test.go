@@ -34,9 +34,9 @@ func TestVerify(t *testing.T) {
 		bytes []byte
 		says  string
 	}{
-		"cut short": {whole[:len(whole)-100], "cut short"},
+		"cut short": {whole[:len(whole)-100], "truncated"},
 		"changed":   {append(append([]byte{}, whole[:999]...), append([]byte{whole[999] ^ 1}, whole[1000:]...)...), "checksum"},
-		"empty":     {nil, "cut short"},
+		"empty":     {nil, "truncated"},
 	} {
 		if err := os.WriteFile(file, test.bytes, 0o600); err != nil {
 			t.Fatal(err)
@@ -275,9 +275,9 @@ func TestCheckOwn(t *testing.T) {
 		says    string // empty if the snapshot is accepted
 	}{
 		"of this cluster":                  {map[string]framework.EtcdAccess{"node-1": own, "node-2": own}, ""},
-		"of another one":                   {map[string]framework.EtcdAccess{"node-1": other, "node-2": other}, "the snapshot is of another cluster"},
+		"of another one":                   {map[string]framework.EtcdAccess{"node-1": other, "node-2": other}, "the snapshot is from another cluster"},
 		"one member is silent":             {map[string]framework.EtcdAccess{"node-2": own}, ""},
-		"of another one, one is silent":    {map[string]framework.EtcdAccess{"node-2": other}, "the snapshot is of another cluster"},
+		"of another one, one is silent":    {map[string]framework.EtcdAccess{"node-2": other}, "the snapshot is from another cluster"},
 		"one has lost its data":            {map[string]framework.EtcdAccess{"node-1": empty, "node-2": own}, ""},
 		"all have lost their data":         {map[string]framework.EtcdAccess{"node-1": empty, "node-2": empty}, ""},
 		"all are silent":                   {nil, "the member on node-1 is broken"},

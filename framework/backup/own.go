@@ -34,7 +34,7 @@ func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	}
 	id, err := identify(ctx, access, c)
 	if err != nil {
-		return fmt.Errorf("failed to check whether the snapshot is of cluster %s, by the UID of its namespace kube-system: %w; start an etcd member that has the cluster's data (`holdfast heal`), or restore the snapshot unchecked with --foreign", c.Name(), err)
+		return fmt.Errorf("failed to check whether the snapshot is from cluster %s, by the UID of its namespace kube-system: %w; start an etcd member that has the cluster's data (`holdfast heal`), or restore the snapshot unchecked with --foreign", c.Name(), err)
 	}
 	if id == nil {
 		return nil
@@ -46,7 +46,7 @@ func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	if bytes.Contains(snapshot, id) {
 		return nil
 	}
-	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it anyway", c.Name(), id)
+	return fmt.Errorf("the snapshot is from another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it anyway", c.Name(), id)
 }
 
 // identify returns the UID of a cluster's namespace kube-system, from any etcd member that has

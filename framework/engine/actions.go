@@ -130,7 +130,7 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = known.do(ctx, r, node)
 	}
 	if err != nil {
-		_ = r.phase("action %s could not be made: %v", a.Name, err)
+		_ = r.phase("action %s failed: %v", a.Name, err)
 	}
 }
 

@@ -156,7 +156,7 @@ func (s Step) String() string {
 		if s.Action.Interrupt > 0 {
 			words = append(words, fmt.Sprintf("interrupted after step %d", s.Action.Interrupt))
 			if s.Action.Undo {
-				words = append(words, "and taken back")
+				words = append(words, "and rolled back")
 			}
 		}
 		return strings.Join(words, " ")

@@ -63,7 +63,7 @@ func (e Experiment) Validate(o Options) []Problem {
 		path := fmt.Sprintf("requirements[%d]", i)
 		key := c.Requirement + " " + c.Fault + " " + c.Judge + paramText(c.Params)
 		if first, dup := seen[key]; dup {
-			v.add(path+".id", "%s asks the same as requirements[%d]", c.Requirement, first)
+			v.add(path+".id", "%s is the same as requirements[%d]", c.Requirement, first)
 		}
 		seen[key] = i
 		v.check(path, c)
@@ -107,7 +107,7 @@ func (v *validator) step(path string, s Step) {
 			case !known:
 				v.add(path+".heal", "nothing is injected as %q before this step%s", id, v.known())
 			case !in:
-				v.add(path+".heal", "%q is healed already", id)
+				v.add(path+".heal", "%q is already healed", id)
 			default:
 				v.injected[id] = false
 			}
@@ -145,7 +145,7 @@ func (v *validator) inject(path string, in *Inject) {
 	case !validName.MatchString(in.ID):
 		v.add(path+".as", "%q is not a name for an injection: want lower-case letters, digits and dashes", in.ID)
 	case dup:
-		v.add(path+".as", "another injection is called %q already", in.ID)
+		v.add(path+".as", "another injection is already called %q", in.ID)
 	default:
 		v.injected[in.ID] = true
 	}

@@ -22,7 +22,7 @@ func (v *validator) nodes(path string, a *Action) {
 			v.add(path, "action %s takes neither to nor args", a.Name)
 		}
 		if a.Interrupt != 0 || a.Undo {
-			v.add(path, "action %s is not a change of nodes that could be interrupted", a.Name)
+			v.add(path, "action %s is not a change of nodes that can be interrupted", a.Name)
 		}
 		return
 	}
@@ -30,17 +30,17 @@ func (v *validator) nodes(path string, a *Action) {
 		v.add(path+".interrupt", "%d on %s: want the number of a step, from 1 on, of an action that adds a node or changes one in place", a.Interrupt, a.Name)
 	}
 	if undoes := a.Name == actionUpgrade || a.Name == actionRotateCA; a.Undo && (a.Interrupt == 0 || !undoes) {
-		v.add(path+".undo", "only an upgrade or a rotate-ca with interrupt can be taken back")
+		v.add(path+".undo", "only an upgrade or a rotate-ca with interrupt can be rolled back")
 	}
 	_, dup := v.changes[a.ID]
 	switch {
 	case a.ID == "" && adds(a.Name):
-		v.add(path+".as", "is missing: want a name for the node, by which later steps can speak of it")
+		v.add(path+".as", "is missing: want a name for the node, by which later steps can refer to it")
 	case a.ID == "":
 	case !validName.MatchString(a.ID):
 		v.add(path+".as", "%q is not a name for a change of nodes: want lower-case letters, digits and dashes", a.ID)
 	case dup:
-		v.add(path+".as", "another change of nodes is called %q already", a.ID)
+		v.add(path+".as", "another change of nodes is already called %q", a.ID)
 	}
 	if changesInPlace(a.Name) {
 		v.inPlace(path, a)
@@ -53,9 +53,9 @@ func (v *validator) nodes(path string, a *Action) {
 		left := slices.Index(v.left, a.Node)
 		switch {
 		case a.Name == actionAddNode && a.Node != "":
-			v.add(path+".node", "a node that is added has a name of its own: call it by as")
+			v.add(path+".node", "an added node has its own name: set it with as")
 		case a.Name == actionReplaceNode && left < 0:
-			v.add(path+".node", "%q is not what an earlier step that removes or loses a node is called by as", a.Node)
+			v.add(path+".node", "%q is not the name (as) of an earlier step that removes or loses a node", a.Node)
 		case a.Name == actionReplaceNode && a.Interrupt == 0:
 			v.left = slices.Delete(v.left, left, left+1)
 		}

@@ -60,7 +60,7 @@ func TestValidate(t *testing.T) {
 		"bad TTL":          {inject(func(i *Inject) { i.TTL = "-1s" }), "timeline[0].inject.ttl", "negative"},
 		"heal nothing":     {steps(Step{Heal: "a"}), "timeline[0].heal", "nothing is injected"},
 		"heal one of two":  {steps(a, Step{Heal: "a, b"}), "timeline[1].heal", `"b"`},
-		"heal twice":       {steps(a, Step{Heal: "a"}, Step{Heal: "a"}), "timeline[2].heal", "healed already"},
+		"heal twice":       {steps(a, Step{Heal: "a"}, Step{Heal: "a"}), "timeline[2].heal", "already healed"},
 		"heal too early":   {steps(Step{Heal: "a"}, a), "timeline[0].heal", "before this step"},
 		"unknown until":    {steps(a, until("peace", "a", "E")), "timeline[1].until.condition", "endpoint-back, endpoint-gone"},
 		"until of nothing": {steps(until("takeover", "", "E")), "timeline[0].until.fault", "needs the name"},

@@ -45,7 +45,7 @@ func raiseAlarm(ctx context.Context, r Request, all members, kind pb.AlarmType) 
 	case err != nil:
 		return nil, r.beforeFault(err)
 	case already:
-		return notInjected(t, "alarm %s of etcd on %s was raised already", kind, t.Node), nil
+		return notInjected(t, "alarm %s of etcd on %s was already raised", kind, t.Node), nil
 	}
 	refusal := rpctypes.ErrNoSpace
 	if kind == pb.AlarmType_CORRUPT {

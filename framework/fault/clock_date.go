@@ -35,7 +35,7 @@ func dateOf(ctx context.Context, e framework.ServingEndpoint) (low, high time.Du
 	_ = resp.Body.Close()
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("its answer is not dated: %w", err)
+		return 0, 0, fmt.Errorf("it sent no valid Date: %w", err)
 	}
 	return date.Sub(after), date.Add(time.Second).Sub(before), nil
 }
@@ -69,7 +69,7 @@ func (r residue) none() bool { return r.low <= dateSlack && r.high >= -dateSlack
 
 func (r residue) String() string {
 	if r.low > r.high {
-		return "such that the clock does not go as fast as the harness's"
+		return "such that the clock does not run as fast as the harness's"
 	}
 	return fmt.Sprintf("%s to %s ahead", toMillisecond(r.low), toMillisecond(r.high))
 }

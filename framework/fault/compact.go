@@ -50,7 +50,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 	}
 	switch _, err := read(ctx, to-1); {
 	case refusedWith(err, rpctypes.ErrCompacted):
-		return notInjected(t, "revision %d was forgotten already", to-1), nil
+		return notInjected(t, "revision %d was already compacted", to-1), nil
 	case err != nil:
 		return nil, fmt.Errorf("fault compact: reading from etcd on %s at revision %d before the fault: %w", t.Node, to-1, err)
 	}
@@ -74,7 +74,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 			}
 			return refusedWith(err, rpctypes.ErrCompacted), fmt.Sprintf("a read from etcd on %s at revision %d: %v", t.Node, to-1, err)
 		},
-	}.nothingToUndo("revisions that were forgotten do not come back").injection(ctx)
+	}.nothingToUndo("compacted revisions do not come back").injection(ctx)
 }
 
 // compactLimit is how long a compaction or a defragmentation may take. Both

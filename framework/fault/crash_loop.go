@@ -52,7 +52,7 @@ func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, af
 	case err != nil || none != nil:
 		return none, err
 	case old.CrashLooped:
-		return notInjected(t, "%s was in a crash loop already", t.String()), nil
+		return notInjected(t, "%s was already in a crash loop", t.String()), nil
 	}
 	return attempt{
 		target:   t,

@@ -88,7 +88,7 @@ func (d flipped) inject(ctx context.Context) (Injection, error) {
 		return nil, err
 	}
 	if done.Handle == "" {
-		return notInjected(t, "bytes %d to %d of %s on %s are flipped already", done.Offset, done.Offset+int64(d.flip.Bytes)-1, done.File, t.Node), nil
+		return notInjected(t, "bytes %d to %d of %s on %s are already flipped", done.Offset, done.Offset+int64(d.flip.Bytes)-1, done.File, t.Node), nil
 	}
 	return i, nil
 }

@@ -60,7 +60,7 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 	case err != nil:
 		return nil, r.beforeFault(err)
 	case slices.ContainsFunc(list, noSpace):
-		return notInjected(t, "etcd had an alarm already: %s", alarmWords(list)), nil
+		return notInjected(t, "etcd already had an alarm: %s", alarmWords(list)), nil
 	}
 	written := int64(0)
 	return attempt{

@@ -34,7 +34,7 @@ func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time
 	case err != nil || none != nil:
 		return none, err
 	case stopped(old):
-		return notInjected(t, "%s, %s, was frozen already (state %s)", t.String(), id(old), old.State), nil
+		return notInjected(t, "%s, %s, was already frozen (state %s)", t.String(), id(old), old.State), nil
 	}
 	frozen := p.shows(func(now framework.Process) (bool, string) {
 		if !same(now, old) {

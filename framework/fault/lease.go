@@ -66,7 +66,7 @@ func (c resolver) doubt(ctx context.Context, n framework.Node, component framewo
 	}
 	end := l.Spec.RenewTime.Add(time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second)
 	if over := time.Since(end); over > 0 {
-		return fmt.Sprintf("lease kube-system/%s of %s ran out %s ago", l.Name, identity, over.Round(time.Millisecond))
+		return fmt.Sprintf("lease kube-system/%s of %s expired %s ago", l.Name, identity, over.Round(time.Millisecond))
 	}
 	if reporter, ok := n.(framework.ProcessReporter); ok && l.Spec.AcquireTime != nil {
 		if p, err := reporter.Process(ctx, component); err == nil && p.Started.After(l.Spec.AcquireTime.Time) {

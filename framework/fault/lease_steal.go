@@ -48,7 +48,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 	}
 	holder := text(old.Spec.HolderIdentity)
 	if holder == stranger {
-		return notInjected(t, "lease kube-system/%s was a stranger's already", l.name), nil
+		return notInjected(t, "lease kube-system/%s was already stolen", l.name), nil
 	}
 	renewing, stop := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 	x := &theft{lease: l, stop: stop, done: make(chan struct{})}

@@ -21,7 +21,7 @@ const (
 )
 
 var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto is cgroup where the kernel lets the harness make control groups and load elsewhere, "+
-	"or the one that alone has a parameter given; the proof and the record say which it was", byAuto, byCgroup, byLoad)
+	"or the only one that has a parameter given; the proof and the record say which it was", byAuto, byCgroup, byLoad)
 
 // probeTTL is the lifetime of the probe that shows that a limit is enforced, if it is not stopped
 // before.

@@ -87,7 +87,7 @@ func (r Request) misleading() (*misleading, error) {
 		// A host resolves its own name without DNS.
 		i := slices.IndexFunc(known, func(name string) bool { return name != h })
 		if i < 0 {
-			return nil, fmt.Errorf("host %s does not ask for its own name: name another one in names", h)
+			return nil, fmt.Errorf("host %s does not look up its own name: set another one in names", h)
 		}
 		m.ask[h] = known[i]
 	}
@@ -143,7 +143,7 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 	}
 	for h, l := range before {
 		if l.Problem != "" || m.led(l) {
-			return notInjected(m.target, "names were astray already: %s", m.words(map[string]framework.Lookup{h: l})), nil
+			return notInjected(m.target, "DNS was already wrong: %s", m.words(map[string]framework.Lookup{h: l})), nil
 		}
 	}
 	handle := ""

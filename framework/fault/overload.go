@@ -40,7 +40,7 @@ var Overload = &Fault{
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
-		intParam("rate", "most requests a second of all of them together", 0, 1, 100_000).unless("as many as are answered"),
+		intParam("rate", "maximum requests per second, all together", 0, 1, 100_000).unless("as many as are answered"),
 	},
 	Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
 	Example: "apiserver/any concurrency=600",
@@ -88,7 +88,7 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 		return nil, r.beforeFault(err)
 	}
 	if o.before.waiting > 0 {
-		return notInjected(t, "requests of priority level %s were waiting already: %s", o.level, o.before), nil
+		return notInjected(t, "requests of priority level %s were already waiting: %s", o.level, o.before), nil
 	}
 	running, stop := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 	o.stop = stop

@@ -71,7 +71,7 @@ func injectPause(ctx context.Context, r Request, all []suspended) (Injection, er
 			healed: s.goesOn,
 		}.oneRequest()}
 		if paused {
-			part.already = fmt.Sprintf("node %s was paused already", s.node.Name())
+			part.already = fmt.Sprintf("node %s was already paused", s.node.Name())
 		}
 		shares = append(shares, part)
 	}

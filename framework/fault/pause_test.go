@@ -34,7 +34,7 @@ func TestPauseZone(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.nodes[2].paused = true
 		i, err := Pause.Inject(t.Context(), c, zone("b", "node-2", "node-3"), Params{TTL: ttl})
-		if err != nil || !i.Proof().Proven || !strings.Contains(i.Proof().What, "node-3 was paused already") {
+		if err != nil || !i.Proof().Proven || !strings.Contains(i.Proof().What, "node-3 was already paused") {
 			t.Fatalf("%v, %v", i, err)
 		}
 		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || c.nodes[1].paused || !c.nodes[2].paused {

@@ -110,7 +110,7 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 		return false, seen + ", but " + lives
 	}
 	if counted {
-		return true, seen + " and none of its processes is there"
+		return true, seen + " and none of its processes is left"
 	}
 	// No process on the node answered, which is expected, but a missing answer needs a second
 	// witness.

@@ -35,7 +35,7 @@ func TestPowerOffZone(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.nodes[2].power(false)
 		i, err := PowerOff.Inject(t.Context(), c, zone("b", "node-2", "node-3"), Params{TTL: ttl})
-		if err != nil || !i.Proof().Proven || !c.nodes[1].off || !strings.Contains(i.Proof().What, "node-3 was powered off already") {
+		if err != nil || !i.Proof().Proven || !c.nodes[1].off || !strings.Contains(i.Proof().What, "node-3 was already powered off") {
 			t.Fatalf("%v, %v", i, err)
 		}
 		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || c.nodes[1].off || !c.nodes[2].off {

@@ -55,7 +55,7 @@ func (p process) before(ctx context.Context) (now framework.Process, none Inject
 	case ended(now):
 		return now, notInjected(p.target, "%s was not running", p.target.String()), nil
 	case now.Held: // it is being stopped
-		return now, notInjected(p.target, "%s is being held down already", p.target.String()), nil
+		return now, notInjected(p.target, "%s is already held down", p.target.String()), nil
 	}
 	return now, nil, nil
 }

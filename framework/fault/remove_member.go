@@ -44,7 +44,7 @@ func removeMember(ctx context.Context, r Request, all members) (Injection, error
 	}
 	at := slices.IndexFunc(list, func(m *pb.Member) bool { return m.Name == t.Node })
 	if at < 0 {
-		return notInjected(t, "etcd on %s already was not a member: %s", t.Node, memberWords(list)), nil
+		return notInjected(t, "etcd on %s was not a member: %s", t.Node, memberWords(list)), nil
 	}
 	removed := list[at]
 	u := r.undoing(removedMember{t.Node, removed.PeerURLs})

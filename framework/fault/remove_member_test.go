@@ -47,7 +47,7 @@ func TestRemoveMember(t *testing.T) {
 		t.Fatalf("%v, %v", i, err)
 	}
 	t.Log(i.Proof().What)
-	if again, err := RemoveMember.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || again.Proof().Proven || !strings.Contains(again.Proof().What, "already was not a member") {
+	if again, err := RemoveMember.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || again.Proof().Proven || !strings.Contains(again.Proof().What, "was not a member") {
 		t.Errorf("removed twice: %v, %v", again, err)
 	}
 	c.numb = true

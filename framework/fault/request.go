@@ -197,7 +197,7 @@ type MissingAbility struct {
 
 func (e *MissingAbility) Error() string {
 	if e.Ability == "DiskFaulter" && e.Why == "" {
-		return fmt.Sprintf("%s needs a disk of FUSE under etcd, which %s does not have: create the cluster with holdfast up --disk fuse, or with disk: fuse in its file", e.For, e.Of)
+		return fmt.Sprintf("%s needs a FUSE disk under etcd, which %s does not have: create the cluster with holdfast up --disk fuse, or with disk: fuse in its file", e.For, e.Of)
 	}
 	if e.Why != "" {
 		return fmt.Sprintf("%s needs the ability %s, which %s does not have: %s", e.For, e.Ability, e.Of, e.Why)

@@ -170,7 +170,7 @@ func TestResolveActiveStale(t *testing.T) {
 		"no lease":         {func(c *fakeCluster) { delete(c.leases, lease) }, "status 404"},
 		"no holder":        {func(c *fakeCluster) { *c.leases[lease].Spec.HolderIdentity = "" }, "has no holder"},
 		"foreign holder":   {func(c *fakeCluster) { *c.leases[lease].Spec.HolderIdentity = "elsewhere_1" }, "on any of the nodes"},
-		"ran out":          {func(*fakeCluster) { time.Sleep(time.Minute) }, "ran out"},
+		"ran out":          {func(*fakeCluster) { time.Sleep(time.Minute) }, "expired"},
 		"holder is gone":   {func(c *fakeCluster) { c.nodes[1].processes[framework.Scheduler].PID = 0 }, "does not run"},
 		"holder is off":    {func(c *fakeCluster) { c.nodes[1].power(false) }, "powered off"},
 		"holder restarted": {func(c *fakeCluster) { c.nodes[1].power(false); c.nodes[1].power(true) }, "earlier process"},

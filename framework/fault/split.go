@@ -110,7 +110,7 @@ func explicitGroups(r Request, nodes []string) ([][]string, error) {
 			}
 			for _, n := range named {
 				if seen[n] {
-					return nil, r.bad("groups", "groups in which each node is once; %s is in there twice", n)
+					return nil, r.bad("groups", "groups with each node once; %s appears twice", n)
 				}
 				seen[n] = true
 			}
@@ -120,7 +120,7 @@ func explicitGroups(r Request, nodes []string) ([][]string, error) {
 	}
 	for _, n := range nodes {
 		if !seen[n] {
-			return nil, r.bad("groups", "groups in which each node is once; %s is missing", n)
+			return nil, r.bad("groups", "groups with each node once; %s is missing", n)
 		}
 	}
 	if len(groups) < 2 || !slices.Contains(groups[0], r.Target.Node) {

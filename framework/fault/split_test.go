@@ -122,7 +122,7 @@ func TestSplitRefuses(t *testing.T) {
 		{2, map[string]string{"shape": "bridge"}, "a bridge needs a third"},
 		{1, nil, "one control-plane node"},
 		{3, map[string]string{"groups": "node-1,node-2"}, "node-3 is missing"},
-		{3, map[string]string{"groups": "node-1,node-2+node-3+1"}, "node-1 is in there twice"},
+		{3, map[string]string{"groups": "node-1,node-2+node-3+1"}, "node-1 appears twice"},
 		{3, map[string]string{"groups": "node-1,node-2+node-4"}, `"node-4" is not one of them`},
 		{3, map[string]string{"groups": "node-1,node-2+harness"}, "is not one of them"},
 		{3, map[string]string{"groups": "node-2,node-1+node-3"}, "node-1, in the first one"},

@@ -131,7 +131,7 @@ func parseOnNode(s string) (reference, error) {
 	alone := first == everyNode || slices.ContainsFunc(hosts(), func(h host) bool { return slices.Contains(h.names, first) })
 	switch {
 	case !known && alone:
-		return reference{}, fmt.Errorf("%q stands for itself, without a number or name", first)
+		return reference{}, fmt.Errorf("%q takes no number or name", first)
 	case !known:
 		return reference{}, fmt.Errorf("%q is not a kind of target%s", first, nearest.Meant(firstWords(), first))
 	case !ok || which == "":
@@ -144,7 +144,7 @@ func parseOnNode(s string) (reference, error) {
 		case err != nil:
 			return reference{}, err
 		case of.kind.names[0] == k.names[0] || of.kind.component == "" || of.of != nil:
-			return reference{}, fmt.Errorf("%q after %q: only another component may stand there, such as %s", which, first, k.example())
+			return reference{}, fmt.Errorf("%q after %q: only another component may follow, such as %s", which, first, k.example())
 		}
 		r.of = &of
 		return r, nil

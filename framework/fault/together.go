@@ -32,7 +32,7 @@ func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 				return nil, fmt.Errorf("asking whether node %s is powered before the fault: %w", s.node.Name(), err)
 			}
 			if !on {
-				off = append(off, fmt.Sprintf("node %s was powered off already", s.node.Name()))
+				off = append(off, fmt.Sprintf("node %s was already powered off", s.node.Name()))
 				continue
 			}
 		}

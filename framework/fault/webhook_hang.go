@@ -87,7 +87,7 @@ func webhookOf(r Request) (w *hangingWebhook, err error) {
 		return nil, r.bad("timeout", "whole seconds")
 	}
 	if r.TTL <= w.timeout {
-		return nil, fmt.Errorf("time to live %s: it must be longer than timeout=%s, which is what the proof of effect takes", r.TTL, w.timeout)
+		return nil, fmt.Errorf("time to live %s: it must be longer than timeout=%s, the time that the proof of effect takes", r.TTL, w.timeout)
 	}
 	return w, nil
 }
@@ -95,7 +95,7 @@ func webhookOf(r Request) (w *hangingWebhook, err error) {
 func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, error) {
 	t := r.Target
 	if err := w.create(ctx); err != nil && strings.Contains(err.Error(), webhookName) {
-		return notInjected(t, "a webhook hangs already: %v", err), nil
+		return notInjected(t, "a webhook already hangs: %v", err), nil
 	} else if err != nil {
 		return nil, r.beforeFault(fmt.Errorf("creating a ConfigMap, as a dry run, through entrance %s: %w", w.entrance.Name, err))
 	}

@@ -49,10 +49,10 @@ func TestAddonsConverge(t *testing.T) {
 		{name: "what was applied before the first upgrade does not count", want: Pass, says: "applied them 6 times", story: func() *story {
 			return managed().applies("node-3", "dns", 5).fight().applies("node-2", "dns", 37).reads("dns", release37, 43)
 		}},
-		{name: "they go on overwriting each other", want: Fail, says: "that on node-1 still applied apps/deployments/dns 6.51s after the last upgrade", story: func() *story {
+		{name: "they go on overwriting each other", want: Fail, says: "the one on node-1 still applied apps/deployments/dns 6.51s after the last upgrade", story: func() *story {
 			return managed().fight().applies("node-2", "dns", 37).applies("node-1", "dns", 42.5).reads("dns", release37, 43)
 		}},
-		{name: "they agree on the old one", want: Fail, says: "through node-1 apps/deployments/dns is of v1.36.3", story: func() *story {
+		{name: "they agree on the old one", want: Fail, says: "through node-1, apps/deployments/dns has v1.36.3", story: func() *story {
 			return managed().fight().applies("node-2", "dns", 37).reads("dns", release36, 43)
 		}},
 		{name: "one applies without a pause", want: Fail, says: "where 3 managers could compare it", story: func() *story {

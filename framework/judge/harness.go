@@ -25,7 +25,7 @@ func (c *evaluator) harness() judges.Finding {
 	case !s.known:
 		return judges.Inconclusive("%s", starved)
 	case c.downgraded > 0:
-		return judges.Inconclusive("harness or machine were overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
+		return judges.Inconclusive("harness or machine was overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
 			text.Short(s.late), s.queue, c.downgraded).Took(s.late)
 	case starved != "":
 		return judges.Passed("No verdict was lost to it, but %s.", starved).Took(s.late)

@@ -34,7 +34,7 @@ func TestListSemantics(t *testing.T) {
 		{"an object too many", "", twoKeys + "delete k2\nupdate k1 v4@a 105 over=103\nlist unset = 105 k1:v4@a:105 k2:v2@b:102", Fail, "after the deletion of k2 by version 104"},
 		{"an older version of an object", "", twoKeys + "list unset = 103 k1:v1@a:101 k2:v2@b:102", Fail, `it has k1 = "v1" in version 101, instead of k1 = "v3" in version 103`},
 		{"a value that no client wrote", "", twoKeys + "list unset = 103 k1:v9@b:103 k2:v2@b:102", Fail, "which no client wrote"},
-		{"an object of another group", "", twoKeys + "list unset group=a = 103 k2:v2@b:102", Fail, "which is of group b"},
+		{"an object of another group", "", twoKeys + "list unset group=a = 103 k2:v2@b:102", Fail, "which is in group b"},
 		{"an object that left the group", "", twoKeys + "list unset group=a = 103 k1:v1@a:101", Fail, `instead of k1 = "v3"`},
 		{"twice", "", twoKeys + "list unset = 103 k1:v3@b:103 k1:v3@b:103 k2:v2@b:102", Fail, "has k1 after k1"},
 		{"from the future", "", twoKeys + "list any = 102 k1:v3@b:103 k2:v2@b:102", Fail, "which came later"},

@@ -122,12 +122,12 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a client told to try again, in vain", want: Fail, says: "2 of 1203 failed", story: func() *story { return repeats(1, record.Unknown) }},
 		{name: "a client turned away without a word when to try again", want: Fail, story: func() *story { return repeats(-1, record.OK) }},
 		{name: "a client turned away, in a record of before", want: Inconclusive, story: func() *story { return repeats(0, record.OK) }},
-		{name: "a write crossed the end of its connection", want: Inconclusive, says: "crossed with the close", story: func() *story {
+		{name: "a write crossed the end of its connection", want: Inconclusive, says: "raced with the closing", story: func() *story {
 			p := failed(15, 15.01)
 			p.Reused = true
 			return drained().probe(p)
 		}},
-		{name: "a client's write did", want: Inconclusive, says: "crossed with the close", story: func() *story {
+		{name: "a client's write did", want: Inconclusive, says: "raced with the closing", story: func() *story {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown).change(func(r *record.Run) { r.Ops[0].V.Error = "unexpected EOF" })
 		}},
 		{name: "two did", want: Fail, says: "2 of 1202", story: func() *story {

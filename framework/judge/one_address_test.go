@@ -74,8 +74,8 @@ func TestOneAddress(t *testing.T) {
 		{name: "given up between two looks", want: Fail, says: "had it for 400ms", story: cut(func(s *story) {
 			s.at(14.2).backend("node-2", true, 14).at(31.5).standby("node-1", 31.4)
 		})},
-		{name: "too late", want: Fail, took: "8s", says: "for 8s it was on none that clients could reach", story: cut(func(s *story) { s.at(18.2).backend("node-2", true, 18).at(32).standby("node-1", 14) })},
-		{name: "no node takes it", want: Fail, says: "it was on none", story: cut(func(s *story) { s.at(32).standby("node-1", 14) })},
+		{name: "too late", want: Fail, took: "8s", says: "for 8s it was on no node that clients could reach", story: cut(func(s *story) { s.at(18.2).backend("node-2", true, 18).at(32).standby("node-1", 14) })},
+		{name: "no node takes it", want: Fail, says: "it was on no node", story: cut(func(s *story) { s.at(32).standby("node-1", 14) })},
 		{name: "lost again when the node is back", want: Fail, says: "for 20s", story: cut(func(s *story) {
 			healthy(s)
 			s.at(40.2).standby("node-2", 40)

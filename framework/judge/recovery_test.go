@@ -160,7 +160,7 @@ func TestSnapshotVerifies(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-RC-006", Judge: "snapshot-verifies", Fault: "down"}, []ruling{
 		{name: "it verifies", want: Pass, took: "2 snapshots", story: taken(func(*record.Op) {})},
 		{name: "it does not", want: Fail, says: "does not: checksum", story: taken(func(o *record.Op) { o.Found, o.Error = false, "checksum" })},
-		{name: "it is older than what was acknowledged", want: Fail, says: "is of revision 99, and a quorum had 100", story: taken(func(o *record.Op) { o.Revision = "99" })},
+		{name: "it is older than what was acknowledged", want: Fail, says: "has revision 99, and a quorum had 100", story: taken(func(o *record.Op) { o.Revision = "99" })},
 		{name: "none could be taken", want: Fail, says: "none could be taken", story: taken(func(o *record.Op) { o.Outcome, o.Error = record.Unknown, "timed out" })},
 		{name: "before the fault", want: Inconclusive, says: "no snapshot was taken of the etcd member on node-3", story: taken(func(o *record.Op) { o.Call, o.Return = sec(5), sec(6) })},
 		{name: "none of a member that is up", want: Inconclusive, says: "no snapshot was taken of the etcd member on node-3", story: taken(func(o *record.Op) { o.Entrance = "node-1" })},
@@ -268,7 +268,7 @@ func TestDamageContained(t *testing.T) {
 	}
 	looks := func(look func(t float64, s *record.EtcdStatus)) func() *story { return looked(true, look) }
 	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone"}, []ruling{
-		{name: "it does not start", want: Pass, took: "6 looks", says: "etcd started and exited 2 times", story: looks(func(float64, *record.EtcdStatus) {})},
+		{name: "it does not start", want: Pass, took: "6 queries", says: "etcd started and exited 2 times", story: looks(func(float64, *record.EtcdStatus) {})},
 		{name: "nothing started it since", want: Inconclusive, says: "was not seen to start and exit", story: looked(false, func(float64, *record.EtcdStatus) {})},
 		{name: "it serves", want: Fail, says: "must not serve", story: looks(func(t float64, s *record.EtcdStatus) { s.OK, s.Leader = t > 13, "m1" })},
 		{name: "it answers without a leader", want: Inconclusive, says: "may answer serializable reads", story: looks(func(t float64, s *record.EtcdStatus) { s.OK = t > 13 })},

@@ -92,7 +92,7 @@ func hidden(component, all string, give ...string) func() *story {
 
 func TestVersionSkew(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-TOP-004", Judge: "version-skew"}, []ruling{
-		{name: "all the same", story: versions("v1.37.1"), want: Pass, took: "9 components", says: "All of 9 components are of minor version 1.37."},
+		{name: "all the same", story: versions("v1.37.1"), want: Pass, took: "9 components", says: "All 9 components have minor version 1.37."},
 		{name: "another patch", story: versions("v1.37.1", "node-1 kube-apiserver v1.37.9"), want: Pass, says: "minor version 1.37"},
 		{name: "API servers one apart", want: Pass, says: "from kube-apiserver v1.36.3 on node-1 to kube-apiserver v1.37.1 on node-2", story: versions("v1.37.1",
 			"node-1 kube-apiserver v1.36.3", "node-1 kube-controller-manager v1.36.3", "node-1 kube-scheduler v1.36.3")},

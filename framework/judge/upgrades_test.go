@@ -93,7 +93,7 @@ func TestChangedOneByOne(t *testing.T) {
 			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20)
 			return s.inPlace("three", "upgrade", "node-3", release36, release37, 30, 36, inOrder...).says("node-3", "kube-apiserver", release37, 37).says("node-3", "kube-controller-manager", release37, 37)
 		}},
-		{name: "one node is left", want: Fail, says: "node-3 is of v1.36.3", story: func() *story {
+		{name: "one node is left", want: Fail, says: "node-3 runs v1.36.3", story: func() *story {
 			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20)
 		}},
 		{name: "steps that nobody recorded", want: Inconclusive, says: "no restart of a component by upgrade of node-1", story: func() *story {
@@ -142,7 +142,7 @@ func TestChangedOneByOne(t *testing.T) {
 			s := fleetOf(release35).upgraded("first-1", "node-1", release35, release36, 1).upgraded("first-2", "node-2", release35, release36, 9)
 			return s.upgraded("second-1", "node-1", release36, release37, 17).upgraded("first-3", "node-3", release35, release36, 25)
 		}},
-		{name: "the second minor version on some nodes only", want: Fail, says: "node-3 is of v1.36.3", story: func() *story {
+		{name: "the second minor version on some nodes only", want: Fail, says: "node-3 runs v1.36.3", story: func() *story {
 			s := fleetOf(release35)
 			for i, n := range threeNodes {
 				s.upgraded("first-"+n, n, release35, release36, float64(1+8*i))
@@ -186,7 +186,7 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "interrupted and taken back", want: Pass, took: "1 changes", story: func() *story {
 			return takenBack().says("node-1", "kube-apiserver", release36, 17)
 		}},
-		{name: "not taken back", want: Fail, says: "After upgrade of node-1, interrupted after step 1 and taken back to v1.36.3 every component of the node must have the new version: kube-apiserver reported v1.37.1", story: func() *story {
+		{name: "not taken back", want: Fail, says: "After upgrade of node-1, interrupted after step 1 and rolled back to v1.36.3 every component of the node must have the new version: kube-apiserver reported v1.37.1", story: func() *story {
 			return takenBack().says("node-1", "kube-apiserver", release37, 17)
 		}},
 	})
@@ -265,7 +265,7 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "an older record", want: Pass, took: "2 changes", story: func() *story {
 			return unnamed(reconfigured(everyComponent, everyComponent))
 		}},
-		{name: "an older record without a restart of one", want: Inconclusive, says: "not which components that was to restart", story: func() *story {
+		{name: "an older record without a restart of one", want: Inconclusive, says: "nor which components that was to restart", story: func() *story {
 			return unnamed(reconfigured(everyComponent, everyComponent[:3])).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
 	})

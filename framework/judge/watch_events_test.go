@@ -18,8 +18,8 @@ func TestWatchFilter(t *testing.T) {
 			deleted w k1 v1@a 103
 			added w k1 v4@a 104`, Pass, ""},
 		{"one name", "", twoKeys + "watch w from=100 key=k2\nadded w k2 v2@b 102", Pass, ""},
-		{"another name", "", twoKeys + "watch w from=100 key=k2\nadded w k1 v1@a 101", Fail, "which is of another name"},
-		{"another group", "", twoKeys + "watch w from=100 group=a\nadded w k2 v2@b 102", Fail, "which is of group b"},
+		{"another name", "", twoKeys + "watch w from=100 key=k2\nadded w k1 v1@a 101", Fail, "which has another name"},
+		{"another group", "", twoKeys + "watch w from=100 group=a\nadded w k2 v2@b 102", Fail, "which is in group b"},
 		{"never was in the group", "", twoKeys + "watch w from=100 group=a\nadded w k2 v2 102", Fail, "it was not in the group, nor did it enter or leave it"},
 		{"leaves as modified", "", twoKeys + `
 			watch w from=100 group=a

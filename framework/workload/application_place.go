@@ -15,7 +15,7 @@ import (
 )
 
 // errNoPlace is the error of a cluster whose nodes accept no pods.
-var errNoPlace = errors.New("the cluster has no node that takes pods")
+var errNoPlace = errors.New("the cluster has no node that accepts pods")
 
 // nodeSpec is what decides whether a node accepts pods.
 type nodeSpec struct {

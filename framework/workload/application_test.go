@@ -197,7 +197,7 @@ func TestApplicationWithoutPlace(t *testing.T) {
 			traffic.Stop()
 		}
 		left := slices.ContainsFunc(read().Phases, func(p record.Timed[record.Phase]) bool {
-			return strings.Contains(p.V.Name, "application is left out: the cluster has no node that takes pods")
+			return strings.Contains(p.V.Name, "application is left out: the cluster has no node that accepts pods")
 		})
 		if left != test.out {
 			t.Errorf("%s: the record says that it is left out: %v", what, left)

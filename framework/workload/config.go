@@ -195,16 +195,16 @@ func (c Config) Validate() []Problem {
 		path := fmt.Sprintf("profiles[%d]", i)
 		switch {
 		case !slices.Contains(ProfileNames(), name):
-			add(path, "no profile %q of traffic; allowed: %s", name, strings.Join(ProfileNames(), ", "))
+			add(path, "unknown traffic profile %q; allowed: %s", name, strings.Join(ProfileNames(), ", "))
 		case slices.Contains(c.Profiles[:i], name):
 			add(path, "%q is named twice", name)
 		case (name == ProfileLists || name == ProfileWatches) && !slices.Contains(c.Profiles, ProfileRegisters):
-			add(path, "%s are of the registers: name the profile %s too", name, ProfileRegisters)
+			add(path, "%s need the registers: add the profile %s", name, ProfileRegisters)
 		}
 	}
 	for _, k := range profileKinds() {
 		if k.set(c) && !slices.Contains(chosen, k.name) {
-			add(k.name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
+			add(k.name, "these settings have no effect: the profiles are %s", strings.Join(chosen, ", "))
 		}
 	}
 	limit := func(path string, negative, outside bool, format string, args ...any) {

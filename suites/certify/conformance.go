@@ -188,7 +188,7 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	}
 	problems := checkText(text, "")
 	if v.Outcome.Class == "observed" {
-		problems = []string{"the bundle is an observation, which receives no mark: take one of certify --rows conformance"}
+		problems = []string{"the bundle is an observation, which receives no mark: use one from certify --rows conformance"}
 	}
 	if !v.Holds() {
 		problems = append([]string{"the bundle does not hold: " + v.Problems[0]}, problems...)

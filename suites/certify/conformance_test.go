@@ -178,8 +178,8 @@ func TestParseProduct(t *testing.T) {
 		"a text":          {"hello\n", []string{`p.yaml:1: the file is "hello": ` + fields}},
 		"no YAML":         {"metadata: [", []string{"p.yaml: yaml: line 1"}},
 		"a text inside":   {"metadata: hello\n", []string{`p.yaml:1: metadata is "hello": want a mapping`}},
-		"unknown field":   {"metadata:\n  vendor: x\n", []string{"p.yaml:2: unknown field metadata.vendor: allowed are kubernetesVersion, platformName, platformVersion, vendorName,"}},
-		"unknown section": {"product: {}\n", []string{"p.yaml:1: unknown field product: allowed are metadata, spec"}},
+		"unknown field":   {"metadata:\n  vendor: x\n", []string{"p.yaml:2: unknown field metadata.vendor: want one of kubernetesVersion, platformName, platformVersion, vendorName,"}},
+		"unknown section": {"product: {}\n", []string{"p.yaml:1: unknown field product: want one of metadata, spec"}},
 		"wrong values": {strings.NewReplacer("v1.37", "v1.36", "platformName: P", `platformName: "   "`, "  description: d\n", "").Replace(string(text)), []string{
 			`p.yaml:3: metadata.kubernetesVersion: "v1.36", and the profile is for v1.37`, "p.yaml:4: metadata.platformName is empty", "p.yaml: metadata.description is empty"}},
 	} {

@@ -117,7 +117,7 @@ func TestObservation(t *testing.T) {
 		code int
 		says string
 	}{
-		"all passed":   {nil, reports.ExitPass, "observed, which receives no mark: of the rows that take no fault, " + strconv.Itoa(len(Observed())) + " pass"},
+		"all passed":   {nil, reports.ExitPass, "observed, which receives no mark: of the rows that need no fault, " + strconv.Itoa(len(Observed())) + " pass"},
 		"not testable": {map[string]judge.Verdict{"HA-TOP-001": judge.NotApplicable}, reports.ExitPass, "1 not applicable"},
 		"failed":       {map[string]judge.Verdict{"HA-EP-001": judge.Fail}, reports.ExitFail, "1 fail"},
 		"inconclusive": {map[string]judge.Verdict{"HA-EP-001": judge.Inconclusive}, reports.ExitInconclusive, "1 inconclusive"},
@@ -203,7 +203,7 @@ func TestRenamedNodes(t *testing.T) {
 		plan.Provider, plan.Attach = test.provider, test.attach
 		v := &verifier{plan: &plan, v: &Verification{}}
 		v.cluster(s, of(test.names...))
-		if refused := slices.ContainsFunc(v.v.Problems, func(p string) bool { return strings.Contains(p, "is of a cluster with nodes") }); refused != test.refused {
+		if refused := slices.ContainsFunc(v.v.Problems, func(p string) bool { return strings.Contains(p, "is from a cluster with nodes") }); refused != test.refused {
 			t.Errorf("%+v: refused %t: %q", test, refused, v.v.Problems)
 		}
 	}

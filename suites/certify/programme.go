@@ -50,8 +50,8 @@ type problem struct{ path, text string }
 // is reported.
 var rules = []rule{
 	// instructions.md (PRODUCT.yaml): the file has metadata and spec.
-	{"the metadata are there", aboutMetadata, func(s *submission) []problem { return section("metadata", len(s.metadata)) }},
-	{"the spec is there", aboutRows, func(s *submission) []problem { return section("spec", len(s.spec)) }},
+	{"the metadata is present", aboutMetadata, func(s *submission) []problem { return section("metadata", len(s.metadata)) }},
+	{"the spec is present", aboutRows, func(s *submission) []problem { return section("spec", len(s.spec)) }},
 	// instructions.md (PRODUCT.yaml) and validate.go: which fields are required. The first calls the
 	// logo optional, and the programme's check requires it.
 	{"required fields are not empty", aboutMetadata, eachField(func(f field, n yaml.Node) string {
@@ -61,9 +61,9 @@ var rules = []rule{
 		return ""
 	})},
 	// validate.go: a version such as 1.0 that is not quoted is a number.
-	{"fields are texts", aboutMetadata, eachField(func(_ field, n yaml.Node) string {
+	{"fields are strings", aboutMetadata, eachField(func(_ field, n yaml.Node) string {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" && n.ShortTag() != "!!null" {
-			return " is not a text: write it in quotes"
+			return " is not a string: write it in quotes"
 		}
 		return ""
 	})},
@@ -149,7 +149,7 @@ var rules = []rule{
 	// validate.go: evidence that is not a URL is a file beside the checklist.
 	{"files of evidence exist", aboutFolder, (*submission).missingEvidence},
 	// docs/conformance.md (Submitting), of this profile.
-	{"the reports are there", aboutFolder, func(s *submission) (problems []problem) {
+	{"the reports are present", aboutFolder, func(s *submission) (problems []problem) {
 		for _, name := range []string{"README.md", "results.json", "junit.xml", "report.html"} {
 			if text := s.lacks(name); text != "" {
 				problems = append(problems, problem{text: text})
@@ -303,7 +303,7 @@ func (s *submission) changedRows() (problems []problem) {
 	for _, area := range slices.Sorted(maps.Keys(left)) {
 		for _, id := range slices.Sorted(maps.Keys(left[area])) {
 			if left[area][id] > 0 {
-				add("%s in %s is not a row of %s, or is there twice", id, area, Profile)
+				add("%s in %s is not a row of %s, or appears twice", id, area, Profile)
 			}
 		}
 	}

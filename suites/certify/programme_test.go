@@ -37,14 +37,14 @@ func TestRules(t *testing.T) {
 		remove string
 		want   string
 	}{
-		{"the metadata are there", func(s string) string { return "metadata: {}\n" + s[strings.Index(s, "spec:"):] }, "", "PRODUCT.yaml has no metadata"},
-		{"the spec is there", func(s string) string { return s[:strings.Index(s, "spec:")] }, "", "PRODUCT.yaml has no spec"},
+		{"the metadata is present", func(s string) string { return "metadata: {}\n" + s[strings.Index(s, "spec:"):] }, "", "PRODUCT.yaml has no metadata"},
+		{"the spec is present", func(s string) string { return s[:strings.Index(s, "spec:")] }, "", "PRODUCT.yaml has no spec"},
 		{"required fields are not empty", in("  vendorName: V\n", ""), "", "metadata.vendorName is empty"},
 		{"required fields are not empty", in("vendorName: V", "vendorName:"), "", "metadata.vendorName is empty"},
 		{"required fields are not empty", in(product.K8sConformanceURL, `" "`), "", "metadata.k8sConformanceUrl is empty"},
 		{"required fields are not empty", in(product.ProductLogoURL, `""`), "", "metadata.productLogoUrl is empty"},
-		{"fields are texts", in(`platformVersion: "1"`, "platformVersion: 1.0"), "", "metadata.platformVersion is not a text: write it in quotes"},
-		{"fields are texts", in("vendorName: V", "vendorName: [V]"), "", "metadata.vendorName is not a text"},
+		{"fields are strings", in(`platformVersion: "1"`, "platformVersion: 1.0"), "", "metadata.platformVersion is not a string: write it in quotes"},
+		{"fields are strings", in("vendorName: V", "vendorName: [V]"), "", "metadata.vendorName is not a string"},
 		{"no placeholder is left", in("platformName: P", `platformName: "[Platform Name]"`), "", `metadata.platformName: "[Platform Name]" is a placeholder`},
 		{"no placeholder is left", in("  description: d\n", "  description: d\n  repoUrl: '[Repository URL]'\n"), "", "metadata.repoUrl"},
 		{"the version is the checklist's", in("kubernetesVersion: v1.37", "kubernetesVersion: v1.36"), "", "metadata.kubernetesVersion"},
@@ -68,7 +68,7 @@ func TestRules(t *testing.T) {
 		{"notes say why", inRow(should, `status: ""`, "status: N/A"), "", should + " has no notes"},
 		{"files of evidence exist", nil, BundleFile, "evidence of HA-CL-003: bundle.tar is missing"},
 		{"files of evidence exist", inRow(row, "- "+BundleFile, "- ../"+BundleFile), "", "evidence of HA-CL-003: ../bundle.tar is not in the folder"},
-		{"the reports are there", nil, "junit.xml", "junit.xml is missing"},
+		{"the reports are present", nil, "junit.xml", "junit.xml is missing"},
 	} {
 		dir := t.TempDir()
 		changed := string(text)

@@ -146,7 +146,7 @@ func rowsLine(p *run.Plan) string {
 	case "conformance":
 		return fmt.Sprintf("certify %d rows: those that %s requires", len(p.Rows), Profile)
 	case "observed":
-		return fmt.Sprintf("observe %d rows: those that take no fault", len(p.Rows))
+		return fmt.Sprintf("observe %d rows: those that need no fault", len(p.Rows))
 	}
 	return "certify " + strings.Join(p.Rows, ", ")
 }

@@ -35,7 +35,7 @@ func TestPlanLines(t *testing.T) {
 		"HA-UP-001":   {"\n  upgrade, "},
 		"conformance": {"certify 12 rows: those that HAConformance-1.37 requires", "it breaks:", "it changes:", "on every control-plane node"},
 		"must":        {"rows: all MUST rows of the catalogue", "it breaks:"},
-		"observed":    {"rows: those that take no fault", "it breaks nothing"},
+		"observed":    {"rows: those that need no fault", "it breaks nothing"},
 	} {
 		lines := PlanLines(planOf(t, rows), 5*time.Minute)
 		text := strings.Join(lines, "\n")

@@ -22,7 +22,7 @@ func (v *verifier) stated() {
 	for _, f := range []struct{ what, stated, planned string }{
 		{"the run", s.Run, p.Run}, {"the provider", s.Provider, p.Provider}, {"the version of holdfast", s.Tool.Version, p.Harness},
 		{"the version of Kubernetes", s.Versions.Kubernetes, p.Cluster.Spec.KubernetesVersion},
-		{"the begin", s.Started.UTC().Format(time.RFC3339Nano), p.Started.UTC().Format(time.RFC3339Nano)},
+		{"the start", s.Started.UTC().Format(time.RFC3339Nano), p.Started.UTC().Format(time.RFC3339Nano)},
 		{"the end", s.Ended.UTC().Format(time.RFC3339Nano), p.Ended.UTC().Format(time.RFC3339Nano)},
 	} {
 		if f.stated != f.planned {
@@ -64,7 +64,7 @@ func (v *verifier) planned() {
 		v.problem("the run certifies nothing: its plan names no rows")
 	}
 	if profile == Observing && !slices.Equal(v.plan.Rows, Observed()) {
-		v.problem("an observation is about all %d rows that take no fault, and the plan has other rows", len(Observed()))
+		v.problem("an observation covers all %d rows that need no fault, and the plan has other rows", len(Observed()))
 	}
 	for _, id := range v.plan.Rows {
 		if len(settling(id, profile)) == 0 {
@@ -89,7 +89,7 @@ func (v *verifier) planned() {
 			case !v.same(left, base, base):
 				v.problem("%s in the plan is not as the catalogue has it", base.Metadata.Name)
 			case left.ByDesign && !run.AsDescribed(v.plan.Cluster, []*scenarios.Scenario{base})[0].ByDesign:
-				v.problem("%s is left out as if the cluster were made in another way, which the plan's cluster is not", base.Metadata.Name)
+				v.problem("%s is left out for a cluster design that the plan's cluster does not have", base.Metadata.Name)
 			}
 			delete(planned, base.Metadata.Name)
 			continue
@@ -98,7 +98,7 @@ func (v *verifier) planned() {
 			turn := base.InTurn(victim, nodes)
 			switch s := planned[turn.Metadata.Name]; {
 			case s == nil:
-				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
+				v.problem("the plan lacks %s, which the rows need", turn.Metadata.Name)
 			case !v.same(s, turn, base) || s.Missing != "" || s.ByDesign || len(s.MissingFor) > 0:
 				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
 			case v.repeated(turn.Metadata.Name):
@@ -108,7 +108,7 @@ func (v *verifier) planned() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(planned)) {
-		v.problem("the plan has %s, which the rows do not take", name)
+		v.problem("the plan has %s, which the rows do not need", name)
 	}
 }
 

@@ -53,7 +53,7 @@ func (v *verifier) records() {
 		}
 		v.v.Experiments++
 		if seen.Problem != "" || !seen.Complete {
-			v.problem("the record of %s is not whole: %s", name, seen.Problem)
+			v.problem("the record of %s is not complete: %s", name, seen.Problem)
 		}
 		if !sameChecks(seen.Meta.Checks, s.Experiment().Checks) {
 			v.problem("the record of %s asks for other checks than the catalogue", name)
@@ -84,7 +84,7 @@ func (v *verifier) records() {
 		if first, ok := members[part]; !ok {
 			members[part] = seen.Meta
 		} else if !sameCluster(first, seen.Meta) || v.plan.Attach && !slices.Equal(namesIn(first), namesIn(seen.Meta)) {
-			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
+			v.problem("the records of %s and %s, both of %s, are from different clusters", first.Scenario, name, part)
 		} else if !sameSettings(first, seen.Meta) {
 			v.problem("the records of %s and %s, both of %s, have different settings, which their bounds follow", first.Scenario, name, part)
 		} else if why := otherDistribution(first, seen.Meta); why != "" {
@@ -124,7 +124,7 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	named := slices.ContainsFunc(planned.Spec.Nodes, func(n clusters.NodeSpec) bool { return n.Name != "" })
 	renamed := !(v.plan.Attach && named) && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
 	if !slices.Equal(want, got) && !renamed {
-		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+		v.problem("the record of %s is from a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 	}
 	for i, n := range seen.Nodes {
 		at := i // renamed nodes have their places

@@ -149,16 +149,16 @@ func TestVerifyForged(t *testing.T) {
 		"an experiment copied": {func(dir string, _ *Statement) {
 			os.RemoveAll(record.Dir(dir, second.Metadata.Name))
 			os.CopyFS(record.Dir(dir, second.Metadata.Name), os.DirFS(record.Dir(dir, first.Metadata.Name)))
-		}, "is of another scenario (" + first.Metadata.Name + ")"},
+		}, "is from another scenario (" + first.Metadata.Name + ")"},
 		"a record of another run": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Run = "another" })
-		}, "is of another run (another)"},
+		}, "is from another run (another)"},
 		"a record of another cluster under the run's name": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Nodes[0].Address = "10.0.9.9" })
-		}, "are of different clusters"},
+		}, "are from different clusters"},
 		"a record of other nodes": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Nodes = m.Nodes[:2] })
-		}, "is of a cluster with nodes node-1, node-2, and the plan's has node-1, node-2, node-3"},
+		}, "is from a cluster with nodes node-1, node-2, and the plan's has node-1, node-2, node-3"},
 		"a record of another version": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = "v1.36.3" })
 		}, "has API server v1.36.3 on node-2"},
@@ -177,7 +177,7 @@ func TestVerifyForged(t *testing.T) {
 			if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-6) != nil {
 				t.Fatal(err)
 			}
-		}, "is not whole"},
+		}, "is not complete"},
 		"an experiment left out": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Scenarios = p.Scenarios[1:] })
 		}, "the plan lacks " + first.Metadata.Name},
@@ -209,7 +209,7 @@ func TestVerifyForged(t *testing.T) {
 				base.Missing, base.ByDesign = "we do not do that", true
 				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
 			})
-		}, "is left out as if the cluster were made in another way"},
+		}, "is left out for a cluster design"},
 		"another version of the plan's cluster": {func(dir string, s *Statement) {
 			replan(dir, func(p *run.Plan) { p.Cluster.Spec.KubernetesVersion = "v1.37.9" })
 			s.Versions.Kubernetes = "v1.37.9"
@@ -592,9 +592,9 @@ func TestVerifyObservation(t *testing.T) {
 		change func(p *run.Plan)
 		want   string
 	}{
-		"a row left out":          {func(p *run.Plan) { p.Rows = p.Rows[1:] }, "an observation is about all"},
-		"a row that takes faults": {func(p *run.Plan) { p.Rows = append(p.Rows, "HA-UP-001") }, "an observation is about all"},
-		"called a certificate":    {func(p *run.Plan) { p.Profile = Breaking }, "the plan has untouched-victim-1, which the rows do not take"},
+		"a row left out":          {func(p *run.Plan) { p.Rows = p.Rows[1:] }, "an observation covers all"},
+		"a row that takes faults": {func(p *run.Plan) { p.Rows = append(p.Rows, "HA-UP-001") }, "an observation covers all"},
+		"called a certificate":    {func(p *run.Plan) { p.Profile = Breaking }, "the plan has untouched-victim-1, which the rows do not need"},
 	} {
 		again, key := forged(t, file, func(dir string, _ *Statement) {
 			p, err := run.Load(dir)

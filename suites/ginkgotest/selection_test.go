@@ -125,8 +125,8 @@ func TestFolder(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	odd := write(t, "odd.yaml", "kind: Nothing\n")
 	for _, tc := range []struct{ args, want string }{
-		{"--provider cloud", "--provider cloud: allowed are local, kind"},
-		{"--profile huge", "--profile huge: allowed are smoke, core, full"},
+		{"--provider cloud", "--provider cloud: want one of local, kind"},
+		{"--profile huge", "--profile huge: want one of smoke, core, full"},
 		{"--cluster " + odd, odd},
 		{"--file " + odd, odd},
 		{"--file nowhere.yaml", "nowhere.yaml"},

@@ -44,7 +44,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 		known = known || p == profile
 	}
 	if !known {
-		return nil, fmt.Errorf("--profile %s: allowed are %s%s", profile, strings.Join(scenarios.Profiles, ", "), nearest.Meant(scenarios.Profiles, profile))
+		return nil, fmt.Errorf("--profile %s: want one of %s%s", profile, strings.Join(scenarios.Profiles, ", "), nearest.Meant(scenarios.Profiles, profile))
 	}
 	selected, err := Select(scenarios.All(), profile, globs)
 	if err != nil {
@@ -52,7 +52,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 	}
 	for _, s := range selected {
 		if f := names[s.Metadata.Name]; f != "" {
-			return nil, fmt.Errorf("%s holds a scenario %s, which exists already; names must differ", f, s.Metadata.Name)
+			return nil, fmt.Errorf("%s holds a scenario %s, which already exists; names must differ", f, s.Metadata.Name)
 		}
 	}
 	return append(chosen, selected...), nil

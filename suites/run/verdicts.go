@@ -79,9 +79,9 @@ func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Jud
 	run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 	switch {
 	case err == nil && run.Meta.Run != p.Run:
-		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another run (%s)", s.Metadata.Name, run.Meta.Run), nil), nil
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is from another run (%s)", s.Metadata.Name, run.Meta.Run), nil), nil
 	case err == nil && run.Meta.Scenario != s.Metadata.Name:
-		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another scenario (%s)", s.Metadata.Name, run.Meta.Scenario), nil), nil
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is from another scenario (%s)", s.Metadata.Name, run.Meta.Scenario), nil), nil
 	case err == nil:
 		results := judge.Evaluate(run, own...)
 		if asked := s.Spec.Cluster; !asked.AsTheRun() {

@@ -138,8 +138,8 @@ func balancingPlants() []Plant {
 		{Name: "standbys-stay-down", Violation: "the processes that promote an address are down on all nodes but its holder when that one is cut off, for longer than the address may take to move",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 5, Do: standbysDown, May: []string{"restarts"},
 			Catches: []Catch{
-				{Requirement: "HA-CL-016", Says: "it was on none that clients could reach"},
-				{Judge: "one-address", Says: "it was on none that clients could reach"},
+				{Requirement: "HA-CL-016", Says: "it was on no node that clients could reach"},
+				{Judge: "one-address", Says: "it was on no node that clients could reach"},
 			}},
 	}
 }

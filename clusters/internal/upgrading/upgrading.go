@@ -30,9 +30,9 @@ func APIServers(version string, nodes map[string]string) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		switch apart := Minor(version) - Minor(nodes[node]); {
 		case apart > 1:
-			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])+1)
+			return fmt.Errorf("API servers must be within one minor version, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])+1)
 		case apart < -1:
-			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: downgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])-1)
+			return fmt.Errorf("API servers must be within one minor version, and that of %s is %s: downgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])-1)
 		}
 	}
 	return nil

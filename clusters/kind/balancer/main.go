@@ -50,7 +50,7 @@ func Reexec() {
 func Main(args []string) int {
 	set := flag.NewFlagSet(Program, flag.ContinueOnError)
 	file := set.String("c", "", "`file` that names the files of clusters and of listeners")
-	version := set.Bool("version", false, "say what this is, and end")
+	version := set.Bool("version", false, "print what this is, and exit")
 	if err := set.Parse(args); err != nil {
 		return 2
 	}

@@ -122,7 +122,7 @@ func (e Engine) privilegedAdvice(output string) string {
 		advice = "name another one in DOCKER_HOST, or unset it and use one of holdfast's own: holdfast kind engine start"
 	}
 	if e.Source == SourceHoldfast {
-		advice = "it runs in a sandbox already; look into its log, " + e.Log
+		advice = "it already runs in a sandbox; see its log, " + e.Log
 	}
 	for _, c := range complaints {
 		if strings.Contains(output, c.said) {

@@ -350,7 +350,7 @@ func (p place) describe(s state, docker string) Engine {
 func (p place) engine(ctx context.Context, s state, docker string) (Engine, error) {
 	e, err := ask(ctx, p.describe(s, docker))
 	if err != nil {
-		return Engine{}, fmt.Errorf("asking the Docker engine that holdfast started (process %d): %w; look into %s, and stop it with: holdfast kind engine stop",
+		return Engine{}, fmt.Errorf("asking the Docker engine that holdfast started (process %d): %w; see %s, and stop it with: holdfast kind engine stop",
 			s.PID, err, p.file(logFile))
 	}
 	return e, nil

@@ -34,7 +34,7 @@ func (n *node) overwritten(off, end int64) {
 const maxFlip = 1 << 20
 
 // errFlipped says that some of the bytes are inverted already.
-var errFlipped = errors.New("flipped already")
+var errFlipped = errors.New("already flipped")
 
 // Flip inverts bytes of a file for ttl, or until Restore. The pattern of its name is relative
 // to the mount. If some of them are flipped already it does nothing and returns no handle.
@@ -154,7 +154,7 @@ func (d *Disk) unflip(n *node, f *flip, keep bool) error {
 }
 
 // errWiped says that the disk is an empty one already.
-var errWiped = errors.New("wiped already")
+var errWiped = errors.New("already wiped")
 
 // Wipe replaces the disk by an empty one, for ttl or until Restore, which brings the old one
 // back unchanged. If the disk is wiped already it does nothing and returns no handle.

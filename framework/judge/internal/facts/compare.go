@@ -53,7 +53,7 @@ func (t *Timeline) compareItem(sc Scope, revision uint64, item *record.Item) *di
 		return &difference{what: shown + ", which was not asked for"}
 	}
 	if sc.Group != "" && item.Group != "" && item.Group != sc.Group {
-		return &difference{what: shown + ", which is of group " + item.Group}
+		return &difference{what: shown + ", which is in group " + item.Group}
 	}
 	if Number(item.Revision) > revision {
 		return &difference{what: shown + ", which came later"}

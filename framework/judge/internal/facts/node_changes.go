@@ -122,7 +122,7 @@ func InPlaceWords(c record.NodeChange) string {
 	words := c.Action + " of " + c.Node.Name
 	switch {
 	case c.Interrupted > 0 && c.To != "" && c.To == c.From:
-		return fmt.Sprintf("%s, interrupted after step %d and taken back to %s", words, c.Interrupted, c.To)
+		return fmt.Sprintf("%s, interrupted after step %d and rolled back to %s", words, c.Interrupted, c.To)
 	case c.To != "":
 		words += " from " + c.From + " to " + c.To
 	}

@@ -66,14 +66,14 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 		evidence = append(evidence, fmt.Sprintf("the add-on manager on %s applied %d add-ons since the first upgrade began", n.Name, by[n.Name]))
 	}
 	if late.Completed > 0 {
-		return Failed("Once all nodes are upgraded the add-on managers must agree: that on %s still applied %s/%s %s after the last upgrade, later than %s.",
+		return Failed("Once all nodes are upgraded, the add-on managers must agree: the one on %s still applied %s/%s %s after the last upgrade, later than %s.",
 			late.Node, late.Resource, late.Name, text.Short(time.Duration(late.Completed-last.Effect)), m.Bound).Took(took).Rests(last.Effect, late.Completed).Shows(evidence...)
 	}
 	// In a time W a manager makes at most W/A + 1 passes, and another one that started before.
 	most := len(managers) * (int(time.Duration(settled.Completed-first.Called)/interval) + 2)
 	for addon, n := range of {
 		if n > most {
-			return Failed("An add-on manager must apply an add-on once every %s at most: %s was applied %d times, where %d managers could compare it %d times.",
+			return Failed("An add-on manager must apply an add-on at most once every %s: %s was applied %d times, where %d managers could compare it %d times.",
 				text.Short(interval), addon, n, len(managers), most).counted("%d applications", n).Shows(evidence...)
 		}
 	}
@@ -101,7 +101,7 @@ func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, pr
 			continue
 		}
 		if op.Value != version {
-			return 0, Failed("Once all nodes are upgraded every add-on must be of %s: through %s %s is of %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op)).problem()
+			return 0, Failed("Once all nodes are upgraded, every add-on must have version %s: through %s, %s has %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op)).problem()
 		}
 		if reads[op.Entrance] == nil {
 			reads[op.Entrance] = map[string]bool{}

@@ -180,7 +180,7 @@ func covered(outages []facts.Outage) (total time.Duration) {
 func ownAPIServer() Definition {
 	return Definition{verdict.Doc{
 		Name:      "own-apiserver",
-		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. An active instance that is of an older version than an API server that serves renews its lease, or another one takes it over.",
+		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. An active instance with an older version than a serving API server renews its lease, or another one takes it over.",
 		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 		Params: map[string]string{
 			"older": "how many elected components must have had an active instance of an older version while an API server of a newer one served (default 0)",

@@ -16,11 +16,11 @@ import (
 func certificatesRotated() Definition {
 	return Definition{verdict.Doc{
 		Name:      "certificates-rotated",
-		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token that a key signed which was never trusted.",
+		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token signed with a key that was never trusted.",
 		Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"complete": "true: the last change completes the replacement of the CAs: in the end every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
+			"complete": "true: the last change completes the replacement of the CAs: at the end, every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
 		},
 	}, judgeCertificatesRotated}
 }
@@ -165,7 +165,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, old tokenIssue) (missing []stri
 			}
 		}
 		if op := l[[2]string{server, keyToken + forged}]; op.Outcome == record.OK && op.Found {
-			return nil, Failed("A token that was signed with a key that was never trusted must be refused: the API server on %s took it for one of %s.", server, op.Value).
+			return nil, Failed("A token signed with a key that was never trusted must be refused: the API server on %s accepted it as one of %s.", server, op.Value).
 				Shows(text.Describe(op)).problem()
 		}
 	}
@@ -179,9 +179,9 @@ func onlyNewKeySigns(m *facts.Matter, old tokenIssue, last trustLook) (missing [
 		op := last[[2]string{server, keyIssue}]
 		switch key := issueOf(op).key; {
 		case key == "" || old.key == "":
-			missing = append(missing, "no token shows with which key the API server on "+server+" signs in the end")
+			missing = append(missing, "no token shows with which key the API server on "+server+" signs at the end")
 		case key == old.key:
-			return missing, Failed("In the end every API server must sign tokens with the new key: the one on %s signed one with the old key %s.", server, key).Shows(text.Describe(op)).problem()
+			return missing, Failed("At the end, every API server must sign tokens with the new key: the one on %s signed one with the old key %s.", server, key).Shows(text.Describe(op)).problem()
 		}
 		if op := last[[2]string{server, keyToken + forged}]; op.Outcome != record.Refused || op.Value != "Unauthorized" {
 			missing = append(missing, "no request shows whether the API server on "+server+" refuses tokens that were signed with a key that was never trusted")
@@ -234,18 +234,18 @@ func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string,
 			continue
 		}
 		if old == next {
-			return missing, Failed("In the end every API server must have a certificate from the new CA: the one on %s has one from %s.", server, old).Shows(text.Describe(last[port])).problem()
+			return missing, Failed("At the end, every API server must have a certificate from the new CA: the one on %s has one from %s.", server, old).Shows(text.Describe(last[port])).problem()
 		}
 		alone, without := last[[2]string{server, "alone/" + next}], last[[2]string{server, "alone/" + old}]
 		accepted := last[[2]string{server, "certificate/" + old}]
 		switch {
 		case alone.Outcome == record.Refused && alone.Value != "":
-			return missing, Failed("In the end every API server must serve a client that trusts only the new CA: the one on %s did not (%s).", server, alone.Value).Shows(text.Describe(alone)).problem()
+			return missing, Failed("At the end, every API server must serve a client that trusts only the new CA: the one on %s did not (%s).", server, alone.Value).Shows(text.Describe(alone)).problem()
 		case without.Outcome == record.OK || accepted.Outcome == record.OK:
-			return missing, Failed("In the end no API server may serve a client with a certificate from the old CA: the one on %s served one with a certificate from %s.", server, old).
+			return missing, Failed("At the end, no API server may serve a client with a certificate from the old CA: the one on %s served one with a certificate from %s.", server, old).
 				Shows(text.Describe(without), text.Describe(accepted)).problem()
 		case alone.Outcome != record.OK || without.Outcome != record.Refused || without.Value == "" || accepted.Outcome != record.Refused || accepted.Value == "":
-			missing = append(missing, "no request shows which clients the API server on "+server+" serves in the end")
+			missing = append(missing, "no request shows which clients the API server on "+server+" serves at the end")
 		}
 	}
 	return missing, nil

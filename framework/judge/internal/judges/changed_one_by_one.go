@@ -21,8 +21,8 @@ func changedOneByOne() Definition {
 		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 		Params: map[string]string{
 			"changes":     "names of the changes to judge, separated by commas (default: all)",
-			"complete":    "true: in the end every node has the version of the last change",
-			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or taken back, separated by commas (default: none)",
+			"complete":    "true: at the end, every node has the version of the last change",
+			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or rolled back, separated by commas (default: none)",
 			"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
 		},
 	}, judgeChangedOneByOne}
@@ -270,7 +270,7 @@ func restartsNamed(m *facts.Matter, c record.NodeChange) *Finding {
 			return Failed("A reconfiguration must restart every component that it names: %s was process %d both before and after the %s.",
 				component, kept.PID, facts.InPlaceWords(c)).problem()
 		case !stepped && len(c.Restarts) == 0:
-			return Inconclusive("the record has no restart of %s by the %s, and not which components that was to restart", component, facts.InPlaceWords(c)).problem()
+			return Inconclusive("the record shows no restart of %s by the %s, nor which components it was to restart", component, facts.InPlaceWords(c)).problem()
 		case !stepped:
 			return Inconclusive("the record has no restart of %s by the %s", component, facts.InPlaceWords(c)).problem()
 		}
@@ -322,7 +322,7 @@ func complete(m *facts.Matter, last record.NodeChange) *Finding {
 	}
 	for _, n := range m.Run.Meta.Nodes {
 		if at[n.Name] != last.To {
-			return Failed("In the end every node must be of %s: %s is of %s.", last.To, n.Name, at[n.Name]).problem()
+			return Failed("At the end, every node must run %s: %s runs %s.", last.To, n.Name, at[n.Name]).problem()
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 func crossRead() Definition {
 	return Definition{verdict.Doc{
 		Name:      "cross-read",
-		Guarantee: "A write through one API server is seen by the very next read through each other one.",
+		Guarantee: "A write through one API server is seen by the very next read through every other one.",
 		Source:    "API server HA proposal, section 1, case 2",
 	}, judgeCrossRead}
 }
@@ -35,7 +35,7 @@ func judgeCrossRead(m *facts.Matter) Finding {
 	pairs := facts.OrderedPairs(servers)
 	c := facts.MatchReads(writes, reads)
 	if w := c.Wrong; w != nil {
-		return Failed("A write through one API server must be seen by the next read through each other one: %s was written as %q through %s, and the next read through %s returned %s.",
+		return Failed("A write through one API server must be seen by the next read through every other one: %s was written as %q through %s, and the next read through %s returned %s.",
 			w.Write.Key, w.Write.Value, w.Pair.From, w.Pair.To, text.Quoted(w.Read.Value, w.Read.Found)).
 			counted("%d of %d pairs", len(c.Seen), len(pairs)).Shows(text.Describe(w.Write), text.Describe(w.Read)).
 			exhibits(facts.Exhibit("The next read does not return the write", facts.OpSpan(w.Write), facts.Blamed(facts.OpSpan(w.Read))))

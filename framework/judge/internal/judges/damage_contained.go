@@ -42,7 +42,7 @@ func judgeDamageContained(m *facts.Matter) Finding {
 		case alarm && served < e.At:
 			return Inconclusive("the etcd member on %s raised the CORRUPT alarm %s, but followed a leader %s: what it served until then is not known", node, text.At(e.At), text.At(served))
 		case alarm:
-			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d looks", asked)
+			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d queries", asked)
 		case s.OK && s.Leader != "":
 			served = min(served, e.At)
 		case s.OK:
@@ -63,7 +63,7 @@ func judgeDamageContained(m *facts.Matter) Finding {
 		return Inconclusive("etcd on %s was not seen to start and exit after the %s, so it may not have read its data", node, m.Fault.What())
 	}
 	return Passed("The etcd member on %s served no client after the %s: it was queried %d times, and etcd started and exited %s.",
-		node, m.Fault.What(), asked, text.Plural(exits, "time")).counted("%d looks", asked)
+		node, m.Fault.What(), asked, text.Plural(exits, "time")).counted("%d queries", asked)
 }
 
 // exitsAfterStart returns how many processes of etcd on a node started at a time or later and

@@ -15,7 +15,7 @@ func endpointRemoved() Definition {
 		Source:     "API server HA proposal, section 3; apiserver-count fix proposal",
 		NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
 		Params: map[string]string{
-			"since": "what the bound counts from: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
+			"since": "where the bound starts: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
 		},
 	}, judgeEndpointRemoved}
 }

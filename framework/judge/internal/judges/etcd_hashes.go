@@ -19,7 +19,7 @@ func etcdHashes() Definition {
 		Needs:     []record.Access{record.EtcdMembers},
 		Invariant: "HA-INV-009",
 		Lasting:   true,
-		Guarantee: "All etcd members have the same data: they are of one cluster, and their hashes at one revision are equal.",
+		Guarantee: "All etcd members have the same data: they belong to one cluster, and their hashes at one revision are equal.",
 		Source:    "etcd, data corruption check (HashKV); the checks of every run of the catalogue",
 	}, judgeEtcdHashes}
 }
@@ -56,7 +56,7 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 		}
 	}
 	if a, b := twoClusters(m); a != nil {
-		return Failed("All etcd members must be of one cluster: the member on %s answered from cluster %s %s, and the one on %s from cluster %s before and after that.",
+		return Failed("All etcd members must belong to one cluster: the member on %s answered from cluster %s %s, and the one on %s from cluster %s before and after that.",
 			a.V.Node, a.V.Cluster, text.At(a.At), b.V.Node, b.V.Cluster)
 	}
 	order := slices.SortedFunc(maps.Keys(seen), func(a, b hashed) int {

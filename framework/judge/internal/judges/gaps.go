@@ -29,9 +29,9 @@ func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (wors
 		case open != nil:
 			continue
 		case longest.Asked == longest.To && longest.Length() > limit:
-			f = Inconclusive("no write was tried through %s from %s for %s, so nothing can be said of it", e, text.When(longest.From), text.Short(longest.Length()))
+			f = Inconclusive("no write was tried through %s from %s for %s, so nothing can be said about it", e, text.When(longest.From), text.Short(longest.Length()))
 		case longest.Length() > limit:
-			f = Inconclusive("no write was tried through %s from %s until %s, and none was acknowledged until %s, so nothing can be said of the time before",
+			f = Inconclusive("no write was tried through %s from %s until %s, and none was acknowledged until %s, so nothing can be said about the time before",
 				e, text.When(longest.From), text.When(longest.Asked), text.When(longest.To))
 		case acks == 0:
 			f = Inconclusive("no write through %s was acknowledged before the fault was healed after %s, which is less than the bound of %s",

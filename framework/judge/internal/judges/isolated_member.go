@@ -14,7 +14,7 @@ func isolatedMember() Definition {
 		Lasting:    true,
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
-			"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the least)",
+			"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the minimum)",
 		},
 	}, judgeIsolatedMember}
 }

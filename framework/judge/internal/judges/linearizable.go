@@ -16,7 +16,7 @@ func linearizable() Definition {
 		Source:    "Automated HA master deployment; Kubernetes API concepts (resource versions)",
 		Params: map[string]string{
 			"attempts": "where the check names a fault: how many operations must have been answered, and how many writes and quorum reads tried, while it lasted, in all and through each API server that it left alone; " +
-				"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the least)",
+				"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the minimum)",
 		},
 	}, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
 }

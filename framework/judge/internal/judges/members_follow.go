@@ -23,7 +23,7 @@ func membersFollow() Definition {
 		Params: map[string]string{
 			"changes": "names of the changes to judge, separated by commas (default: all)",
 			"leader":  "true: the node that leaves first must have had etcd's leader",
-			"sizes":   "the numbers of voting members that the changes are to lead through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
+			"sizes":   "the numbers of voting members that the changes must pass through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
 			"listed":  "true: etcd must still have listed each node that died once that was without power",
 			"cut":     "true: additions must have been interrupted after each of their steps",
 		},

@@ -87,7 +87,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		t.watches(e)
 	}
 	if len(t.failures) == 1 && t.crossed == 1 {
-		return Inconclusive("one write crossed with the close of its connection, which a server that closes idle connections cannot avoid: %s", t.failures[0])
+		return Inconclusive("one write raced with the closing of its connection, which a server that closes idle connections cannot avoid: %s", t.failures[0])
 	}
 	if len(t.failures) > 0 {
 		return Failed("A client of %s must see no failed request during the %s: %d of %d failed, the first one %s after the call to inject it (%s).",

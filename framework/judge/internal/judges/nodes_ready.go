@@ -12,7 +12,7 @@ import (
 func nodesReady() Definition {
 	return Definition{verdict.Doc{
 		Name: "nodes-ready",
-		Guarantee: "No worker node turns NotReady because of the fault, and the heartbeats of none are missing for as long as the bound: " +
+		Guarantee: "No worker node turns NotReady because of the fault, and no node's heartbeats are missing for as long as the bound: " +
 			"the time after which the controller manager considers a node lost (--node-monitor-grace-period).",
 		Source:     "Automated HA master deployment (kubelet)",
 		NeedsFault: true, NeedsBound: true,
@@ -60,11 +60,11 @@ func judgeNodesReady(m *facts.Matter) Finding {
 		return Failed("Heartbeats of worker nodes must arrive despite the %s, with pauses of %s at most: those of %s were missing for %s (%s to %s).",
 			m.Fault.What(), m.Bound, worst.Node, text.Short(took), text.When(worst.From), text.When(worst.To)).Took(took).Rests(worst.From, worst.To)
 	case to <= healed:
-		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said of worker nodes", m.Fault.What())
+		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said about worker nodes", m.Fault.What())
 	case lasted < m.Bound.Limit:
 		return Inconclusive("the %s lasted %s, which is less than the bound of %s", m.Fault.What(), text.Short(lasted), m.Bound)
 	}
-	return Passed("All %d worker nodes stayed ready through the %s; the heartbeats of none were missing for longer than %s (limit %s).",
+	return Passed("All %d worker nodes stayed ready through the %s; no node's heartbeats were missing for longer than %s (limit %s).",
 		len(nodes), m.Fault.What(), text.Short(took), m.Bound).Took(took)
 }
 

@@ -77,7 +77,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 	})
 	switch {
 	case longest > m.Bound.Limit:
-		return Failed("The address must be on another node within %s of the %s: for %s it was on none that clients could reach.",
+		return Failed("The address must be on another node within %s of the %s: for %s it was on no node that clients could reach.",
 			m.Bound, m.Fault.What(), text.Short(longest)).Took(longest).Rests(effect, to)
 	case next == "" || !back:
 		return Inconclusive("the record ends before both nodes reported whether they had the address after the %s", m.Fault.What())

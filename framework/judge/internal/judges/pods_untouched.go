@@ -65,7 +65,7 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 	watched := facts.Since(from, to)
 	switch {
 	case seen == 0:
-		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said of pods", m.Fault.What())
+		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said about pods", m.Fault.What())
 	case watched < m.Bound.Limit:
 		return Inconclusive("the pods were watched for %s, less than %s", text.Short(watched), m.Bound)
 	}

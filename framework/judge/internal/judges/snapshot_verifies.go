@@ -12,7 +12,7 @@ import (
 func snapshotVerifies() Definition {
 	return Definition{verdict.Doc{
 		Name:       "snapshot-verifies",
-		Guarantee:  "While an etcd member is down, a snapshot can be taken of each other one. It verifies, and has all that was acknowledged before.",
+		Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and has all that was acknowledged before.",
 		Source:     "High Availability Kubernetes Clusters (admin guide), more reliable storage; etcd disaster recovery",
 		NeedsFault: true,
 	}, judgeSnapshotVerifies}
@@ -33,7 +33,7 @@ func judgeSnapshotVerifies(m *facts.Matter) Finding {
 		case !op.Found:
 			return Failed("A snapshot must verify: the one of the etcd member on %s does not: %s.", op.Entrance, op.Error).Shows(text.Describe(op))
 		case facts.Number(op.Revision) < facts.Number(op.Header):
-			return Failed("A snapshot must have all that was acknowledged before: the one of the etcd member on %s is of revision %s, and a quorum had %s.",
+			return Failed("A snapshot must have all that was acknowledged before: the one of the etcd member on %s has revision %s, and a quorum had %s.",
 				op.Entrance, op.Revision, op.Header).Shows(text.Describe(op))
 		}
 		if facts.Number(op.Revision) == 0 || facts.Number(op.Header) == 0 {

@@ -18,7 +18,7 @@ func stopsActing() Definition {
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
 			"component": "the elected component (default: the one that the fault hit)",
-			"from":      "what the bound counts from: effect (default), or heal, as for an instance that was frozen",
+			"from":      "where the bound starts: effect (default), or heal, as for an instance that was frozen",
 		},
 	}, judgeStopsActing}
 }

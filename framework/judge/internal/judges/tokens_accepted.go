@@ -12,7 +12,7 @@ import (
 func tokensAccepted() Definition {
 	return Definition{verdict.Doc{
 		Name:      "tokens-accepted",
-		Guarantee: "A service-account token that one API server issued is accepted by each other one, which authenticates the client as that service account.",
+		Guarantee: "A service-account token that one API server issued is accepted by every other one, which authenticates the client as that service account.",
 		Source:    "kubernetes/kubernetes#22351, #25063",
 	}, judgeTokensAccepted}
 }
@@ -36,7 +36,7 @@ func judgeTokensAccepted(m *facts.Matter) Finding {
 				problems[facts.Pair{From: p.From, To: other}] = "it was not issued: " + op.Error
 			}
 		case op.Outcome == record.Refused && op.Value == "Unauthorized":
-			return Failed("A token that one API server issued must be accepted by each other one: %s refused one that %s had issued: %s.",
+			return Failed("A token that one API server issued must be accepted by every other one: %s refused one that %s had issued: %s.",
 				p.To, p.From, op.Error).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
 		case op.Outcome == record.OK && op.Found && !strings.HasPrefix(op.Value, "system:serviceaccount:"):
 			return Failed("A client with a token must be authenticated as the service account that it was issued for: %s authenticated one with a token that %s had issued as %s.",

@@ -95,12 +95,12 @@ func membersTrustOnlyNew(changes []record.NodeChange, first, last trustLook) (mi
 			case old == "" || next == "":
 				missing = append(missing, fmt.Sprintf("the CA of the certificate of etcd's %s port on %s was not seen before and after", port, node))
 			case old == next:
-				return missing, Failed("In the end every etcd member must have a certificate from the new CA: the %s port on %s has one from %s.", port, node, old).Shows(text.Describe(last[at])).problem()
+				return missing, Failed("At the end, every etcd member must have a certificate from the new CA: the %s port on %s has one from %s.", port, node, old).Shows(text.Describe(last[at])).problem()
 			case without.Outcome == record.OK:
-				return missing, Failed("In the end no etcd member may serve a client with a certificate from the old CA: the %s port on %s served one with a certificate from %s.", port, node, old).
+				return missing, Failed("At the end, no etcd member may serve a client with a certificate from the old CA: the %s port on %s served one with a certificate from %s.", port, node, old).
 					Shows(text.Describe(without)).problem()
 			case !refusedByEtcd(without):
-				missing = append(missing, fmt.Sprintf("no request shows whether the %s port of etcd on %s refuses clients of the old CA in the end", port, node))
+				missing = append(missing, fmt.Sprintf("no request shows whether the %s port of etcd on %s refuses clients of the old CA at the end", port, node))
 			}
 		}
 	}
@@ -148,10 +148,10 @@ func frontProxies(m *facts.Matter, changes []record.NodeChange, looks []trustLoo
 		op := looks[len(looks)-1][[2]string{server, "front-proxy/" + old}]
 		switch {
 		case op.Outcome == record.OK && op.Found:
-			return missing, Failed("In the end no API server may accept a front proxy with a certificate from the old CA: the one on %s took a request with a certificate from %s for one of %s.", server, old, op.Value).
+			return missing, Failed("At the end, no API server may accept a front proxy with a certificate from the old CA: the one on %s accepted a request with a certificate from %s as one of %s.", server, old, op.Value).
 				Shows(text.Describe(op)).problem()
 		case op.Outcome != record.Refused || op.Value != "Unauthorized":
-			missing = append(missing, "no request shows whether the API server on "+server+" refuses front proxies of the old CA in the end")
+			missing = append(missing, "no request shows whether the API server on "+server+" refuses front proxies of the old CA at the end")
 		}
 	}
 	return missing, nil

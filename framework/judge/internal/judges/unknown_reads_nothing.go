@@ -39,7 +39,7 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 			return Failed("An API server must serve nothing but health checks and the version to clients that it does not know: %s served %s to %s.",
 				op.Entrance, path, unknownReader(op.Key)).Shows(text.Describe(op), op.Error)
 		case op.Outcome == record.OK && path != "":
-			return Failed("An API server must let clients that it does not know read no object: %s answered %s that the object at %s does not exist, instead of refusing to say so.",
+			return Failed("An API server must not let unknown clients read any object: %s answered %s that the object at %s does not exist, instead of refusing to say so.",
 				op.Entrance, unknownReader(op.Key), path).Shows(text.Describe(op), op.Error)
 		}
 		last[[2]string{op.Entrance, op.Key}] = op
@@ -62,7 +62,7 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 		}
 	}
 	if len(servers) == 0 || len(missing) > 0 {
-		return Inconclusive("not every path was refused to every kind of unknown client at every API server: %s", strings.Join(missing, "; ")).
+		return Inconclusive("not every API server refused every path to every kind of unknown client: %s", strings.Join(missing, "; ")).
 			counted("%d requests refused", asked)
 	}
 	return Passed("Each API server (%s) refused every path but health checks and the version to clients without credentials, with a certificate of a foreign CA and with an invalid token: %d requests.",

@@ -60,7 +60,7 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 			case !ok || n > 0:
 				return Failed("No component may be newer than an API server that it talks to: %s talks to %s.", c, s).counted("%d components", all)
 			case n < -1:
-				return Failed("A component may be one minor version older than an API server that it talks to: %s is %d older than %s.", c, -n, s).
+				return Failed("A component may be at most one minor version older than an API server that it talks to: %s is %d older than %s.", c, -n, s).
 					counted("%d components", all)
 			}
 		}
@@ -81,7 +81,7 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 			return Failed("No component of a node may be newer than an API server: %s is newer than %s.", c, oldest).counted("%d components", all)
 		}
 		if n, ok := c.Newer(newest.Minor); !ok || n < -maxNodeSkew {
-			return Failed("A component of a node may be %d minor versions older than an API server: %s is %d older than %s.", maxNodeSkew, c, -n, newest).
+			return Failed("A component of a node may be at most %d minor versions older than an API server: %s is %d older than %s.", maxNodeSkew, c, -n, newest).
 				counted("%d components", all)
 		}
 		clients = append(clients, c)
@@ -95,7 +95,7 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 			text.And(hidden), all, oldest, newest).counted("%d components", all)
 	}
 	if oldest.Minor == newest.Minor {
-		return Passed("All of %d components are of minor version %s.", all, newest.Minor).counted("%d components", all)
+		return Passed("All %d components have minor version %s.", all, newest.Minor).counted("%d components", all)
 	}
 	return Passed("%d components are within the policy, from %s to %s.", all, oldest, newest).counted("%d components", all)
 }

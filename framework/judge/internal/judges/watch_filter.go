@@ -33,7 +33,7 @@ func unasked(s *facts.Stream) []facts.Breach {
 			continue
 		}
 		if s.Watch.Key != "" && m.Key != s.Watch.Key {
-			accuse(i, "which is of another name")
+			accuse(i, "which has another name")
 			continue
 		}
 		if s.Watch.Group == "" {
@@ -42,7 +42,7 @@ func unasked(s *facts.Stream) []facts.Breach {
 		e, ok, known := s.Shown(m)
 		switch {
 		case m.Type != record.EventDeleted && m.Group != "" && m.Group != s.Watch.Group:
-			accuse(i, "which is of group "+m.Group, e.KeyChange)
+			accuse(i, "which is in group "+m.Group, e.KeyChange)
 		case !known:
 		case !ok:
 			accuse(i, "but it was not in the group, nor did it enter or leave it", e.KeyChange, s.BeforeOf(e))
