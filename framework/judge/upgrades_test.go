@@ -265,7 +265,7 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "an older record", want: Pass, took: "2 changes", story: func() *story {
 			return unnamed(reconfigured(everyComponent, everyComponent))
 		}},
-		{name: "an older record without a restart of one", want: Inconclusive, says: "nor which components that was to restart", story: func() *story {
+		{name: "an older record without a restart of one", want: Inconclusive, says: "nor which components it was to restart", story: func() *story {
 			return unnamed(reconfigured(everyComponent, everyComponent[:3])).lives("node-2", "kube-scheduler", 17, 5, 50)
 		}},
 	})
