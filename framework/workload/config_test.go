@@ -14,7 +14,7 @@ func TestValidate(t *testing.T) {
 		"all":            {Config{Profiles: ProfileNames(), Etcd: EtcdSettings{Keys: 1}}, "", ""},
 		"unknown":        {Config{Profiles: []string{"registers", "noise"}}, "profiles[1]", "allowed: registers, lists, watches, set, contests, kubernetes, etcd, work, application"},
 		"twice":          {Config{Profiles: []string{"etcd", "etcd"}}, "profiles[1]", "named twice"},
-		"lists of none":  {Config{Profiles: []string{"lists"}}, "profiles[0]", "name the profile registers too"},
+		"lists of none":  {Config{Profiles: []string{"lists"}}, "profiles[0]", "add the profile registers"},
 		"without effect": {Config{Etcd: EtcdSettings{Keys: 1}}, "etcd", "the profiles are registers, lists, watches"},
 		"negative":       {Config{Lists: ListSettings{Limit: -1}}, "lists.limit", "negative"},
 		"huge":           {Config{Registers: RegisterSettings{ValueSize: 2 << 20}}, "registers.valueSize", "want 1048576 bytes at most"},

@@ -490,9 +490,9 @@ func TestVerifyAttached(t *testing.T) {
 	}{
 		"a cluster each":                       {false, "", "", "10.0.9.", ""},
 		"one that stays":                       {true, "", "", "10.0.0.", ""},
-		"one that stays, and then another one": {true, "", "", "10.0.9.", "both of holdfast, are of different clusters"},
+		"one that stays, and then another one": {true, "", "", "10.0.9.", "both of holdfast, are from different clusters"},
 		"one that its maker named":             {true, "theirs-", "theirs-", "10.0.0.", ""},
-		"two that their makers named":          {true, "theirs-", "others-", "10.0.9.", "both of holdfast, are of different clusters"},
+		"two that their makers named":          {true, "theirs-", "others-", "10.0.9.", "both of holdfast, are from different clusters"},
 	} {
 		c := newCertification(t, "HA-QR-005")
 		one := c.plan.Parts[0]
