@@ -42,6 +42,12 @@ func TestHandover(t *testing.T) {
 		{name: "one failed and was retried", want: Pass, says: "failed, and none of them twice", story: func() *story { return tries(moved(), timeout, "") }},
 		{name: "the retry lost a race", want: Pass, story: func() *story { return tries(moved(), timeout, conflict) }},
 		{name: "the retry failed", want: Fail, says: "No write may fail beyond a retry", story: func() *story { return tries(moved(), timeout, timeout) }},
+		{name: "the retry failed under the next fault", want: Pass, story: func() *story {
+			return tries(moved(), timeout, timeout).fault("mute", "cut", "node-2", "etcd", 10.22, 16)
+		}},
+		{name: "the retry failed before the next fault", want: Fail, says: "and so did its retry", story: func() *story {
+			return tries(moved(), timeout, timeout).fault("mute", "cut", "node-2", "etcd", 10.3, 16)
+		}},
 		{name: "the retry of a burst failed", want: Pass, says: "failed, and none of them twice", story: func() *story {
 			return tries(moved(), timeout, timeout).change(func(r *record.Run) {
 				for i := range r.Ops {

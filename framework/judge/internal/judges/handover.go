@@ -27,6 +27,7 @@ func judgeHandover(m *facts.Matter) Finding {
 		return *problem
 	}
 	tried, failures := 0, 0
+	next := m.UntilNext(from)
 	series := facts.WriteSeries(m.Run)
 	for _, name := range slices.Sorted(maps.Keys(series)) {
 		all := series[name]
@@ -38,8 +39,9 @@ func judgeHandover(m *facts.Matter) Finding {
 				continue
 			}
 			failures++
-			retry := slices.IndexFunc(all[i+1:], func(next facts.Try) bool { return next.Call >= w.Ret })
-			if retry >= 0 && !all[i+1+retry].Answered {
+			// A retry that another fault may have cost proves nothing.
+			retry := slices.IndexFunc(all[i+1:], func(again facts.Try) bool { return again.Call >= w.Ret })
+			if retry >= 0 && !all[i+1+retry].Answered && all[i+1+retry].Ret <= next {
 				return Failed("No write may fail beyond a retry while leadership is handed over: %s failed, and so did its retry, the %s (%s).",
 					w.What, all[i+1+retry].What, m.Fault.What()).Rests(from, all[i+1+retry].Ret).Shows(w.What, all[i+1+retry].What)
 			}
