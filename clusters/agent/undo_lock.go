@@ -16,7 +16,7 @@ import (
 
 // An undo script may still run when the next one or the next agent starts: what started it was
 // killed. Each of them would put the data of etcd back in place of what is there, and the second one
-// would delete them. So whoever does it holds a lock: a symbolic link to "PID.TICKS", its own PID
+// would delete them. So each of them holds a lock: a symbolic link to "PID.TICKS", its own PID
 // and start time. A link whose process has exited does not count.
 
 // undoLock returns the path of the lock. It outlives the directories that TakeOut removes, and no
