@@ -126,7 +126,7 @@ func TestHealScriptOf(t *testing.T) {
 	}
 }
 
-// TestHealScriptOnFullDisk: a certificate for which there is no space is not damaged, and the script
+// TestHealScriptOnFullDisk: a full disk does not damage a certificate, and the script
 // reports that it was not restored. The same with the volume of the data not mounted in time.
 func TestHealScriptOnFullDisk(t *testing.T) {
 	t.Parallel()

@@ -182,7 +182,7 @@ func (n *node) key(c framework.Component, s state) string {
 // Group implements framework.Grouper.
 func (n *node) Group(c framework.Component) []framework.Component { return n.found.Group(c) }
 
-// mends records that a component is no longer in a state, if do succeeds.
+// mends records that a fault on a component is over, if do succeeds.
 func (n *node) mends(c framework.Component, s state, do func() error) error {
 	err := do()
 	if err == nil {

@@ -206,7 +206,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestRefusedWithoutServer: while an API server does not run, whichever it is, a run without faults is
-// planned, and one with faults is refused as any other. Without any API server there is no plan.
+// planned, and one with faults is refused. Without any API server, planning fails.
 func TestRefusedWithoutServer(t *testing.T) {
 	const all = "cp-1 cp-2 cp-3"
 	for _, stopped := range []string{"cp-1", "cp-2", all} {

@@ -64,7 +64,7 @@ func TestHolderWorks(t *testing.T) {
 		{name: "changed again soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.change(40, record.OpPatch, "store", 2) })},
 		{name: "started again on the same node", want: Pass, took: "1s", story: again(func(a *application) { acts(a, "node-2", 45, "store-5d4") })},
 		{name: "started again on the same node, and does nothing", want: Fail, says: "node-2 had taken it over at 42.000s, and did not act on store", story: again(func(*application) {})},
-		{name: "an audit log is no longer read", want: Inconclusive, says: "the audit log of the API server on node-3 was not read to the end", story: taken(func(a *application) {
+		{name: "reading of an audit log stops", want: Inconclusive, says: "the audit log of the API server on node-3 was not read to the end", story: taken(func(a *application) {
 			a.probes("node-3", true, 1, 58)
 			a.logsRead(0, 30, "node-3")
 		})},

@@ -170,10 +170,10 @@ func TestStopsActing(t *testing.T) {
 			return dropped().action("node-2", 25).lastAction(unowned)
 		}},
 		{name: "from an address that is not a node's, within the bound", want: Pass, story: func() *story { return dropped().action("node-2", 20).lastAction(unowned) }},
-		{name: "the log of its API server is no longer read", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end", story: func() *story {
+		{name: "reading of its API server's log stops", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end", story: func() *story {
 			return dropped().change(func(r *record.Run) { r.Asked = r.Asked[:24] })
 		}},
-		{name: "the log of its API server is no longer read, and has that it continued", want: Fail, took: "15s", story: func() *story {
+		{name: "reading of its API server's log stops, and the log shows that it continued", want: Fail, took: "15s", story: func() *story {
 			return dropped().action("node-2", 25).change(func(r *record.Run) { r.Asked = r.Asked[:27] })
 		}},
 		{name: "its API server responds no longer, and logs nothing", want: Pass, story: func() *story {
@@ -197,7 +197,7 @@ func TestStopsActing(t *testing.T) {
 		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time more", story: func() *story { return thawed().action("node-2", 48) }},
 		{name: "it goes on", want: Fail, says: "since node-3_c had its lease: it acted 15s after", story: func() *story { return thawed().action("node-2", 55) }},
 		{name: "read late, until its new deadline", want: Pass, took: "8s", story: func() *story { return thawed().action("node-2", 48).readLate(60) }},
-		{name: "it goes on, read late", want: Fail, says: "it acted 15s after", story: func() *story { return thawed().action("node-2", 55).readLate(60) }},
+		{name: "it continues, read late", want: Fail, says: "it acted 15s after", story: func() *story { return thawed().action("node-2", 55).readLate(60) }},
 		{name: "the record ends too early", want: Inconclusive, says: "before the bound of 12s", story: func() *story {
 			return thawed().change(func(r *record.Run) { r.EndAt = sec(51) })
 		}},
