@@ -48,7 +48,8 @@ var needsFive = strings.NewReplacer("NAME", "needs-five", "CLUSTER", "{}", "spec
 // and a scenario that does not apply. They share a results directory.
 func TestVerdicts(t *testing.T) {
 	localtest.NeedClusters(t, clusters.Default())
-	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}").Replace(ownScenario)
+	// API servers have I + M, 12 s, to list themselves, before an empty list is a failure.
+	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}", "4s", "16s").Replace(ownScenario)
 	files := []string{write(t, "planted.yaml", planted), write(t, "off-and-isolated.yaml", offAndIsolated), write(t, "needs-five.yaml", needsFive)}
 	cmd := command(t, 2, "-ginkgo.junit-report=junit.xml", "-ginkgo.output-dir=.", "--out", "out", "--file", strings.Join(files, ","))
 	out := filepath.Join(cmd.Dir, "out")
