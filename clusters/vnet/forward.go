@@ -174,7 +174,7 @@ func (s *Switch) impair(l *link, matched []*linkRule, buf []byte, packets uint64
 func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, now int64) {
 	own := false // buf may be changed and kept
 	for _, r := range matched {
-		if r.rule.Corrupt > 0 && isIP(buf) && r.happens(r.rule.Corrupt) {
+		if r.happens(r.rule.Corrupt) {
 			if !own {
 				buf, own = slices.Clone(buf), true
 			}
@@ -210,12 +210,6 @@ func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, 
 			h.part.counters.Dropped += packets
 		}
 	}
-}
-
-// isIP reports whether a frame carries IP, whose checksums show damage.
-func isIP(buf []byte) bool {
-	p := parse(buf[headerLen:])
-	return p.version != 0
 }
 
 // corrupt flips one bit behind the Ethernet header, chosen by a random number. It first

@@ -69,7 +69,7 @@ func validate(i Impairment) error {
 }
 
 // inspects reports whether the impairment depends on the packet's type.
-func inspects(i Impairment) bool { return i.Reset || i.Established }
+func inspects(i Impairment) bool { return i.Reset || i.Established || i.Corrupt > 0 }
 
 // Rule is one impairment on any number of links.
 type Rule struct {
@@ -104,6 +104,8 @@ type linkRule struct {
 func (r *linkRule) matches(frame []byte, p *packet) bool {
 	switch {
 	case len(r.ports) > 0 && (!p.hasPorts() || !slices.Contains(r.ports, p.source) && !slices.Contains(r.ports, p.destination)):
+		return false
+	case r.rule.Corrupt > 0 && p.version == 0: // only IP has checksums that show damage
 		return false
 	case r.rule.Reset && (!p.isTCP(frame) || p.tcpFlags(frame)&tcpRST != 0):
 		return false

@@ -1,10 +1,6 @@
 package fault
 
-import (
-	"fmt"
-
-	"github.com/holdfast-ha/holdfast/framework"
-)
+import "github.com/holdfast-ha/holdfast/framework"
 
 // Corrupt damages packets of a target.
 var Corrupt = onLinks(&Fault{
@@ -16,7 +12,6 @@ var Corrupt = onLinks(&Fault{
 	return framework.Impairment{Corrupt: Value[float64](r, "share")}
 }, corrupts)
 
-func corrupts(_ framework.Impairment, links []counted) finding {
-	n := total(links)
-	return finding{shown: n.Corrupted > 0, seen: fmt.Sprintf("%d packets corrupted", n.Corrupted), wants: burst}
+func corrupts(asked framework.Impairment, links []counted) finding {
+	return hitShare(asked.Corrupt, "corrupted", links, func(c framework.LinkCounters) hits { return passing(asked, c, c.Corrupted) })
 }

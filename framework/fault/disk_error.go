@@ -25,8 +25,15 @@ var DiskError = onDisk(&Fault{
 		}
 		fault.Op = framework.DiskWrite
 	}
-	return badness{fault: fault, what: "failing disk", shows: func(probe framework.DiskProbe, count framework.DiskCounters) (bool, string) {
-		failed := slices.ContainsFunc(touched(fault.Op, probe), func(s namedStep) bool { return s.Error == fault.Error })
-		return failed && count.Failed > 0, fmt.Sprintf("%s on a disk that has failed %d of %d operations with %s", probed(probe), count.Failed, count.Matched, fault.Error)
-	}}, nil
+	return badness{fault: fault, what: "failing disk", shows: failing(fault)}, nil
 })
+
+// failing shows that a probe failed, and that chance explains how many operations did.
+func failing(fault framework.DiskFault) evidence {
+	return func(probe framework.DiskProbe, count framework.DiskCounters) (bool, string) {
+		failed := slices.ContainsFunc(touched(fault.Op, probe), func(s namedStep) bool { return s.Error == fault.Error })
+		of := hits{float64(count.Failed), float64(count.Matched), float64(count.Matched)}
+		return failed && count.Failed > 0 && !of.unlikely(fault.Share),
+			fmt.Sprintf("%s on a disk that has failed %d of %d operations with %s", probed(probe), count.Failed, count.Matched, fault.Error)
+	}
+}

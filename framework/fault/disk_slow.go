@@ -27,12 +27,19 @@ var DiskSlow = onDisk(&Fault{
 	if fault.Jitter > fault.Delay {
 		return badness{}, r.bad("jitter", "a duration from 0s to delay, %s", fault.Delay)
 	}
-	least := min(fault.Delay-fault.Jitter, longEnough)
-	return badness{fault: fault, what: "slow disk", shows: func(probe framework.DiskProbe, count framework.DiskCounters) (bool, string) {
-		slow := slices.ContainsFunc(touched(fault.Op, probe), func(s namedStep) bool { return s.Took >= least && s.Took > 0 })
-		return slow && count.Delayed > 0, fmt.Sprintf("%s on a disk that adds %s to each %s and has delayed %d", probed(probe), fault.Delay, opWord(fault.Op), count.Delayed)
-	}}, nil
+	return badness{fault: fault, what: "slow disk", shows: slowed(fault)}, nil
 })
+
+// slowed shows that a probe took at least the delay, and that each operation was delayed, except
+// those that began between two readings of the counters.
+func slowed(fault framework.DiskFault) evidence {
+	least := min(fault.Delay-fault.Jitter, longEnough)
+	return func(probe framework.DiskProbe, count framework.DiskCounters) (bool, string) {
+		slow := slices.ContainsFunc(touched(fault.Op, probe), func(s namedStep) bool { return s.Took >= least && s.Took > 0 })
+		return slow && count.Delayed > 0 && count.Delayed+shareSlack >= count.Matched,
+			fmt.Sprintf("%s on a disk that adds %s to each %s and has delayed %d of %d", probed(probe), fault.Delay, opWord(fault.Op), count.Delayed, count.Matched)
+	}
+}
 
 func opWord(op framework.DiskOp) string {
 	if op == framework.DiskAll {

@@ -93,3 +93,34 @@ func TestDiskMemberDown(t *testing.T) {
 		}
 	})
 }
+
+// A disk that fails or delays fewer operations than requested proves nothing, even if a probe was
+// among them.
+func TestWeakDisk(t *testing.T) {
+	all := framework.DiskFault{Op: framework.DiskFsync, Error: "EIO", Share: 1}
+	some := framework.DiskFault{Op: framework.DiskFsync, Error: "EIO", Share: 0.5}
+	slow := framework.DiskFault{Op: framework.DiskFsync, Delay: time.Second}
+	failed := framework.DiskProbe{Sync: framework.DiskStep{Done: true, Error: "EIO"}}
+	delayed := framework.DiskProbe{Sync: framework.DiskStep{Done: true, Took: time.Second}}
+	for _, tc := range []struct {
+		name  string
+		shows evidence
+		probe framework.DiskProbe
+		count framework.DiskCounters
+		want  bool
+	}{
+		{"all failed", failing(all), failed, framework.DiskCounters{Matched: 100, Failed: 100}, true},
+		{"one of all failed", failing(all), failed, framework.DiskCounters{Matched: 100, Failed: 1}, false},
+		{"half failed", failing(some), failed, framework.DiskCounters{Matched: 100, Failed: 45}, true},
+		{"one of half failed", failing(some), failed, framework.DiskCounters{Matched: 100, Failed: 1}, false},
+		{"all failed instead of half", failing(some), failed, framework.DiskCounters{Matched: 100, Failed: 100}, false},
+		{"the probe did not fail", failing(some), delayed, framework.DiskCounters{Matched: 100, Failed: 45}, false},
+		{"all delayed", slowed(slow), delayed, framework.DiskCounters{Matched: 100, Delayed: 100}, true},
+		{"one delayed", slowed(slow), delayed, framework.DiskCounters{Matched: 100, Delayed: 1}, false},
+		{"the probe was not delayed", slowed(slow), failed, framework.DiskCounters{Matched: 100, Delayed: 100}, false},
+	} {
+		if got, seen := tc.shows(tc.probe, tc.count); got != tc.want {
+			t.Errorf("%s: %v, %s", tc.name, got, seen)
+		}
+	}
+}

@@ -14,5 +14,16 @@ var DNSSlow = onNames(&Fault{
 	Example: "workers delay=500ms",
 }, func(r Request) (framework.NameDisturbance, func(framework.Lookup) bool) {
 	delay := Value[time.Duration](r, "delay")
-	return framework.NameDisturbance{Delay: delay}, func(l framework.Lookup) bool { return l.Took >= delay || gaveUp(l) }
+	return framework.NameDisturbance{Delay: delay}, late(delay)
 })
+
+// resolverWait is how long a program on a node waits for the answer to a query.
+const resolverWait = time.Second
+
+// late reports whether a lookup shows that answers are held back for a delay. Only if that is
+// longer than programs wait may there be none.
+func late(delay time.Duration) func(framework.Lookup) bool {
+	return func(l framework.Lookup) bool {
+		return l.Took >= min(delay, resolverWait) && (delay >= resolverWait || !gaveUp(l))
+	}
+}

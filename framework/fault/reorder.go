@@ -13,11 +13,14 @@ var Reorder = onLinks(&Fault{
 }, reorders)
 
 func reorders(asked framework.Impairment, links []counted) finding {
-	return hitShare(asked.Reorder, "reordered", links, func(c framework.LinkCounters) hits {
-		least := c.Matched
-		if asked.FlapOn == 0 { // otherwise Passed is not counted
-			least = min(c.Matched, c.Passed)
-		}
-		return hits{float64(c.Reordered), float64(least), float64(max(c.Matched, c.Passed))}
-	})
+	return hitShare(asked.Reorder, "reordered", links, func(c framework.LinkCounters) hits { return passing(asked, c, c.Reordered) })
+}
+
+// passing returns how many of the packets that another impairment may drop or duplicate were hit.
+func passing(asked framework.Impairment, c framework.LinkCounters, hit uint64) hits {
+	least := c.Matched
+	if asked.FlapOn == 0 { // otherwise Passed is not counted
+		least = min(c.Matched, c.Passed)
+	}
+	return hits{float64(hit), float64(least), float64(max(c.Matched, c.Passed))}
 }
