@@ -129,7 +129,7 @@ $(addprefix verify-build-,$(ARCHES)): verify-build-%:
 	GOOS=linux GOARCH=$* $(GO) build ./...
 
 .PHONY: bench
-bench: fetch ## Benchmarks, as ratios to what the machine can do
+bench: fetch ## Benchmarks, as results relative to what the machine can do
 	$(GO) test -timeout 60m -p 1 -run '^$$' -bench . $(TEST_ARGS) ./clusters/... ./framework/... ./suites/certify
 	$(GO) test -timeout 10m -run '^$$' -bench . -benchtime 1x $(TEST_ARGS) ./reports
 	$(GO) test -timeout 60m -run '^$$' -bench 'Up|Inject' -benchtime 1x $(TEST_ARGS) ./cmd/holdfast

@@ -239,7 +239,7 @@ func TestRefused(t *testing.T) {
 		{"no version", spec + "  nodes:\n  - etcdVersion: latest", []string{"f.yaml:5: spec.nodes[0].etcdVersion"}},
 		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy, nginx, dns, vip, on-demand or none`}},
 		{"unknown balancer of etcd", spec + "  etcdBalancer: sticky", []string{`f.yaml:4: spec.etcdBalancer is "sticky": want affinity, round-robin or nothing`}},
-		{"balancer of etcd without a machine", spec + "  etcdBalancer: affinity\n  loadBalancer: {kind: vip}", []string{"f.yaml:4: spec.etcdBalancer is affinity, and loadBalancer vip has no machine"}},
+		{"balancer of etcd without a machine", spec + "  etcdBalancer: affinity\n  loadBalancer: {kind: vip}", []string{"f.yaml:4: spec.etcdBalancer is affinity, which needs a machine that always runs, and loadBalancer vip has none"}},
 		{"slow check", spec + "  loadBalancer: {healthCheck: {interval: 1s, timeout: 2s}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.timeout is 2s, longer than the interval of 1s"}},
 		{"no duration", spec + "  loadBalancer: {healthCheck: {interval: 5}}", []string{`f.yaml:4: spec.loadBalancer.healthCheck.interval is "5": want a duration`}},
 		{"fall", spec + "  loadBalancer: {healthCheck: {fall: 0}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"}},

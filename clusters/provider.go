@@ -181,7 +181,7 @@ type Permitted interface {
 // besides objects of the API.
 type Footprinter interface {
 	// Footprint returns one line for each thing and its location; empty if nothing is
-	// installed. A line completes "if the owner consents to it".
+	// installed. A line completes "with the owner's consent:".
 	Footprint(c *Cluster) []string
 }
 

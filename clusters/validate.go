@@ -220,7 +220,7 @@ func (v *validator) etcdBalancer(s Spec) {
 	case "":
 	case EtcdBalancerAffinity, EtcdBalancerRoundRobin:
 		if !s.LoadBalancer.Machine() || s.LoadBalancer.Kind == BalancerOnDemand {
-			v.problem(path, "is %s, and loadBalancer %s has no machine that it could always be on: want another kind", s.EtcdBalancer, s.LoadBalancer.Kind)
+			v.problem(path, "is %s, which needs a machine that always runs, and loadBalancer %s has none: want another kind", s.EtcdBalancer, s.LoadBalancer.Kind)
 		}
 	default:
 		v.problem(path, "is %q: want %s, %s or nothing", s.EtcdBalancer, EtcdBalancerAffinity, EtcdBalancerRoundRobin)

@@ -65,7 +65,7 @@ func (c *clocks) shift(req request) (handle string, err error) {
 		if w := c.a.watchers[name]; w == nil {
 			return "", noComponent(name)
 		} else if w.spec.Exec == nil {
-			return "", agenthttp.Unsupported(fmt.Sprintf("the clock of %s cannot be moved: its agent does not start it", name))
+			return "", agenthttp.Unsupported(fmt.Sprintf("the clock of %s cannot be moved: the node agent did not start this component", name))
 		}
 	}
 	c.mu.Lock()

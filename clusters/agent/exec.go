@@ -345,7 +345,7 @@ func (w *watcher) down() bool { return w.held() || w.standsBy() }
 func (w *watcher) admit(ctx context.Context, until time.Duration) error {
 	s, ok := w.keep.(*starter)
 	if !ok || !w.spec.Exec.Supervised {
-		return agenthttp.NothingDone("it elects its active instance itself")
+		return agenthttp.NothingDone("it runs its own leader election")
 	}
 	w.mu.Lock()
 	waits := w.standsBy()
@@ -396,7 +396,7 @@ func (w *watcher) renew(spec *Exec) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.spec.Exec == nil || spec == nil {
-		return agenthttp.Unsupported("its agent does not start it")
+		return agenthttp.Unsupported("the node agent does not start this component")
 	}
 	w.spec.Exec = spec
 	return nil

@@ -250,7 +250,7 @@ func TestClocksOfOthers(t *testing.T) {
 	n.up()
 	n.runs(scheduler)
 	_, err := n.ShiftClock(t.Context(), []framework.Component{scheduler}, framework.ClockShift{Offset: time.Hour}, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "does not start it") {
+	if err == nil || !strings.Contains(err.Error(), "did not start this component") {
 		t.Errorf("moving it: %v", err)
 	}
 }

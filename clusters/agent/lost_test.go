@@ -75,7 +75,7 @@ func TestLostStateNotHealed(t *testing.T) {
 	write(t, undoFile(n.config.Dir), "[ -e "+space+" ]\n")
 	n.up()
 	for range 2 {
-		if left, err := n.Active(t.Context()); err != nil || len(left) != 1 || !strings.Contains(left[0], "state is lost") {
+		if left, err := n.Active(t.Context()); err != nil || len(left) != 1 || !strings.Contains(left[0], "an agent with lost state began") {
 			t.Errorf("active are %q, %v", left, err)
 		}
 		n.kill() // the next agent has the script, too

@@ -293,7 +293,7 @@ func (n *network) endRules(handle string, s *impairedState) (map[string]framewor
 	}
 	b.removeImpairment(handle, s.Paths, s.Impairment)
 	if err := b.Flush(); err != nil {
-		complain(fmt.Errorf("removing what nothing leads to any more: %w", err))
+		complain(fmt.Errorf("removing nftables objects that are no longer referenced: %w", err))
 	}
 	return byLink(handle, s.Paths, counted), nil
 }

@@ -55,7 +55,7 @@ func newResetter() *resetter { return &resetter{ipv4: -1, ipv6: -1, sent: map[st
 // start makes it send, if the kernel can report segments.
 func (r *resetter) start() {
 	if err := r.open(); err != nil {
-		complain(fmt.Errorf("receivers of segments that are reset will only get RST when they send: %w", err))
+		complain(fmt.Errorf("receivers of reset segments will receive RST only when they send: %w", err))
 		r.close()
 	}
 }

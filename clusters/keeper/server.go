@@ -46,7 +46,7 @@ func runServer(providers []clusters.Provider, dir string) error {
 	s := &server{dir: dir, started: time.Now()}
 	first, err := strconv.Atoi(os.Getenv(descriptorsFrom))
 	if err != nil {
-		return errors.New("this is for the keeper of a cluster to start")
+		return errors.New("only the keeper of a cluster may start this")
 	}
 	_ = os.Unsetenv(descriptorsFrom)
 	for i := range s.files {

@@ -174,7 +174,7 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 	if err := c.find(ctx); err != nil {
 		return err
 	}
-	c.o.Progress("putting agents in")
+	c.o.Progress("installing agents")
 	if err := c.startAgents(ctx); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func startGuard(order guardOrder) (*guard, error) {
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		g.end()
-		return nil, fmt.Errorf("starting a guard for %s: it does not count: %w", order.Container, err)
+		return nil, fmt.Errorf("starting a guard for %s: it did not start its countdown: %w", order.Container, err)
 	}
 	return g, nil
 }

@@ -70,7 +70,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := p("demo"); found || err == nil || !strings.Contains(err.Error(), "another process's") {
+	if found, err := p("demo"); found || err == nil || !strings.Contains(err.Error(), "belongs to another process") {
 		t.Errorf("one whose process lives: %t, %v", found, err)
 	}
 	if err := lock.Close(); err != nil {

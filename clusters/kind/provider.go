@@ -222,7 +222,7 @@ func hold(name string) (*flock.Flock, error) {
 	}
 	lock := flock.New(lockOf(name))
 	if ok, err := lock.TryLock(); err != nil || !ok {
-		return nil, errors.Join(fmt.Errorf("%w: %s is another process's", ErrExists, name), err)
+		return nil, errors.Join(fmt.Errorf("%w: %s belongs to another process", ErrExists, name), err)
 	}
 	return lock, nil
 }

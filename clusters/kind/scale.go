@@ -273,7 +273,7 @@ func (c *Cluster) forget(ctx context.Context, name string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("deleting what the API has of node %s: %w", name, err)
+			return fmt.Errorf("deleting the API objects of node %s: %w", name, err)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestEtcdHost(t *testing.T) {
 		{"a static pod", "", etcdPod(), "kubeadm", "", ""},
 		{"a process", "processes", process, "processes", "", ""},
 		{"no member", "auto", shown("1", "0", "init"), "", "", "no profile fits how the components on etcd-1 are run: profile kubeadm: no process etcd that containerd-shim-runc-v2 started"},
-		{"an API server", "auto", etcdUnit + shown("30", "1", "/usr/bin/kube-apiserver"), "", "", "an API server runs (PID 30), and the role in the inventory is etcd"},
+		{"an API server", "auto", etcdUnit + shown("30", "1", "/usr/bin/kube-apiserver"), "", "", "an API server runs (PID 30), but the role in the inventory is etcd"},
 		{"two members", "processes", process + shown("31", "1", "etcd"), "", "", "2 processes may be etcd"},
 	} {
 		s, err := parseSight(tc.seen)

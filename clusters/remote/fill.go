@@ -17,7 +17,7 @@ func (n *node) mayFill() error {
 	}
 	if n.found.fused(framework.Etcd) {
 		return framework.Untouched{Err: &fault.MissingAbility{Ability: "DiskFiller", Of: "node " + n.Name(), For: "to " + what,
-			Why: "its etcd is one process with other components, which would exit with it"}}
+			Why: "its etcd shares a process with other components, which would exit with it"}}
 	}
 	return nil
 }

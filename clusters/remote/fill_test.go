@@ -95,8 +95,8 @@ func TestFillDiskRefused(t *testing.T) {
 	other.Name = framework.APIServer
 	var refuse error
 	for why, n := range map[string]*node{
-		`to the level "data"`:               fillNode(t, Profile{}, &refuse, Processes, Network, Power, QuorumLoss),
-		"one process with other components": fillNode(t, Profile{Components: []ProfileComponent{one, other}}, &refuse, Processes, Data),
+		`to the level "data"`:                             fillNode(t, Profile{}, &refuse, Processes, Network, Power, QuorumLoss),
+		"its etcd shares a process with other components": fillNode(t, Profile{Components: []ProfileComponent{one, other}}, &refuse, Processes, Data),
 	} {
 		_, fill := n.FillDisk(t.Context(), 0, time.Hour)
 		for _, err := range []error{n.CheckFill(t.Context()), fill} {

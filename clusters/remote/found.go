@@ -87,7 +87,7 @@ func (f *found) fits() error {
 	}
 	if f.node.EtcdOnly() {
 		if all := f.sight.find(string(framework.APIServer), ""); len(all) > 0 {
-			return fmt.Errorf("an API server runs (PID %d), and the role in the inventory is %s", all[0].pid, clusters.RoleEtcd)
+			return fmt.Errorf("an API server runs (PID %d), but the role in the inventory is %s", all[0].pid, clusters.RoleEtcd)
 		}
 		return nil
 	}
@@ -98,7 +98,7 @@ func (f *found) fits() error {
 	}
 	_, port, err := net.SplitHostPort(f.node.Server())
 	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
-		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
+		return fmt.Errorf("the API server serves on port %s, but the inventory says %s", serves, port)
 	}
 	if len(f.sight.listening) > 0 && !f.sight.listening[port] && !f.sight.silent {
 		return fmt.Errorf("no process listens on port %s, on which the API server serves according to the inventory", port)

@@ -50,7 +50,7 @@ func TestInspectRefuses(t *testing.T) {
 	for _, tc := range []struct{ what, profile, text, want string }{
 		{"process", "kubeadm", change(kubeadmNode(), "kube-apiserver\x1f", "kube-api\x1f", 1), "no process kube-apiserver that containerd-shim-runc-v2 started"},
 		{"parent", "kubeadm", change(kubeadmNode(), "process 201 200 ", "process 201 60 ", 1), "no process kube-apiserver that containerd-shim-runc-v2 started"},
-		{"port", "kubeadm", change(kubeadmNode(), "--secure-port=6443", "--secure-port=7443", 1), "serves on port 7443, and the inventory says 6443"},
+		{"port", "kubeadm", change(kubeadmNode(), "--secure-port=6443", "--secure-port=7443", 1), "serves on port 7443, but the inventory says 6443"},
 		{"manifest", "kubeadm", change(kubeadmNode(), "manifest /etc/kubernetes/manifests/kube-apiserver.yaml", "manifest /x", 1), "kube-apiserver runs, and /etc/kubernetes/manifests/kube-apiserver.yaml is missing"},
 		{"unit", "kubeadm", kubeadmNode() + "unit 60 kubelet-other.service\n", "node-agent runs in the systemd unit kubelet-other.service, and not in kubelet.service"},
 		{"manifest", "rke2", kubeadmNode(), "etcd runs, and /var/lib/rancher/rke2/agent/pod-manifests/etcd.yaml is missing"},

@@ -22,9 +22,9 @@ func (c *Observed) WhyNot(string) string { return c.alone }
 // onlyAPI returns why the nodes of a cluster are left alone.
 func (a *access) onlyAPI() string {
 	if !a.Reachable() {
-		return "the inventory has no ssh for its nodes, so that holdfast has only the cluster's API"
+		return "the inventory has no ssh for its nodes, so holdfast can use only the cluster's API"
 	}
-	return fmt.Sprintf("the owner's consent does not allow %q, so that holdfast has only the cluster's API", Processes)
+	return fmt.Sprintf("the owner's consent does not allow %q, so holdfast can use only the cluster's API", Processes)
 }
 
 // WhyNot implements framework.Explainer.
@@ -37,7 +37,7 @@ func (n *node) WhyNot(ability string) string {
 	case "ClockShifter":
 		return "its components read the clock of the machine, and holdfast does not set the clocks of machines that it did not create"
 	case "DiskFaulter", "DiskDamager", "PowerLoser":
-		return "a disk fails through a file system of holdfast's own under the data of etcd, and holdfast does not move the data of a cluster that it did not create"
+		return "disk faults need a file system of holdfast's own under the data of etcd, and holdfast does not move the data of a cluster that it did not create"
 	}
 	return ""
 }
@@ -47,7 +47,7 @@ func (n *node) WhyNot(ability string) string {
 func (c *Cluster) WhyNot(ability string) string {
 	switch ability {
 	case "Killer", "Stopper", "Starter", "Freezer", "CrashLooper", "ProcessReporter", "HostPresser":
-		return "holdfast reaches the nodes of the inventory, and neither the load balancer nor other machines"
+		return "holdfast reaches only the nodes of the inventory, not the load balancer or other machines"
 	case "Scaler", "NodeReplacer", "Upgrader", "EtcdUpgrader", "Reconfigurer", "CertificateRotator", "CARotator":
 		return "holdfast does not change the nodes of a cluster that it did not create: that is for the distribution's own tools"
 	}

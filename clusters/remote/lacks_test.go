@@ -25,9 +25,9 @@ func TestReasons(t *testing.T) {
 	}{
 		{fault.Pause, fault.Target{Node: "node-1", Asked: "node/1"}, "fault pause needs the ability Pauser, which node node-1 does not have: only its hypervisor can pause a machine"},
 		{fault.PowerOff, fault.Target{Node: "node-1", Asked: "node/1"}, "needs the ability PowerSwitch, which node node-1 does not have: the inventory has no power commands for it"},
-		{fault.DiskSlow, fault.Target{Node: "node-1", Component: framework.Etcd, Asked: "etcd/node-1"}, "needs the ability DiskFaulter, which node node-1 does not have: a disk fails through a file system of holdfast's own"},
+		{fault.DiskSlow, fault.Target{Node: "node-1", Component: framework.Etcd, Asked: "etcd/node-1"}, "needs the ability DiskFaulter, which node node-1 does not have: disk faults need a file system of holdfast's own"},
 		{fault.ClockJump, fault.Target{Node: "node-1", Component: framework.APIServer, Asked: "apiserver/node-1"}, "needs the ability ClockShifter, which node node-1 does not have: its components read the clock of the machine"},
-		{fault.Kill, fault.Target{Host: framework.BalancerHost, Component: framework.LoadBalancer, Asked: "balancer"}, "which cluster theirs does not have: holdfast reaches the nodes of the inventory, and neither the load balancer"},
+		{fault.Kill, fault.Target{Host: framework.BalancerHost, Component: framework.LoadBalancer, Asked: "balancer"}, "which cluster theirs does not have: holdfast reaches only the nodes of the inventory, not the load balancer"},
 	} {
 		err := tc.fault.Check(reached, tc.target, fault.Params{TTL: 1})
 		if missing, ok := errors.AsType[*fault.MissingAbility](err); !ok || !strings.Contains(missing.Error(), tc.want) || strings.Contains(missing.Error(), "holdfast up") {

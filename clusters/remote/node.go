@@ -192,7 +192,7 @@ func (n *node) mends(c framework.Component, s state, do func() error) error {
 }
 
 // oneProcess is why data and certificates of a fused etcd are not changed.
-const oneProcess = "its etcd is one process with other components, which has arguments and certificates of its own"
+const oneProcess = "its etcd shares a process with other components, and that process has its own arguments and certificates"
 
 // changes changes data on the node for ttl, if the owner has consented: an etcd member without its
 // data, and an API server with defective certificates, serve as little as one that is down.

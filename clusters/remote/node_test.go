@@ -80,7 +80,7 @@ func TestCheckRejoin(t *testing.T) {
 		{"systemd", systemdNode + systemdUnits, "only those of a static pod can be changed"},
 		{"k0s", k0sNode(), "only those of a static pod can be changed"},
 		{"processes", systemdNode, "only those of a static pod can be changed"},
-		{"k3s", k3sNode(), "its etcd is one process with other components"},
+		{"k3s", k3sNode(), "its etcd shares a process with other components"},
 	} {
 		s, err := parseSight(tc.seen)
 		if err != nil {

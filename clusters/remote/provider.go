@@ -93,7 +93,7 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	}
 	all := []string{"the node agent, as root, on " + strings.Join(nodes, ", "),
 		"in etcd: keys under /holdfast/ and holdfast/, deleted at the end",
-		"and to " + anyOf(endangering) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
+		"if that includes " + anyOf(endangering) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
 	for _, line := range agent.Footprint() {
 		all = append(all, "on each node: "+line)
 	}
@@ -300,7 +300,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	if err != nil {
 		return err
 	}
-	progress("putting agents on the nodes")
+	progress("installing agents on the nodes")
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.reached {
 		g.Go(func() error { return errors.Join(n.putAgent(gctx), n.readCA(gctx)) })
@@ -333,7 +333,7 @@ func (c *Cluster) add(seen map[string]*found, progress func(string)) (harness []
 		n.Client = agent.NewClient(spec.Name, n.dialAgent)
 		c.Observed.nodes = append(c.Observed.nodes, c.seenAs(n))
 		if !f.known() {
-			progress(fmt.Sprintf("the API server on %s is silent, and no agent is put on the node: %v", spec.Name, f.lost))
+			progress(fmt.Sprintf("the API server on %s does not answer, and no agent is installed on the node: %v", spec.Name, f.lost))
 			n.components, c.lost = c.componentsOn(f.node), append(c.lost, n)
 			continue
 		}

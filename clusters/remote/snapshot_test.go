@@ -46,7 +46,7 @@ func TestSnapshot(t *testing.T) {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := verified(file, "1"); err == nil || !strings.Contains(err.Error(), "the checksum of the snapshot is not that of its data") {
+	if _, err := verified(file, "1"); err == nil || !strings.Contains(err.Error(), "the checksum of the snapshot does not match its data") {
 		t.Errorf("a damaged snapshot: %v", err)
 	}
 }

@@ -47,7 +47,8 @@ holdfast verify, offline.
 --rows must (the default) covers all MUST rows of the catalogue, --rows conformance
 the rows that %s requires. With IDs, a certificate covers only
 these, and says that it is partial. --rows observed breaks nothing, and so needs no
-access to nodes: it states what can be seen of a managed control plane, and receives no mark.
+access to nodes: the certificate states what can be observed of a managed control plane,
+and is not a conformance certificate.
 
 A row is certified if it passed in all experiments, and if the faults hit each node in turn.
 One that does not apply because of the cluster's design is counted separately; one that

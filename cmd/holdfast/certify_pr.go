@@ -27,16 +27,17 @@ func newCertifyPRCommand() *cobra.Command {
 		Short: "Create the folder that a product submits for the conformance profile",
 		Long: fmt.Sprintf(`Create a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
 results.json, junit.xml, report.html and the other reports on it. The bundle is verified first,
-with --key or --identity as in holdfast verify. The command refuses a bundle in which a
-required row did not pass or does not apply, or an invariant does not hold, and an incomplete
-product file. It reads the folder again and checks it by the rules of the CNCF AI conformance
-programme.
+with --key or --identity as in holdfast verify. The command refuses an incomplete
+product file, and a bundle in which a required row did not pass or does not apply, or an
+invariant is violated or not certified. It reads the folder again and checks it by the rules
+of the CNCF AI conformance programme.
 
 The product file has the metadata of a checklist; conformance/%s.yaml is an
-empty one. It and --out are checked first.
+empty one. The product file and --out are checked before anything else.
 
-Exit codes: 0 written; 1 the bundle does not hold, or it cannot be submitted, as when a required
-row did not pass; 2 bad input, or a bundle made under other rules; 3 failed to unpack or write.`, certify.Profile, certify.Profile),
+Exit codes: 0 written; 1 the bundle is not valid, or cannot be submitted, for example
+because a required row did not pass; 2 bad input, or a bundle made under other rules; 3 failed
+to unpack or write.`, certify.Profile, certify.Profile),
 		Example: `  holdfast certify pr results/20261121-080000/bundle.tar --product product.yaml --out submission`,
 		Args:    cobra.ExactArgs(1),
 	}

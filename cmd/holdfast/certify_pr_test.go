@@ -71,7 +71,7 @@ func TestCertifyPRRefuses(t *testing.T) {
 	for name, want := range map[string]string{"key.pub": "has no record", "other.pub": "not with the expected one"} {
 		out := filepath.Join(dir, "submission")
 		_, stderr := c.do(exitFail, "certify", "pr", file, "--key", filepath.Join(dir, name), "--product", filepath.Join(dir, "product.yaml"), "--out", out)
-		c.contains(stderr, "cannot be submitted", "the bundle does not hold", want, "HA-QR-005 is required")
+		c.contains(stderr, "cannot be submitted", "the bundle is not valid", want, "HA-QR-005 is required")
 		if _, err := os.Stat(out); err == nil {
 			t.Error("a submission was made")
 		}

@@ -41,7 +41,8 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs in a cluster and whether it is healthy, or list several clusters",
-		Long: `Show what runs in a cluster and whether it is healthy; several clusters are listed.
+		Long: `Show what runs in a cluster and whether it is healthy. If there are several clusters,
+list them.
 
 With --watch the status is printed again whenever it changes, until Ctrl-C or until the
 cluster is deleted: in place on a terminal, one below the other elsewhere, and with -o json

@@ -107,7 +107,7 @@ func checkCache(dir string, err error, cached bool, broken []error) check {
 		return c.fallback(broken[0].Error(), "it is fetched again when needed")
 	case !cached:
 		return c.fallback(fmt.Sprintf("kubernetes %s is not in %s", release.DefaultKubernetes, dir),
-			fmt.Sprintf("it is fetched when needed; in advance: holdfast fetch kubernetes %s kwok %s", release.DefaultKubernetes, release.DefaultKwok))
+			fmt.Sprintf("it is fetched when needed; to fetch it in advance: holdfast fetch kubernetes %s kwok %s", release.DefaultKubernetes, release.DefaultKwok))
 	}
 	return c.ok("kubernetes %s is in %s", release.DefaultKubernetes, dir)
 }

@@ -27,9 +27,9 @@ func checkEngine(ctx context.Context) []check {
 	case !errors.Is(err, engine.ErrNone):
 		checks = append(checks, c.missing(firstLine(err.Error()), onlyKind))
 	case len(blocking) > 0:
-		checks = append(checks, c.missing(firstLine(err.Error()), onlyKind+"; for one that holdfast starts: "+engine.Advice(blocking)))
+		checks = append(checks, c.missing(firstLine(err.Error()), onlyKind+"; to let holdfast start one: "+engine.Advice(blocking)))
 	default:
-		checks = append(checks, c.fallback(firstLine(err.Error()), onlyKind+"; it starts one in a sandbox, as does: holdfast kind engine"))
+		checks = append(checks, c.fallback(firstLine(err.Error()), onlyKind+"; it starts one in a sandbox automatically; to start one now: holdfast kind engine"))
 	}
 	for _, p := range problems {
 		if !p.Blocks {

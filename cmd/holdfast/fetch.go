@@ -25,7 +25,7 @@ or build what they need; this one does it in advance.
 
 PRODUCT is one of
   kubernetes       kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
-  etcd, kwok       the servers of these names
+  etcd, kwok       the programs of the same name
   kubernetes-node  kubeadm, kubelet, kubectl, kube-proxy
   containerd, cni-plugins, coredns, pause
                    what the nodes of a kind cluster need as well
@@ -37,8 +37,8 @@ the local Go toolchain, which takes some minutes. Everything else is always buil
 interrupted fetch continues where it stopped.
 
 A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and
-kubernetes-node-linux-ARCH.tar.gz for the product of that name, with the SHA-512
-in a file beside each whose name ends in .sha512.
+kubernetes-node-linux-ARCH.tar.gz for the product of that name, each with its SHA-512
+in a file of the same name plus .sha512.
 
 VERSION is written 1.37.1 or v1.37.1. Without one, or as "default", it is the version
 that holdfast uses by default.`,

@@ -16,7 +16,7 @@ func newHistoryCommand() *cobra.Command {
 		Short: "Show the verdicts and measured times of several runs side by side",
 		Long: `Show what several runs, such as a nightly job's, found on each requirement: verdicts, and
 measured times against their bounds. --html writes a page with a small chart for each
-requirement, those whose verdict changed first.`,
+requirement; requirements whose verdict changed come first.`,
 		Example: `  holdfast history results/*
   holdfast history results/* --html history.html
   holdfast history results/* -o json`,

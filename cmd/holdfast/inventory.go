@@ -170,7 +170,7 @@ Levels:
 	flags := cmd.Flags()
 	flags.StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")
 	flags.StringSliceVar(&levels, "level", []string{string(remote.ReadOnly)}, "levels to allow")
-	flags.DurationVar(&lasts, "for", 24*time.Hour, "how long it is valid")
+	flags.DurationVar(&lasts, "for", 24*time.Hour, "how long the consent is valid")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if inventory == "" {
 			return usageError("--inventory is missing: want the inventory of the cluster")

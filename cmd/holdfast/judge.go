@@ -177,8 +177,8 @@ func newDiffCommand() *cobra.Command {
 		Long: `Show what changed between two runs, the worst changes first.
 
 Exit codes: 0 no requirement is worse, 1 a requirement fails that did not fail before,
-2 bad input, 3 a requirement lost its verdict: it passed, and is inconclusive, not
-applicable or no longer judged now. Measured times do not affect the exit code.`,
+2 bad input, 3 a requirement lost its verdict: it passed before, and is now inconclusive,
+not applicable or no longer judged. Measured times do not affect the exit code.`,
 		Example: `  holdfast diff results/last-night results/tonight
   holdfast diff results/last-night results/tonight -o json
   holdfast diff results/last-night results/tonight --markdown >> $GITHUB_STEP_SUMMARY`,

@@ -27,8 +27,8 @@ func newKeygenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen",
 		Short: "Generate a key pair to sign bundles with",
-		Long: `Generate an Ed25519 key to sign bundles with, and beside it the public key, with .pub at the
-end of its name, for those who verify them. Existing files are not overwritten.`,
+		Long: `Generate an Ed25519 key to sign bundles with, and, in a file of the same name plus .pub,
+the public key to verify them with. Existing files are not overwritten.`,
 		Example: `  holdfast keygen
   holdfast keygen --out ~/keys/vendor.key`,
 		Args: cobra.NoArgs,

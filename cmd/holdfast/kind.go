@@ -12,8 +12,9 @@ func newKindCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kind",
 		Short: "Manage what clusters of the kind provider need: a Docker engine and images",
-		Long: `Manage what clusters of the kind provider need. Commands that create clusters set it up
-themselves; these set it up in advance, show it and remove it.`,
+		Long: `Manage what clusters of the kind provider need. Commands that create clusters set up the
+engine and the images automatically; these commands set them up in advance, show them and
+remove them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -25,7 +25,7 @@ The engine that DOCKER_HOST names comes first, then the one that holdfast starte
 then the one of the Docker client's current context. It must be able to run
 privileged containers, which is checked.
 
-An engine of holdfast's own is the dockerd that is installed (Debian's docker.io), in
+holdfast's own engine is the installed dockerd (Debian's docker.io), started in
 new user, mount, PID and network namespaces. It runs until it is stopped. No packet
 leaves it, and it runs privileged containers even where this machine's root cannot.
 Starting it requires root.`,

@@ -34,7 +34,7 @@ Debian packages, kind's own files and the binaries of "holdfast fetch". Building
 root, debootstrap and a Go toolchain; the first time it takes some minutes and 5 GiB of
 disk. Builds are cached until one of their inputs changes.
 
-The image of the load balancer has the one name that kind starts it by,
+The image of the load balancer has the fixed name under which kind starts it,
 ` + image.BalancerName + `. With --source build, an image of that name in
 the engine is replaced.`,
 		Example: `  # the version that clusters have by default

@@ -49,7 +49,7 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 	}
 	if lines := footprint(provider, p); len(lines) > 0 {
 		for _, line := range lines {
-			fmt.Fprintf(w, "if the owner consents to it, %s\n", line)
+			fmt.Fprintf(w, "with the owner's consent: %s\n", line)
 		}
 		fmt.Fprintln(w)
 	}

@@ -89,7 +89,7 @@ func TestDryRunFootprint(t *testing.T) {
 		t.Errorf("the footprint is %q", p.Footprint)
 	}
 	for _, line := range p.Footprint {
-		if !strings.Contains(text, "if the owner consents to it, "+line+"\n") {
+		if !strings.Contains(text, "with the owner's consent: "+line+"\n") {
 			t.Errorf("%q is not in the text", line)
 		}
 	}

@@ -27,9 +27,9 @@ func newSchemaCommand() *cobra.Command {
 		Use:   "schema scenario|results|COMMAND...",
 		Short: "Print the JSON schema of scenario files, of results.json, or of a command's output",
 		Long: `Print the JSON schema that scenario files are validated against, that of
-results.json, or that of a command's output with -o json. 'plan' is what --dry-run prints;
-with --resume, that is a list of scenarios. Editors with a YAML language server complete and check a scenario file that begins with
-the line
+results.json, or that of a command's output with -o json. 'plan' is the schema of the
+output of --dry-run; with --resume that output is a list of scenarios. Editors with a
+YAML language server complete and check a scenario file that begins with the line
 
   # yaml-language-server: $schema=scenario.schema.json`,
 		Example: `  holdfast schema scenario >scenario.schema.json

@@ -31,11 +31,11 @@ finds it, that exactly the planted requirements fail, and that the healthy twin 
 the same scenario with nothing planted. A check that has
 never failed is not a check.
 
-Several clusters run side by side. An inconclusive result, or a violation that is not
-caught, runs again alone: a busy machine proves neither. In full it takes about two
-hours on two cores; --resume continues an earlier selftest.
+Several clusters run side by side. A run that is inconclusive, or that does not catch
+its violation, is repeated alone: on a busy machine neither proves anything. In full it
+takes about two hours on two cores; --resume continues an earlier selftest.
 
-Exit codes: 0 each violation was caught and no healthy twin accused, 1 one was
+Exit codes: 0 each violation was caught and no healthy twin was accused, 1 a violation was
 missed, a healthy twin was accused or a guarantee has no planted violation, 2 bad
 input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 		Example: `  holdfast selftest

@@ -33,8 +33,8 @@ func newSnapshotSaveCommand() *cobra.Command {
 		Use:   "save FILE",
 		Short: "Save a snapshot of etcd to a new file",
 		Long: `Save a snapshot of one etcd member of a running cluster to a new file, and verify its
-checksum. Every write acknowledged before the command was called is in it: it is taken after
-a read with a quorum. One member may be down.
+checksum. The snapshot has every write that was acknowledged before the command was
+called, since it is taken after a quorum read. One member may be down.
 
 Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
 		Example: `  holdfast snapshot save before.db
@@ -68,13 +68,13 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Restore a running cluster to a snapshot of etcd",
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
-one of a new cluster with the snapshot's data, then API servers, controller managers and
+a member of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum. If no member that answers lists one for each
-node, the configuration of the nodes determines the members.
+etcd has permanently lost its quorum. If no answering member lists a member
+for each node, the members are taken from the configuration of the nodes.
 
-The revision is raised by %d (by more in that case) and all before it
-compacted, so that clients do not see the revision go back:
+The revision is raised by %d (by more in that case), and all earlier
+revisions are compacted, so that clients do not see the revision go back:
 their watches end with 410 Gone, and they list again.
 
 A kubelet waits for up to five minutes before it starts etcd or an API server that has
@@ -82,9 +82,9 @@ exited often in the last ten minutes; the command waits for that.
 
 The snapshot is verified before anything is touched, and refused if it is from another
 cluster: if the UID of this cluster's kube-system namespace is not in it. It is also refused
-if that cannot be checked: if no member has that UID, and one does not answer. --foreign
-restores it anyway. From then on the restore is not interrupted; if it fails, run the
-same command again, with --foreign if no member answers.
+if that cannot be checked because no answering member has that UID and another member does
+not answer. --foreign restores it anyway. Once started, the restore is not interrupted; if
+it fails, run the same command again, with --foreign if no member answers.
 
 Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),
 		Example: `  holdfast snapshot restore before.db

@@ -131,8 +131,8 @@ servers, controller managers and schedulers, each node on its own machine, a loa
 balancer in front and worker nodes behind.
 
 With the provider local the machines are namespaces and the workers are simulated;
-it takes seconds. With the provider kind they are kind's containers in a Docker
-engine, set up by kubeadm, and the workers are real; it takes a minute or two.
+creating a cluster takes seconds. With the provider kind they are kind's containers in a
+Docker engine, set up by kubeadm, and the workers are real; that takes a minute or two.
 
 Missing binaries and images are downloaded or built first. Clusters with different names
 run side by side. 'holdfast down' deletes the cluster.

@@ -31,7 +31,7 @@ version or upgrading a worker before the control plane. On a local cluster, a lo
 downgrades a node; kubeadm and etcd refuse that. The version is downloaded or built first
 if this machine does not have it.
 
-If the command fails or is interrupted, the current node stays between the two versions:
+If the command fails or is interrupted, the current node is left between the two versions:
 run the same command again to finish, or with that node and its old version to undo. 'holdfast status -o json' shows which node has which version.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,

@@ -25,15 +25,15 @@ these experiments give the verdicts that it states, under the rules of this hold
 command refuses a bundle that was made under other rules.
 
 A signature proves that the bundle is intact; the key identifies the signer, who publishes
-it; name it with --key. With --identity the bundle must be signed in the name of that
-identity too (see holdfast certify sign), by services whose keys are in the --trusted-root file.
+it; name it with --key. With --identity the bundle must also be signed with that
+identity (see holdfast certify sign), by services whose keys are in the --trusted-root file.
 
 --sign states the outcome in an in-toto statement of its own (a simple verification result)
 beside the bundle, in BUNDLE.svr.dsse.json.
 
-Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made under other rules, 3 failed
-to unpack it. That a bundle holds does not mean that the cluster is certified: it may state that
-a row failed.`,
+Exit codes: 0 the bundle is valid, 1 it is not, 2 bad input or made under other rules, 3 failed
+to unpack it. A valid bundle does not mean that the cluster is certified: the bundle may state
+that a row failed.`,
 		Example: `  holdfast verify bundle.tar --key vendor.key.pub
   holdfast verify bundle.tar --identity ci@example.com --issuer https://accounts.example.com --trusted-root trusted_root.json
   holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
@@ -104,7 +104,7 @@ func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist) && !errors.Is(err, run.ErrNoResults):
 		return nil, fmt.Errorf("failed to unpack %s: %w (name another directory for temporary files in TMPDIR)", file, err)
 	case err != nil:
-		return nil, exitWith(exitFail, fmt.Errorf("%s does not hold: %w", file, err))
+		return nil, exitWith(exitFail, fmt.Errorf("%s is not valid: %w", file, err))
 	}
 	if s.identity != "" {
 		v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer)

@@ -62,7 +62,7 @@ func (s Status) String() string {
 
 // ErrCut is the error of Save if SaveLimit, or its context, ended while the snapshot was received.
 // Nothing was wrong with the member then but that it was slow.
-var ErrCut = errors.New("the time for the snapshot ended while it was received")
+var ErrCut = errors.New("the snapshot timed out while it was being received")
 
 // Save writes a snapshot of the etcd member on a node to a file that does not exist, and returns
 // the revision that a quorum had before: the snapshot has every write acknowledged before that.
@@ -126,7 +126,7 @@ func Verify(file string) (Status, error) {
 	}
 	data, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if is := sha256.Sum256(data); !bytes.Equal(is[:], sum) {
-		return Status{}, errors.New("the checksum of the snapshot is not that of its data")
+		return Status{}, errors.New("the checksum of the snapshot does not match its data")
 	}
 	s, err := snapshot.NewV3(zap.NewNop()).Status(file)
 	return Status{Revision: s.Revision, Keys: s.TotalKey, Size: s.TotalSize}, err
@@ -224,7 +224,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 			return awaitRevision(ctx, access, m.Name, status.Revision+bump)
 		})
 		if err != nil {
-			return fmt.Errorf("etcd has the data of %s, and does not serve them within %s, which is longer than a kubelet waits before it starts what has exited often: %w; %s", file, serveLimit, err, again)
+			return fmt.Errorf("etcd was restored from %s but did not serve within %s, longer than the kubelet's maximum back-off: %w; %s", file, serveLimit, err, again)
 		}
 	}
 	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
@@ -233,7 +233,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 				return restart(ctx, c, n, component)
 			})
 			if err != nil {
-				return fmt.Errorf("etcd is restored from %s, but the control plane is not: %w; %s", file, err, again)
+				return fmt.Errorf("etcd is restored from %s, but restarting the control plane failed: %w; %s", file, err, again)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		entry := record.Fault{ID: in.ID, Name: in.Fault, Target: in.Target, Params: in.Params, Phase: record.FaultFailed,
 			Called: r.w.Now(), Error: missing.Error(), Missing: missing.Ability}
 		aim(&entry, target)
-		r.say("nothing is injected, since %s cannot be: %v", in.ID, missing)
+		r.say("no fault is injected, since %s cannot be injected: %v", in.ID, missing)
 		if err := r.w.Append(record.KindFault, entry); err != nil {
 			return true, err
 		}

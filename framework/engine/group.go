@@ -31,7 +31,7 @@ func groupOf(c framework.Cluster, t fault.Target) []framework.Component {
 }
 
 // errGrouped is why a lease is not moved: its holder shares its process with others.
-var errGrouped = errors.New("it is one process with other components, which are left alone")
+var errGrouped = errors.New("it shares a process with other components, which are left alone")
 
 // alike is an injection that hit another component of the same process in the same way. Healing
 // one heals both.
@@ -57,7 +57,7 @@ func (r *run) alike(in *Inject, t fault.Target) fault.Injection {
 	for _, i := range r.unhealed() {
 		other := i.inj.Target()
 		if i.proven && i.step.Fault == in.Fault && maps.Equal(i.step.Params, in.Params) && other.Node == t.Node && slices.Contains(i.group, t.Component) {
-			return alike{i.inj, t, fmt.Sprintf("%s is one process with %s, which %s has hit", t, other, i.step.ID)}
+			return alike{i.inj, t, fmt.Sprintf("%s runs in the same process as %s, which %s has hit", t, other, i.step.ID)}
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func TestFused(t *testing.T) {
 		if f.V.Phase == "injected" && !slices.Equal(f.V.Group, []string{"etcd", "kube-apiserver", "kube-scheduler"}) {
 			t.Errorf("%s hit %v", f.V.ID, f.V.Group)
 		}
-		if f.V.ID == "b" && (f.V.Component != "kube-apiserver" || f.V.Phase == "injected" && !strings.Contains(f.V.Proof, "is one process with kube-scheduler on node-1, which a has hit")) {
+		if f.V.ID == "b" && (f.V.Component != "kube-apiserver" || f.V.Phase == "injected" && !strings.Contains(f.V.Proof, "runs in the same process as kube-scheduler on node-1, which a has hit")) {
 			t.Errorf("%+v", f.V)
 		}
 	}

@@ -64,7 +64,7 @@ func TestValidateNodes(t *testing.T) {
 		"reconfigure":             {[]Step{inPlace("reconfigure", "1", "", draining)}, "", "", ""},
 		"reconfigure to nothing":  {[]Step{inPlace("reconfigure", "1", "", nil)}, "", "timeline[0].action.args", "want the arguments"},
 		"reconfigure a stranger":  {[]Step{inPlace("reconfigure", "1", "", map[string]map[string]string{"kubelet": {"v": "1"}})}, "", "timeline[0].action.args.kubelet", "want one of"},
-		"version of another":      {[]Step{inPlace("ready", "", "v1.37.1", nil)}, "", "timeline[0].action", "takes neither"},
+		"version of another":      {[]Step{inPlace("ready", "", "v1.37.1", nil)}, "", "timeline[0].action", "accepts neither"},
 		"change that is not made": {[]Step{step("add-node", "a", "")}, "a, b", "requirements[0].params.changes", "there is a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestBalancerAfterRemoval(t *testing.T) {
 		want  judge.Verdict
 		says  string
 	}{
-		"it keeps the node": {true, judge.Fail, "must take the node from the load balancer before its etcd member is removed"},
+		"it keeps the node": {true, judge.Fail, "must remove the node from the load balancer before its etcd member is removed"},
 		"it loses the node": {false, judge.Pass, "the steps came in the order of the design"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func (v *validator) nodes(path string, a *Action) {
 			v.add(path+".node", "action %s does not change a node", a.Name)
 		}
 		if a.To != "" || a.Args != nil {
-			v.add(path, "action %s takes neither to nor args", a.Name)
+			v.add(path, "action %s accepts neither 'to' nor 'args'", a.Name)
 		}
 		if a.Interrupt != 0 || a.Undo {
 			v.add(path, "action %s is not a change of nodes that can be interrupted", a.Name)
@@ -47,7 +47,7 @@ func (v *validator) nodes(path string, a *Action) {
 		return
 	}
 	if a.To != "" || a.Args != nil {
-		v.add(path, "action %s takes neither to nor args", a.Name)
+		v.add(path, "action %s accepts neither 'to' nor 'args'", a.Name)
 	}
 	if adds(a.Name) {
 		left := slices.Index(v.left, a.Node)
@@ -123,7 +123,7 @@ func (v *validator) inPlace(path string, a *Action) {
 	case a.Name == actionReconfigure && (len(a.Args) == 0 || a.To != ""):
 		v.add(path+".args", "want the arguments to restart components with, by component and by flag, and no version")
 	case a.Name == actionRotate && (a.To != "" || a.Args != nil):
-		v.add(path, "action %s takes neither to nor args", a.Name)
+		v.add(path, "action %s accepts neither 'to' nor 'args'", a.Name)
 	case a.Name == actionRotateCA && (!slices.Contains(framework.TrustStageNames, a.To) || a.Args != nil):
 		v.add(path+".to", "%q is not a stage of the replacement of the CAs: want one of %s, and no args", a.To, strings.Join(framework.TrustStageNames, ", "))
 	case (a.Name == actionUpgrade || a.Name == actionUpgradeEtcd) && (!semver.IsValid(a.To) || semver.Canonical(a.To) != a.To || a.Args != nil):

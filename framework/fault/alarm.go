@@ -18,7 +18,7 @@ import (
 var Alarm = onEtcd(&Fault{
 	Name:    "alarm",
 	Summary: "raises an alarm for an etcd member: with NOSPACE no member takes writes; with CORRUPT none takes writes, leases or compactions and /health fails, while reads are still served",
-	Params:  []Param{choiceParam("type", "of the alarm", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())},
+	Params:  []Param{choiceParam("type", "which alarm to raise", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())},
 	Example: "etcd/follower type=NOSPACE",
 	Effects: does(record.EffectAlarm),
 	Undo: undoes(func(ctx context.Context, c framework.Cluster, a raisedAlarm) error {
@@ -111,7 +111,7 @@ func (all members) refuse(ctx context.Context, refusal error, held bool, seen st
 			_, err := m.client.Delete(ctx, probeKey)
 			return err
 		})
-		return false, seen + ", but it takes a write"
+		return false, seen + ", but it accepts a write"
 	}
 	return held && refusedWith(got, refusal), fmt.Sprintf("%s, and to a write: %v", seen, got)
 }

@@ -74,7 +74,7 @@ func (b badCertificate) of(r Request) (x *certificates, err error) {
 func (x *certificates) inject(ctx context.Context) (Injection, error) {
 	t := x.target
 	if good, seen := x.good(ctx); !good {
-		return notInjected(t, "%s, so that a bad certificate would show nothing", seen), nil
+		return notInjected(t, "%s, so a bad certificate would prove nothing", seen), nil
 	}
 	return attempt{
 		target: t,

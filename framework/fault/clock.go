@@ -241,14 +241,14 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	if !m.with.none() {
 		seen := m.without
 		m.forget()
-		return false, fmt.Sprintf("the dates of %s are %s, not %s", m.component, seen, toMillisecond(m.apart(time.Now())))
+		return false, fmt.Sprintf("the Date headers of %s are %s, not %s", m.component, seen, toMillisecond(m.apart(time.Now())))
 	}
 	if !m.without.none() {
-		return true, fmt.Sprintf("the dates of %s are %s", m.component, m.without)
+		return true, fmt.Sprintf("the Date headers of %s are %s", m.component, m.without)
 	}
 	// A drift shows in dates only later. Until then the process's memory must do.
 	if m.shift.Offset != 0 || math.Abs(m.shift.Drift)*float64(effectLimit/2) >= float64(visibleShift) {
-		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved", m.component)
+		return false, fmt.Sprintf("the Date headers of %s do not show yet that its clock is moved", m.component)
 	}
 	r, err := m.shifter.ReadClock(ctx, m.component)
 	if err != nil {
@@ -256,9 +256,9 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	}
 	gains := r.Drift - m.other.Drift
 	if r.Untouched || math.Abs(gains-m.shift.Drift) > 1e-8 {
-		return false, fmt.Sprintf("the memory of %s says that its clock gains %s", m.component, ppm(gains))
+		return false, fmt.Sprintf("in the memory of %s its clock gains %s", m.component, ppm(gains))
 	}
-	return true, fmt.Sprintf("the memory of %s says that its clock gains %s, which its dates cannot show so soon; they agree with it", m.component, ppm(gains))
+	return true, fmt.Sprintf("in the memory of %s its clock gains %s, which its Date headers cannot show this early; they are consistent with it", m.component, ppm(gains))
 }
 
 // remembers checks whether the memory of a process that serves no time says that its clock is moved.
@@ -269,7 +269,7 @@ func (m *movedClock) remembers(ctx context.Context) (bool, string) {
 	}
 	now := time.Now()
 	moved := r.Offset - m.otherwise(now)
-	seen := fmt.Sprintf("the memory of %s, which serves no time, says that its clock is moved by %s and gains %s",
+	seen := fmt.Sprintf("in the memory of %s, which serves no time, its clock is moved by %s and gains %s",
 		m.component, toMillisecond(moved), ppm(r.Drift-m.other.Drift))
 	slack := dateSlack + time.Duration(math.Abs(m.shift.Drift)*float64(time.Second)) // the requests take time
 	return slices.Contains(r.Shifts, m.handle) && !r.Untouched && (moved-m.apart(now)).Abs() <= slack, seen
@@ -299,9 +299,9 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	case len(r.Shifts) == 0 && !r.Untouched:
 		return false, fmt.Sprintf("the code of %s for reading clocks is not the kernel's", m.component)
 	case m.undated:
-		return true, fmt.Sprintf("the memory of %s says that this shift is gone", m.component)
+		return true, fmt.Sprintf("in the memory of %s this shift is gone", m.component)
 	case stopped(p):
-		return true, fmt.Sprintf("the memory of %s says that this shift is gone; its dates cannot be read while another fault freezes it", m.component)
+		return true, fmt.Sprintf("in the memory of %s this shift is gone; its Date headers cannot be read while another fault freezes it", m.component)
 	}
 	// Other faults may have started or ended.
 	if was := m.otherwise(now); (was-r.Offset).Abs() > dateSlack || m.without.any && !m.without.none() {
@@ -314,13 +314,13 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	apart := m.apart(now)
 	switch {
 	case !m.without.none():
-		return false, fmt.Sprintf("the dates of %s are still %s", m.component, m.without)
+		return false, fmt.Sprintf("the Date headers of %s are still %s", m.component, m.without)
 	case apart.Abs() >= visibleShift && m.with.none():
-		return false, fmt.Sprintf("the dates that %s sends still have the shift of its clock", m.component)
+		return false, fmt.Sprintf("the Date headers that %s sends still have the shift of its clock", m.component)
 	case len(r.Shifts) > 0:
-		return true, fmt.Sprintf("the dates of %s agree with the %d shifts that are left", m.component, len(r.Shifts))
+		return true, fmt.Sprintf("the Date headers of %s agree with the %d shifts that are left", m.component, len(r.Shifts))
 	}
-	return true, fmt.Sprintf("the dates of %s agree with the harness's clock, and its code for reading clocks is the kernel's", m.component)
+	return true, fmt.Sprintf("the Date headers of %s agree with the harness's clock, and its code for reading clocks is the kernel's", m.component)
 }
 
 func ppm(drift float64) string { return fmt.Sprintf("%.6gppm", drift*1e6) }

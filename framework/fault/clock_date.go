@@ -69,7 +69,7 @@ func (r residue) none() bool { return r.low <= dateSlack && r.high >= -dateSlack
 
 func (r residue) String() string {
 	if r.low > r.high {
-		return "such that the clock does not run as fast as the harness's"
+		return "inconsistent: the clock does not run as fast as the harness's"
 	}
 	return fmt.Sprintf("%s to %s ahead", toMillisecond(r.low), toMillisecond(r.high))
 }

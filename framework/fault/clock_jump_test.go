@@ -44,7 +44,7 @@ func testClockFault(t *testing.T, f *Fault, values map[string]string) {
 	inBubble(t, "a component of the node that serves no time", func(t *testing.T, c *fakeCluster) {
 		c.nodes[2].serves = map[framework.Component][]framework.ServingEndpoint{framework.Scheduler: nil}
 		i, err := f.Inject(t.Context(), c, wholeTarget("node-3"), Params{TTL: ttl, Values: values})
-		if err != nil || !i.Proof().Proven || !strings.Contains(i.Proof().What, "the memory of kube-scheduler, which serves no time") {
+		if err != nil || !i.Proof().Proven || !strings.Contains(i.Proof().What, "in the memory of kube-scheduler, which serves no time, its clock is moved") {
 			t.Fatalf("%v, %v", i, err)
 		}
 		if r, err := c.nodes[2].ReadClock(t.Context(), framework.Scheduler); err != nil || r.Untouched {

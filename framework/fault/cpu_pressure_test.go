@@ -52,7 +52,7 @@ func TestLimitProof(t *testing.T) {
 		how  func(*fakeCluster)
 		want string
 	}{
-		"a kernel that lets everything through": {func(c *fakeCluster) { c.lax = true }, "does not show yet"},
+		"a kernel that lets everything through": {func(c *fakeCluster) { c.lax = true }, "whose effect does not show yet"},
 		"a process that is not in the group":    {func(c *fakeCluster) { c.astrayProcess = true }, "processes [17]"},
 	} {
 		t.Run(name, func(t *testing.T) {

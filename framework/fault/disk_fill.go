@@ -102,7 +102,7 @@ func (d filledDisk) inject(ctx context.Context) (Injection, error) {
 				return false, err.Error()
 			}
 			full, said := d.full(probe)
-			return full, fmt.Sprintf("of %d bytes before, the file system has %s; %s", before.Free, said, d.memberNow(ctx))
+			return full, fmt.Sprintf("the file system had %d bytes free before; now it has %s; %s", before.Free, said, d.memberNow(ctx))
 		},
 		undo: func(ctx context.Context) error {
 			if handle == "" {

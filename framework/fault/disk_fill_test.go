@@ -68,7 +68,7 @@ func TestDiskFill(t *testing.T) {
 			if err != nil || !i.Proof().Proven || !badDiskNow(c.fakeCluster) {
 				t.Fatalf("%v, %v", i, err)
 			}
-			if what := i.Proof().What; values == nil && !strings.Contains(what, "write failed with ENOSPC") || !strings.Contains(what, "of 1073741824 bytes before") {
+			if what := i.Proof().What; values == nil && !strings.Contains(what, "write failed with ENOSPC") || !strings.Contains(what, "the file system had 1073741824 bytes free before") {
 				t.Errorf("the proof is %q", what)
 			}
 			c.stubborn = true

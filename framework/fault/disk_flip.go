@@ -25,7 +25,7 @@ type flipped struct {
 // DiskFlip damages a file of an etcd member.
 var DiskFlip = &Fault{
 	Name:    "disk-flip",
-	Summary: "inverts bytes of a file of an etcd member behind its back. Healing inverts them again, except those that were written since; what the member wrote because of damage that it read stays",
+	Summary: "inverts bytes in a file of an etcd member without its knowledge. Healing inverts them again, except bytes that were written since; whatever the member wrote because it read the damage stays",
 	Targets: []string{"etcd"},
 	Params: []Param{
 		{Name: "file", Doc: "the first file whose name matches", Default: boltFile + ", the database",
@@ -75,7 +75,7 @@ func (d flipped) inject(ctx context.Context) (Injection, error) {
 			inverted, seen := d.inverted(ctx, done)
 			if d.flip.Keep {
 				// Whether the member can cope with the damage is up to the member.
-				return true, "the damage was to stay: " + seen
+				return true, "the damage stays, as requested: " + seen
 			}
 			if inverted != 0 {
 				return false, seen
@@ -114,7 +114,7 @@ func (d flipped) inverted(ctx context.Context, done framework.DiskFlipped) (n in
 			changed++
 		}
 	}
-	seen = fmt.Sprintf("of %d bytes at offset %d of %s, read through the disk, %d are inverted", len(done.Was), done.Offset, done.File, n)
+	seen = fmt.Sprintf("%d bytes at offset %d of %s, read through the disk: %d are inverted", len(done.Was), done.Offset, done.File, n)
 	if bytes.Equal(now, done.Was) {
 		seen += ", and all are as they were"
 	}

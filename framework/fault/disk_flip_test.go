@@ -42,7 +42,7 @@ func TestDiskFlipKept(t *testing.T) {
 			t.Fatalf("%v, %v", i, err)
 		}
 		healed, err := i.Heal(t.Context())
-		if err != nil || !healed.Proven || !strings.Contains(healed.What, "was to stay") || !badDiskNow(c) {
+		if err != nil || !healed.Proven || !strings.Contains(healed.What, "the damage stays, as requested") || !badDiskNow(c) {
 			t.Errorf("%+v, %v", healed, err)
 		}
 	})

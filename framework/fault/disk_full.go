@@ -9,7 +9,7 @@ import (
 // DiskFull fills the disk under an etcd member.
 var DiskFull = orFilled(onDisk(&Fault{
 	Name:    "disk-full",
-	Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, those into space that a file has already included, as on a thin or copy-on-write disk. On an existing cluster a file takes the space of etcd's volume: there writes into space that a file already has succeed, so etcd may continue until it needs a new file",
+	Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, including writes into space that a file already occupies, as on a thin-provisioned or copy-on-write disk. On an existing cluster a file takes the space of etcd's volume: there writes into space that a file already has succeed, so etcd may continue until it needs a new file",
 	Params:  []Param{sizeParam("free", "bytes that can still be written before the disk is full", 0, 0, 1<<40)},
 	Example: "etcd/2 free=1Mi",
 }, func(r Request) (badness, error) {
@@ -22,7 +22,7 @@ var DiskFull = orFilled(onDisk(&Fault{
 			return ""
 		},
 		shows: func(probe framework.DiskProbe, count framework.DiskCounters) (bool, string) {
-			seen := fmt.Sprintf("the disk says that %d bytes are left, after %d before; %s; it has refused %d of %d writes", probe.Free, had, probed(probe), count.Failed, count.Matched)
+			seen := fmt.Sprintf("the disk reports %d bytes left (%d before); %s; it has refused %d of %d writes", probe.Free, had, probed(probe), count.Failed, count.Matched)
 			refused := probe.Write.Error == "ENOSPC" && count.Failed > 0
 			// Until the space left is used up, only its size can be seen.
 			return probe.Free <= fault.Free && (refused || fault.Free > 0), seen

@@ -10,7 +10,7 @@ import (
 // carry out.
 var DiskLie = onDisk(&Fault{
 	Name:    "disk-lie",
-	Summary: "makes the disk under an etcd member acknowledge each sync and make nothing durable, as a drive does with a cache that it does not report; it shows when power is lost (power-off unsynced=drop). Healing writes the cache out",
+	Summary: "makes the disk under an etcd member acknowledge each sync without making anything durable, like a drive with an unreported write cache; the damage shows only when power is lost (power-off unsynced=drop). Healing writes the cache out",
 	Example: "etcd/1",
 }, func(Request) (badness, error) {
 	return badness{fault: framework.DiskFault{Lie: true}, what: "lying disk", shows: func(probe framework.DiskProbe, count framework.DiskCounters) (bool, string) {

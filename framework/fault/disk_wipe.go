@@ -16,7 +16,7 @@ import (
 // DiskWipe wipes an etcd member's data.
 var DiskWipe = &Fault{
 	Name:    "disk-wipe",
-	Summary: "kills an etcd member, replaces its disk with an empty one and starts it, without its data (a member of a larger cluster refuses to run, an only member starts empty). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
+	Summary: "kills an etcd member, replaces its disk with an empty one and starts it, without its data (a member of a larger cluster refuses to run, a sole member starts empty). Healing kills it again and brings back its own disk with its data; what was written in between is lost",
 	Targets: []string{"etcd"},
 	Needs:   []string{"DiskWiper" + diskProviders, "Killer", "Starter", "ProcessReporter"},
 	Example: "etcd/follower",

@@ -132,6 +132,6 @@ func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, e
 	if err := e.starter.Start(undoing, e.target.Component); err != nil {
 		return proof, fmt.Errorf("starting %s, which its process watcher did not restart (%s): %w", e.target.String(), proof.What, err)
 	}
-	proof.What += "; it was ordered to start"
+	proof.What += "; a start was requested"
 	return proof, nil
 }

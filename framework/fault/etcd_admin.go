@@ -176,7 +176,7 @@ func (all members) takesWrites(ctx context.Context) (bool, string) {
 	if err != nil {
 		return false, fmt.Sprintf("a write to etcd: %v", err)
 	}
-	return true, fmt.Sprintf("etcd on %s takes a write", by)
+	return true, fmt.Sprintf("etcd on %s accepts a write", by)
 }
 
 // etcdWrites checks whether the member on a node accepts a write.

@@ -32,7 +32,7 @@ func TestFillQuota(t *testing.T) {
 	}
 	numb = false
 	healed, err := i.Heal(t.Context())
-	if err != nil || !healed.Proven || !strings.Contains(healed.What, "takes a write") {
+	if err != nil || !healed.Proven || !strings.Contains(healed.What, "accepts a write") {
 		t.Fatalf("%+v, %v", healed, err)
 	}
 	t.Log(healed.What, "in", healed.Effect.Sub(healed.Called))

@@ -103,7 +103,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	if dead, err := x.dead(ctx); err != nil {
 		return nil, fmt.Errorf("%s of %s: asking whether it is alive before the fault: %w", x.fault, x.target.String(), err)
 	} else if dead != "" {
-		return notInjected(x.target, "%s, so that impairing its links changes nothing", dead), nil
+		return notInjected(x.target, "%s, so impairing its links would change nothing", dead), nil
 	}
 	var handle string
 	ask := func(ctx context.Context) (err error) {
@@ -236,7 +236,7 @@ func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
 		return false, err.Error()
 	}
 	f := x.shows(x.asked, links)
-	seen := fmt.Sprintf("%s on the %d links of %s, of %d that came", f.seen, len(x.links), x.target.String(), total(links).Matched)
+	seen := fmt.Sprintf("%s on the %d links of %s, out of %d that arrived", f.seen, len(x.links), x.target.String(), total(links).Matched)
 	silent := x.unexercised(links)
 	held := f.shown && f.refuted == "" && silent == ""
 	for _, gap := range []string{f.refuted, silent} {
@@ -327,9 +327,9 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 		}
 		exchanged = fmt.Sprintf("%s, so that nothing passes, but none of the links has the impairment on it any more", dead)
 	default:
-		exchanged = fmt.Sprintf("%d packets came on its links, which have impairments %s now", links.packets-linksBefore.packets, listed(links.impairments))
+		exchanged = fmt.Sprintf("%d packets arrived on its links, which now have the impairments %s", links.packets-linksBefore.packets, listed(links.impairments))
 	}
-	return true, fmt.Sprintf("%s; none impaired after the %d before healing", exchanged, after.Matched)
+	return true, fmt.Sprintf("%s; since healing none was impaired (%d before)", exchanged, after.Matched)
 }
 
 // linkStates is what the provider reports about all links of an impairment.

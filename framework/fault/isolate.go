@@ -15,7 +15,7 @@ var Isolate = network(&Fault{
 	Summary: "cuts every link between a node, or the nodes of a zone, and all other parties, in both directions, without notice to either side; the nodes of a zone still reach each other",
 	Targets: []string{"node", "zone"},
 	Params: []Param{
-		partiesParam("keep", "parties whose links stay whole, separated by commas, such as harness. "+
+		partiesParam("keep", "parties whose links stay intact, separated by commas, such as harness. "+
 			"Proofs are read through the provider and, where they need the network, after healing").unless("none"),
 		flapParam,
 	},

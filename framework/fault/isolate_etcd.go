@@ -33,7 +33,7 @@ var IsolateEtcd = network(&Fault{
 	}
 	if at := framework.OutsideEtcd(r.Cluster); at != "" {
 		return nil, &MissingAbility{Ability: "NetworkFaulter", Of: "cluster " + r.Cluster.Name(), For: "fault isolate-etcd",
-			Why: "an API server reaches etcd at " + at + ", which is not an address of a control-plane node, and stays in reach of the one beside the member"}
+			Why: "an API server reaches etcd at " + at + ", which is not an address of a control-plane node: the API server on the isolated member's node would still reach it"}
 	}
 	node := r.Target.Node
 	peers := slices.DeleteFunc(framework.NodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })

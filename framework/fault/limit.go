@@ -21,7 +21,7 @@ const (
 )
 
 var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto is cgroup where the kernel lets the harness make control groups and load elsewhere, "+
-	"or the only one that has a parameter given; the proof and the record say which it was", byAuto, byCgroup, byLoad)
+	"or, if parameters of only one of them are given, that one; the proof and the record say which was used", byAuto, byCgroup, byLoad)
 
 // probeTTL is the lifetime of the probe that shows that a limit is enforced, if it is not stopped
 // before.
@@ -176,12 +176,12 @@ func (l *limited) kept(ctx context.Context, want framework.Limit) (bool, string)
 	seen := fmt.Sprintf("by cgroup %s, which has all processes of %s (%d): %s", r.Group, l.whose(), r.Inside, l.words(r))
 	if want.CPU > 0 && (r.CPU == 0 || r.CPU > want.CPU+0.01 || r.Throttled <= l.began.Throttled) ||
 		want.Memory > 0 && (r.Memory == 0 || r.Memory > want.Memory || r.MemoryHits <= l.began.MemoryHits) {
-		return false, seen + ", which does not show yet"
+		return false, seen + ", whose effect does not show yet"
 	}
 	if err := l.presser.Relieve(ctx, l.handle); err != nil {
 		return false, fmt.Sprintf("%s; but the probe that showed it cannot be stopped: %v", seen, err)
 	}
-	return true, seen + ", a probe of the harness included that wanted more and has exited"
+	return true, seen + ", including a probe of the harness that asked for more and has since exited"
 }
 
 func (l *limited) whose() string {
@@ -201,7 +201,7 @@ func (l *limited) words(r framework.LimitReading) string {
 		return fmt.Sprintf("%g%% of a processor, throttled in %d of %d periods, for %s",
 			r.CPU, r.Throttled-l.began.Throttled, r.Periods-l.began.Periods, (r.ThrottledFor - l.began.ThrottledFor).Round(time.Millisecond))
 	}
-	return fmt.Sprintf("%s of memory, hit %d times, of which %s are in use, %d processes killed by the kernel",
+	return fmt.Sprintf("%s of memory, limit reached %d times, %s in use, %d processes killed by the kernel",
 		quantity(r.Memory), r.MemoryHits-l.began.MemoryHits, quantity(r.MemoryUsed), r.OOMKills-l.began.OOMKills)
 }
 
@@ -229,7 +229,7 @@ func (l *limited) lifted(ctx context.Context) (bool, string) {
 	case r.Active:
 		return false, fmt.Sprintf("%s is still under a limit: %s", l.whose(), l.words(r))
 	case len(r.Left) > 0:
-		return false, fmt.Sprintf("%s has control groups for no limit: %s", l.name, strings.Join(slices.Sorted(slices.Values(r.Left)), ", "))
+		return false, fmt.Sprintf("%s still has control groups without a limit: %s", l.name, strings.Join(slices.Sorted(slices.Values(r.Left)), ", "))
 	}
 	return true, fmt.Sprintf("the limit of %s is gone, and its control group%s", l.whose(), l.last)
 }

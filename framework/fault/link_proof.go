@@ -72,7 +72,7 @@ type hits struct{ hit, least, most float64 }
 func hitShare(share float64, what string, links []counted, count func(framework.LinkCounters) hits) finding {
 	all := count(total(links))
 	f := finding{shown: all.hit > 0 && all.least*share >= shareSample,
-		seen: fmt.Sprintf("%.0f of %.0f packets %s, %.4g%% asked for", all.hit, all.most, what, 100*share)}
+		seen: fmt.Sprintf("%.0f of %.0f packets %s (%.4g%% requested)", all.hit, all.most, what, 100*share)}
 	if missing := shareSample/share - all.least; missing > 0 {
 		f.wants = min(burst, int(math.Ceil(missing/float64(len(links)))))
 	}
@@ -125,7 +125,7 @@ func rates(asked framework.Impairment, links []counted) finding {
 			f.refuted = fmt.Sprintf("the link from %s carried %.0f bit/s", l, measured)
 		}
 	}
-	f.seen = fmt.Sprintf("%d packets passed at %.0f bit/s at most, %d asked for, held for %s on average, and %d dropped from the queue",
+	f.seen = fmt.Sprintf("%d packets passed at %.0f bit/s at most (%d requested), held for %s on average, and %d dropped from the queue",
 		all.Held, fastest, asked.Rate, (all.HeldFor / time.Duration(all.Held)).Round(time.Microsecond), all.Dropped)
 	return f
 }
@@ -139,7 +139,7 @@ func delays(asked framework.Impairment, links []counted) finding {
 		return finding{seen: fmt.Sprintf("%d packets delayed and none of them delivered", all.Delayed)}
 	}
 	mean := func(n framework.LinkCounters) time.Duration { return n.HeldFor / time.Duration(n.Held) }
-	f := finding{shown: true, seen: fmt.Sprintf("%d packets delayed by %s on average, %s ± %s asked for,",
+	f := finding{shown: true, seen: fmt.Sprintf("%d packets delayed by %s on average (%s ± %s requested),",
 		all.Held, mean(all).Round(10*time.Microsecond), asked.Delay, asked.Jitter)}
 	for _, l := range links {
 		if l.Held == 0 {
@@ -166,7 +166,7 @@ func (x *impairment) unexercised(links []counted) string {
 	}
 	for i, l := range links {
 		if l.Matched == 0 && x.probed[i] && x.asked.FlapOn == 0 {
-			return fmt.Sprintf("nothing of what was sent from %s was counted", l)
+			return fmt.Sprintf("none of the packets sent from %s was counted", l)
 		}
 	}
 	for _, e := range x.ends {
@@ -175,9 +175,9 @@ func (x *impairment) unexercised(links []counted) string {
 			switch {
 			case len(own) == 0 || total(own).Matched > 0:
 			case out:
-				return "nothing came from " + e.name
+				return "no packet came from " + e.name
 			default:
-				return "nothing came to " + e.name
+				return "no packet reached " + e.name
 			}
 		}
 	}

@@ -34,15 +34,15 @@ func TestCutIsProvenByEachLink(t *testing.T) {
 		{name: "one link carries nothing by itself", prepare: func(c *fakeCluster) { c.idle = links("node-2>node-3") }},
 		{name: "one direction carries nothing by itself", prepare: func(c *fakeCluster) { c.idle = quiet }},
 		{name: "a link is not cut", prepare: func(c *fakeCluster) { c.idle, c.whole = links("node-2>node-3"), links("node-2>node-3") },
-			want: "nothing of what was sent from node-2 to node-3 was counted"},
+			want: "none of the packets sent from node-2 to node-3 was counted"},
 		{name: "an idle link, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = links("node-2>node-3") }},
-		{name: "an idle direction, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = quiet }, want: "nothing came from node-2"},
+		{name: "an idle direction, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = quiet }, want: "no packet came from node-2"},
 	} {
 		for _, f := range []*Fault{Cut, Isolate, Split, BlackHole} {
 			t.Run(tc.name+", "+f.Name, func(t *testing.T) {
 				want := tc.want
 				if f == Split && tc.noProber { // node-3 has one link that is cut
-					want = "nothing came"
+					want = "no packet "
 				}
 				synctest.Test(t, func(t *testing.T) {
 					c := newFake(framework.APIServer, framework.Etcd)

@@ -17,7 +17,7 @@ import (
 // onNames completes a fault that misleads hosts. disturb returns what DNS should do, and whether
 // a lookup shows it.
 func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(framework.Lookup) bool)) *Fault {
-	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the DNS server runs): every host"}
+	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the DNS server runs; hits every host)"}
 	f.Params = append(f.Params, textParam("names", "comma-separated names").unless("every name"))
 	f.Needs = []string{"NameServiceFaulter"}
 	f.Effects = does(record.EffectNames)
@@ -87,7 +87,7 @@ func (r Request) misleading() (*misleading, error) {
 		// A host resolves its own name without DNS.
 		i := slices.IndexFunc(known, func(name string) bool { return name != h })
 		if i < 0 {
-			return nil, fmt.Errorf("host %s does not look up its own name: set another one in names", h)
+			return nil, fmt.Errorf("host %s resolves its own name without DNS: set another name in names", h)
 		}
 		m.ask[h] = known[i]
 	}

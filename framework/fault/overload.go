@@ -36,7 +36,7 @@ const (
 // Overload sends an API server more requests than it can handle.
 var Overload = &Fault{
 	Name:    "overload",
-	Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server repeatedly, from many clients at the same time",
+	Summary: "makes an ordinary user, who is subject to priority and fairness, list all cluster roles through an API server repeatedly, from many clients at the same time",
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
@@ -265,7 +265,7 @@ func (o *crowd) queued(ctx context.Context) (bool, string) {
 	}
 	grew := now.dispatched > o.before.dispatched
 	return grew && (now.waiting > 0 || now.refused > o.before.refused),
-		fmt.Sprintf("%s; %s before; the clients had %d answers and %d refusals (429)", now, o.before, o.served.Load(), o.rejected.Load())
+		fmt.Sprintf("%s; %s before; the clients received %d responses and %d refusals (429)", now, o.before, o.served.Load(), o.rejected.Load())
 }
 
 // drained checks whether no request waits any more.

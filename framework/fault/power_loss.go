@@ -42,7 +42,7 @@ func (c *plug) told(l look) look {
 	return func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
 		if c.lost != nil {
-			seen += fmt.Sprintf("; its disk forgot unsynced changes of %d files (%d bytes) and of %d names", c.lost.Files, c.lost.Bytes, c.lost.Names)
+			seen += fmt.Sprintf("; its disk dropped unsynced changes to %d files (%d bytes) and to %d directory entries", c.lost.Files, c.lost.Bytes, c.lost.Names)
 		}
 		return held, seen
 	}

@@ -26,7 +26,7 @@ func TestPowerLoss(t *testing.T) {
 			if err != nil || !i.Proof().Proven || c.nodes[1].disk.lost != losses {
 				t.Fatalf("unsynced=%s: %v, %v; lost %d times", unsynced, i, err, c.nodes[1].disk.lost)
 			}
-			if told := strings.Contains(i.Proof().What, "forgot unsynced changes of 1 files (2 bytes) and of 3 names"); told != (losses > 0) {
+			if told := strings.Contains(i.Proof().What, "dropped unsynced changes to 1 files (2 bytes) and to 3 directory entries"); told != (losses > 0) {
 				t.Errorf("unsynced=%s: %s", unsynced, i.Proof().What)
 			}
 		})

@@ -59,7 +59,7 @@ func pullPlugs(ctx context.Context, r Request, all []*outage, plugs []*plug) (In
 	}
 	i, err := onNodes(ctx, r.Target, shares)
 	if err == nil && i.Proof().Proven && tookNothing(plugs) {
-		i.(*injection).revoke("no disk had unsynced changes to forget: nothing was being written")
+		i.(*injection).revoke("no disk had unsynced changes to drop: nothing was being written")
 	}
 	return i, err
 }
@@ -99,7 +99,7 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
 	if err != nil {
-		return false, fmt.Sprintf("whether node %s is powered is not known: %v", name, err)
+		return false, fmt.Sprintf("it is not known whether node %s is powered: %v", name, err)
 	}
 	if on {
 		return false, fmt.Sprintf("node %s is powered", name)
@@ -115,7 +115,7 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	// No process on the node answered, which is expected, but a missing answer needs a second
 	// witness.
 	if o.entrance == nil {
-		return false, seen + ", but whether its processes are gone is not known"
+		return false, seen + ", but it is not known whether its processes are gone"
 	}
 	if _, status, err := get(ctx, *o.entrance, "/readyz"); err == nil {
 		return false, fmt.Sprintf("%s, but its API server answers (status %d)", seen, status)
@@ -148,7 +148,7 @@ func (o *outage) back(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
 	if err != nil {
-		return false, fmt.Sprintf("whether node %s is powered is not known: %v", name, err)
+		return false, fmt.Sprintf("it is not known whether node %s is powered: %v", name, err)
 	}
 	if !on {
 		return false, fmt.Sprintf("node %s is off", name)

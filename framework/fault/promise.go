@@ -103,7 +103,7 @@ func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 	a.ask = func(ctx context.Context) error {
 		given, err := promiser.Promise(ctx, *u, a.ttl+promiseGrace)
 		if err != nil {
-			return fmt.Errorf("failed to have the cluster promise to undo it: %w", err)
+			return fmt.Errorf("failed to register with the cluster's nodes how to undo it: %w", err)
 		}
 		handle = given
 		return ask(ctx)

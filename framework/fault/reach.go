@@ -62,7 +62,7 @@ func (x *impairment) reach() look {
 		return x.delivers(reporter)
 	}
 	return func(context.Context) (bool, string) {
-		return false, fmt.Sprintf("%s offers nothing that could be reached to show that packets pass", x.target.String())
+		return false, fmt.Sprintf("%s has no address or port on which a connection could show that packets pass", x.target.String())
 	}
 }
 

@@ -90,7 +90,7 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 	return func(ctx context.Context) (bool, string) {
 		name := o.node.Name()
 		if len(before) == 0 {
-			return false, fmt.Sprintf("nothing ran on node %s whose end would show that it was rebooted", name)
+			return false, fmt.Sprintf("no process ran on node %s whose exit would show that the node rebooted", name)
 		}
 		var seen []string
 		for _, c := range slices.Sorted(maps.Keys(before)) {

@@ -5,7 +5,7 @@ import "github.com/holdfast-ha/holdfast/framework"
 // Reorder lets packets of a target overtake each other.
 var Reorder = onLinks(&Fault{
 	Name:    "reorder",
-	Summary: "holds a share of the packets between a target and its peers back for a further 10 ms, so that those behind them overtake",
+	Summary: "holds back a share of the packets between a target and its peers for a further 10 ms, so that later packets overtake them",
 	Params:  []Param{hitParam(0.1)},
 	Example: "etcd/leader share=25%",
 }, func(r Request) framework.Impairment {

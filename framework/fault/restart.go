@@ -22,7 +22,7 @@ const firstBackOff = 20 * time.Second
 // Restart stops a component and has it started again immediately.
 var Restart = &Fault{
 	Name:    "restart",
-	Summary: "stops or kills a component and has its process watcher restart it immediately, without the back-off of one that fails",
+	Summary: "stops or kills a component and has its process watcher restart it immediately, without the back-off for a component that keeps failing",
 	Targets: processTargets,
 	Params:  []Param{choiceParam("signal", "TERM: it stops gracefully; KILL: without notice", "TERM", "KILL")},
 	Needs:   []string{"Stopper (for signal=TERM)", "Killer (for signal=KILL)", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},

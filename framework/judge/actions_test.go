@@ -165,7 +165,7 @@ func TestTakenWhileValid(t *testing.T) {
 		{name: "while another fault was active", want: Fail, says: "it was valid until 24.000s", story: func() *story {
 			return besides().fault("kill", "kill", "node-1", "etcd", 10, 30)
 		}},
-		{name: "by a fault", want: Pass, says: "on node-2 acted 12 times beside the one on node-3", story: func() *story {
+		{name: "by a fault", want: Pass, says: "on node-2 acted 12 times at the same time as the one on node-3", story: func() *story {
 			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
 		}},
 		{name: "after a fault", want: Fail, says: "it was valid until 24.000s", story: func() *story {
@@ -258,13 +258,13 @@ func TestOneActor(t *testing.T) {
 		{name: "renewals alone", want: NotApplicable, story: func() *story { return newStory().renews("node-2", 1, 50) }},
 		{name: "the old one after a thaw", want: Fail, story: func() *story { return succession().action("node-2", 42) },
 			says: "the one on node-3 had taken over by 26.010s, and the one on node-2, which had renewed its lease last at 9.010s, acted at 42.000s"},
-		{name: "right after a thaw", want: Pass, says: "on node-2 acted 1 time beside the one on node-3, for the last time 24.99s after that one had taken over", story: func() *story {
+		{name: "right after a thaw", want: Pass, says: "on node-2 acted 1 time at the same time as the one on node-3, the last time 24.99s after that one had taken over", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 51)
 		}},
 		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 54)
 		}},
-		{name: "right after a thaw of its zone", want: Pass, says: "on node-2 acted 1 time beside the one on node-3", story: func() *story { return zone(51) }},
+		{name: "right after a thaw of its zone", want: Pass, says: "on node-2 acted 1 time at the same time as the one on node-3", story: func() *story { return zone(51) }},
 		{name: "long after a thaw of its zone", want: Fail, says: "acted at 54.000s", story: func() *story { return zone(54) }},
 		{name: "another one was thawed", want: Fail, says: "acted at 51.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-controller-manager", 11, 40).action("node-2", 51)
@@ -278,7 +278,7 @@ func TestOneActor(t *testing.T) {
 		{name: "received before, completed after", want: Pass, story: func() *story {
 			return succession().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.V.Completed, a.At = sec(45), sec(45.1) })
 		}},
-		{name: "dropped, and within its deadline", want: Pass, says: "on node-2 acted 12 times beside the one on node-3, for the last time 11.49s after that one had taken over, within 12s", story: func() *story {
+		{name: "dropped, and within its deadline", want: Pass, says: "on node-2 acted 12 times at the same time as the one on node-3, the last time 11.49s after that one had taken over (limit 12s)", story: func() *story {
 			return besides().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 30)
 		}},
 		{name: "dropped, and once within its deadline", want: Pass, story: func() *story {
@@ -345,7 +345,7 @@ func TestOneActor(t *testing.T) {
 				a.At, a.V.Component, a.V.Via = sec(41.2), "kube-controller-manager", "node-2"
 			})
 		}},
-		{name: "renewals that were read late allow what follows", want: Pass, says: "on node-2 acted 1 time beside the one on node-3", story: unread},
+		{name: "renewals that were read late allow what follows", want: Pass, says: "on node-2 acted 1 time at the same time as the one on node-3", story: unread},
 		{name: "renewals that were read late, and beyond its deadline", want: Fail, says: "which had renewed its lease last at 37.010s, acted at 53.000s", story: func() *story {
 			return unread().action("node-2", 53)
 		}},

@@ -55,7 +55,7 @@ func TestAddonsConverge(t *testing.T) {
 		{name: "they agree on the old one", want: Fail, says: "through node-1, apps/deployments/dns has v1.36.3", story: func() *story {
 			return managed().fight().applies("node-2", "dns", 37).reads("dns", release36, 43)
 		}},
-		{name: "one applies without a pause", want: Fail, says: "where 3 managers could compare it", story: func() *story {
+		{name: "one applies without a pause", want: Fail, says: "although 3 managers had time for only", story: func() *story {
 			s := managed().fight()
 			for i := range 200 {
 				s.applies("node-2", "dns", 20+float64(i)/20)

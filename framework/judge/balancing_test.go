@@ -98,7 +98,7 @@ func TestBackendReturned(t *testing.T) {
 			s := killed().at(32)
 			return add(s, &s.run.Backends, record.Backend{Error: "refused"}).at(33).backend("node-2", true, 0)
 		}},
-		{name: "another backend", want: Inconclusive, says: `reported nothing of a backend "node-2"`, story: func() *story {
+		{name: "another backend", want: Inconclusive, says: `reported nothing about a backend "node-2"`, story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:1] })
 		}},
 		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
@@ -176,7 +176,7 @@ func TestSessionAffinity(t *testing.T) {
 		{name: "no answer before the balancer could know", want: Inconclusive, says: "with too few requests", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 12, 13.9).session("", 17, 19).session("m3", 21, 21.1)
 		}},
-		{name: "an unknown member", want: Inconclusive, says: "does not show on which node member m9 is", story: func() *story {
+		{name: "an unknown member", want: Inconclusive, says: "does not show which node has member m9", story: func() *story {
 			return killed().session("m9", 1, 1.1)
 		}},
 	})

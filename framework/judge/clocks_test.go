@@ -94,6 +94,6 @@ func TestLeaseKeptClocksApart(t *testing.T) {
 	}
 	rule(t, check, []ruling{
 		{name: "kept until the holder is killed", want: Pass, story: story(30)},
-		{name: "seized by the one that is ahead", want: Fail, says: "must cost no lease: node-2_x on node-2 held that of kube-scheduler, and at 18.000s the holder was \"node-3_y\"", story: story(18)},
+		{name: "seized by the one that is ahead", want: Fail, says: "must not cost a holder its lease: node-2_x on node-2 held that of kube-scheduler, and at 18.000s the holder was \"node-3_y\"", story: story(18)},
 	})
 }

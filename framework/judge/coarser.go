@@ -32,7 +32,7 @@ func standsCoarser(d judges.Definition) bool { return d.Coarser || d.Invariant !
 func (c *evaluator) separates(d judges.Definition, ids []string) string {
 	for _, id := range ids {
 		if says := coarser(c.faults[id]); says != "" && !standsCoarser(d) {
-			return fmt.Sprintf("It cannot be tested here: this requires a fault on %s alone. %s", c.faults[id].Injected.Component, says)
+			return fmt.Sprintf("The requirement cannot be tested here: it needs a fault on %s alone. %s", c.faults[id].Injected.Component, says)
 		}
 	}
 	return ""
@@ -64,7 +64,7 @@ func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter
 			held := f
 			f = judges.Inconclusive("a fault hit more than the check is about, which may be why it failed.")
 			f.Bound = held.Bound
-			f = f.Shows("the finding nonetheless: " + held.Sentence).Shows(held.Evidence...)
+			f = f.Shows("the original finding: " + held.Sentence).Shows(held.Evidence...)
 		}
 	}
 	slices.Sort(says)
@@ -80,7 +80,7 @@ func (c *evaluator) notInPart(results []Result) {
 	for i, r := range results {
 		if c.parts[r.Requirement] && r.Verdict == Pass {
 			results[i].Verdict = NotApplicable
-			results[i].Sentence = "Not every part of it can be tested here. This part: " + r.Sentence
+			results[i].Sentence = "Not every part of the requirement can be tested here. This part: " + r.Sentence
 		}
 	}
 }

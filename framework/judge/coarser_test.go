@@ -31,7 +31,7 @@ func TestCoarser(t *testing.T) {
 	answered := record.Check{Requirement: "HA-QR-019", Judge: "requests-answered", Bound: "9s", Fault: "kill"}
 	rule(t, answered, []ruling{
 		{name: "that needs one component", story: func() *story { return fused(removed()) }, want: NotApplicable,
-			says: "It cannot be tested here: this requires a fault on kube-apiserver alone. " + hitAll},
+			says: "The requirement cannot be tested here: it needs a fault on kube-apiserver alone. " + hitAll},
 	})
 }
 
@@ -87,7 +87,7 @@ func TestNotInPart(t *testing.T) {
 	other.Requirement = "HA-EP-006"
 	s.run.Meta.Checks = []record.Check{removal, part, other}
 	r := Evaluate(s.run)
-	if r[0].Verdict != NotApplicable || !strings.Contains(r[0].Sentence, "Not every part of it can be tested here. This part: ") {
+	if r[0].Verdict != NotApplicable || !strings.Contains(r[0].Sentence, "Not every part of the requirement can be tested here. This part: ") {
 		t.Errorf("%s: %s", r[0].Verdict, r[0].Sentence)
 	}
 	if r[1].Verdict != NotApplicable || r[2].Verdict != Pass {

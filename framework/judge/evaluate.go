@@ -103,7 +103,7 @@ func (c *evaluator) unseen(d judges.Definition) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("It cannot be tested here: this requires access to the %s of the cluster, which the provider does not give.", text.And(all))
+	return fmt.Sprintf("The requirement cannot be tested here: it needs access to the %s of the cluster, which the provider does not offer.", text.And(all))
 }
 
 // judge applies to one check the rules for all checks, and then its judge.
@@ -222,7 +222,7 @@ func (c *evaluator) impossible(id string) string {
 		return ""
 	}
 	if what, why := facts.Impossible(c.run); what != "" {
-		return fmt.Sprintf("the fault %q was not injected, since this cluster cannot have %s: %s", id, what, why)
+		return fmt.Sprintf("the fault %q was not injected, since this cluster does not support %s: %s", id, what, why)
 	}
 	return ""
 }
@@ -240,7 +240,7 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	case starved == "" && f.MissedBy(bound) > 0 && f.MissedBy(bound) <= off:
 		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", text.Short(f.MissedBy(bound)), text.Short(off))
 	case starved == "" && s.burst >= burstLimit && f.MissedBy(bound) > 0 && f.Lasted()-s.lost <= bound.Limit:
-		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without that the bound may have been met", text.Short(s.burst), queueLimit)
+		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without the overload the bound might have been met", text.Short(s.burst), queueLimit)
 	case starved == "" || off <= limit && f.Value != nil && s.outweighed(f.Lasted(), bound):
 		return f
 	}
@@ -248,7 +248,7 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	f = judges.Inconclusive("%s, so a measured time proves nothing", starved)
 	c.downgraded++
 	f.Bound = held.Bound
-	return f.Shows("measured nonetheless: " + held.Sentence).Shows(held.Evidence...)
+	return f.Shows("measured despite that: " + held.Sentence).Shows(held.Evidence...)
 }
 
 // strain is the load on harness and machine in a period.

@@ -95,7 +95,7 @@ func TestRulesForAll(t *testing.T) {
 				r.Faults[0].V.Phase, r.Faults[0].V.Error, r.Faults[0].V.Missing = record.FaultFailed, "needs the ability Killer", "Killer"
 			})
 		}},
-		{name: "ability for another fault missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster cannot have the fault "cold" of the same scenario: needs the ability Freezer`, story: func() *story {
+		{name: "ability for another fault missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster does not support the fault "cold" of the same scenario: needs the ability Freezer`, story: func() *story {
 			return removed().change(func(r *record.Run) {
 				r.Faults = r.Faults[:1]
 				r.Faults[0].V.ID, r.Faults[0].V.Phase, r.Faults[0].V.Error, r.Faults[0].V.Missing = "cold", record.FaultFailed, "needs the ability Freezer", "Freezer"
@@ -106,7 +106,7 @@ func TestRulesForAll(t *testing.T) {
 				r.Faults = append(r.Faults, record.Timed[record.Fault]{At: r.Faults[1].At + 1, V: record.Fault{ID: "cold", Phase: record.FaultFailed, Missing: "Freezer"}})
 			})
 		}},
-		{name: "ability for a change of nodes missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster cannot have a change of nodes of the same scenario: needs the ability Scaler`, story: func() *story {
+		{name: "ability for a change of nodes missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster does not support a change of nodes of the same scenario: needs the ability Scaler`, story: func() *story {
 			return removed().change(func(r *record.Run) {
 				r.Faults = nil
 				r.Nodes = append(r.Nodes, record.Timed[record.NodeChange]{V: record.NodeChange{Phase: record.NodeFailed, Error: "needs the ability Scaler", Missing: "Scaler"}})
@@ -271,12 +271,12 @@ func TestOrderAndDeterminism(t *testing.T) {
 // in records from before they were checked.
 func TestSteadyParts(t *testing.T) {
 	rule(t, record.Check{Requirement: "X", Judge: "steady-state"}, []ruling{
-		{name: "of before", want: Pass, says: "Not judged, since the record does not show them: leases, addresses of API servers, no other addresses, connections between nodes.", story: removed},
-		{name: "all", want: Pass, says: "limit of 20s. Each part at the latest: leases after 21s, addresses of API servers after 1s, no other addresses after 25s, connections between nodes after 3s.", story: func() *story {
+		{name: "of before", want: Pass, says: "Not judged, since the record does not show them: leases, addresses of API servers, removal of other addresses, connections between nodes.", story: removed},
+		{name: "all", want: Pass, says: "limit of 20s. The slowest of each kind: leases after 21s, addresses of API servers after 1s, removal of other addresses after 25s, connections between nodes after 3s.", story: func() *story {
 			return removed().part("lease of kube-scheduler", 2*time.Second).part("lease of kube-controller-manager", 21*time.Second).part("lease of kube-scheduler", time.Second).
 				part(record.PartListed, time.Second).part(record.PartUnlisted, 25*time.Second).part(record.PartConnections, 3*time.Second)
 		}},
-		{name: "some", want: Pass, says: "Each part at the latest: leases after 1s. Not judged, since the record does not show them: addresses", story: func() *story {
+		{name: "some", want: Pass, says: "The slowest of each kind: leases after 1s. Not judged, since the record does not show them: addresses", story: func() *story {
 			return removed().part("lease of kube-scheduler", time.Second)
 		}},
 		{name: "two not", want: Fail, says: "steady again except: dead addresses in default/kubernetes (not within 43.8s, checked for 50s: 10.9.9.9); connections between nodes", story: func() *story {
@@ -376,7 +376,7 @@ func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	for i := range judges.EvidenceLimit + 2 {
 		f = f.Shows(strconv.Itoa(i))
 	}
-	if f = c.downgrade(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "measured nonetheless: late" {
+	if f = c.downgrade(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "measured despite that: late" {
 		t.Errorf("%s: %q", f.Verdict, f.Evidence)
 	}
 }

@@ -25,10 +25,10 @@ func (c *evaluator) harness() judges.Finding {
 	case !s.known:
 		return judges.Inconclusive("%s", starved)
 	case c.downgraded > 0:
-		return judges.Inconclusive("harness or machine was overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
+		return judges.Inconclusive("the harness or the machine was overloaded (timers up to %s late, %.1f tasks per processor on average), which cost %d verdicts",
 			text.Short(s.late), s.queue, c.downgraded).Took(s.late)
 	case starved != "":
-		return judges.Passed("No verdict was lost to it, but %s.", starved).Took(s.late)
+		return judges.Passed("No verdict was lost to overload, but %s.", starved).Took(s.late)
 	}
 	return judges.Passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each processor on average.",
 		text.Short(s.late), text.Short(starvedFloor), s.queue).Took(s.late)

@@ -42,7 +42,7 @@ func TestListWatch(t *testing.T) {
 			story: restarted(twoKeys + "list unset = 103 k2:v2@b:102\nwatch w from=103 through=node-2" + streamed)},
 		{name: "an old streaming list", want: Fail, says: "began with the state of version 102, although version 103 had been acknowledged",
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-2\nadded x k1 v1@a 101\nadded x k2 v2@b 102\nbookmark x 102 end\nmodified x k1 v3@b 103")},
-		{name: "a streaming list that lacks something", want: Fail, says: "began with something else than the state of version 103",
+		{name: "a streaming list that lacks something", want: Fail, says: "began with something other than the state of version 103",
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-2\nadded x k2 v2@b 102\nbookmark x 103 end")},
 		{name: "a watch with a gap", want: Fail, says: `left out k2 = "v4"`,
 			story: restarted(twoKeys + listed + streamed + "\nupdate k2 v4@a 104 over=102\nupdate k1 v5@a 105 over=103\nmodified w k1 v5@a 105")},

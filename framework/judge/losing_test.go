@@ -232,7 +232,7 @@ func TestLeaseKept(t *testing.T) {
 		{name: "a renewal or two missing", want: Pass, took: "6s", story: hung(func(t float64) bool { return t <= 20 || t >= 26 }, nil)},
 		{name: "not renewed", want: Fail, says: "none renewed the lease", story: hung(func(t float64) bool { return t <= 10 }, nil)},
 		{name: "not renewed for too long", want: Fail, says: "none renewed the lease", story: hung(func(t float64) bool { return t <= 20 || t >= 36 }, nil)},
-		{name: "lost to another one", want: Fail, says: `must cost no lease: node-2_b on node-2 held that of kube-scheduler, and at 22.000s the holder was "node-3_c"`,
+		{name: "lost to another one", want: Fail, says: `must not cost a holder its lease: node-2_b on node-2 held that of kube-scheduler, and at 22.000s the holder was "node-3_c"`,
 			story: hung(func(t float64) bool { return t <= 20 }, func(s *story) { s.at(22).lease("kube-scheduler", "node-3_c", 150, 22) })},
 		{name: "given up for a moment", want: Fail, says: `the holder was ""`,
 			story: hung(always, func(s *story) { s.at(20.5).lease("kube-scheduler", "", 121, 20.5) })},

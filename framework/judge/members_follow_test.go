@@ -186,7 +186,7 @@ func TestMembersFollow(t *testing.T) {
 			story: seen(viewAt{2.9, backendAt{3, "node-1", true}}, viewAt{23.9, backendAt{24, "node-1", false}}, viewAt{25.3, backendAt{25.4, "node-1", false}}, viewAt{25.3, backendAt{25.4, "node-2", true}})},
 		{name: "the balancer has the other nodes after the change", want: Pass, took: "2 changes",
 			story: seen(viewAt{2.9, backendAt{3, "node-1", true}}, viewAt{25.3, backendAt{25.4, "node-2", true}}, viewAt{25.3, backendAt{25.4, "node-4", true}})},
-		{name: "the balancer reports the node again after a silence", want: Fail, says: "must take the node from the load balancer before its etcd member is removed",
+		{name: "the balancer reports the node again after a silence", want: Fail, says: "must remove the node from the load balancer before its etcd member is removed",
 			story: seen(backendAt{28, "node-1", true})},
 		{name: "the balancer was queried before the member was gone, and answered late", want: Pass, took: "2 changes",
 			story: seen(listAt{24.9, "node-2", []string{"m2", "m3", "m4"}}, viewAt{24.8, backendAt{26.7, "node-1", false}})},
@@ -208,7 +208,7 @@ func TestMembersFollow(t *testing.T) {
 				r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(34.5), V: record.Backend{Name: "node-1", Up: true, Asked: sec(34.4)}})
 			})
 		}},
-		{name: "the balancer keeps a node without power", want: Fail, says: "loss of node-2 must take the node from the load balancer before its etcd member is removed", story: lost(viewAt{15.3, backendAt{15.4, "node-2", false}})},
+		{name: "the balancer keeps a node without power", want: Fail, says: "loss of node-2 must remove the node from the load balancer before its etcd member is removed", story: lost(viewAt{15.3, backendAt{15.4, "node-2", false}})},
 		{name: "the balancer finds a node without power down, and loses it", want: Pass, took: "1 changes", story: lost(viewAt{15.3, backendAt{15.4, "node-1", true}})},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
 		{name: "no list of members", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},

@@ -52,7 +52,7 @@ func TestNoAccessInPart(t *testing.T) {
 	if r := judged(stolen(26)); r.Verdict != Pass {
 		t.Errorf("with access: %s, %s", r.Verdict, r.Sentence)
 	}
-	if r := judged(stolen(26).change(none)); r.Verdict != NotApplicable || !strings.Contains(r.Sentence, "Not every part of it can be tested here.") {
+	if r := judged(stolen(26).change(none)); r.Verdict != NotApplicable || !strings.Contains(r.Sentence, "Not every part of the requirement can be tested here.") {
 		t.Errorf("without access to the audit logs: %s, %s", r.Verdict, r.Sentence)
 	}
 	if r := judged(stolen(32).change(none)); r.Verdict != Fail {

@@ -157,7 +157,7 @@ func TestImpossible(t *testing.T) {
 	} {
 		t.Run(check.Judge, func(t *testing.T) {
 			rule(t, check, []ruling{
-				{name: "a fault", want: NotApplicable, says: `since this cluster cannot have the fault "disk" of the same scenario: needs the ability DiskFaulter`, story: func() *story {
+				{name: "a fault", want: NotApplicable, says: `since this cluster does not support the fault "disk" of the same scenario: needs the ability DiskFaulter`, story: func() *story {
 					return newStory().change(func(r *record.Run) { r.Faults = []record.Timed[record.Fault]{{V: impossible}} })
 				}},
 				{name: "an upgrade", want: NotApplicable, says: "needs the ability Upgrader", story: func() *story {
@@ -260,7 +260,7 @@ func TestLearnsAddresses(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Client != "client-go" || o.Call < sec(33) })
 			})
 		}},
-		{name: "one of two clients waited for an old API server all the time", want: Inconclusive, says: "client-go made 1 request while all API servers that it started with were gone; 0 of those called then failed", story: func() *story { return waited(joined(lonely(true), 0), 50.5) }},
+		{name: "one of two clients waited for an old API server all the time", want: Inconclusive, says: "client-go made 1 request while all API servers that it started with were gone; 0 of them failed", story: func() *story { return waited(joined(lonely(true), 0), 50.5) }},
 		{name: "one of two clients waited for an old API server for less than the bound", want: Pass, took: "1.75s", says: "Each of 2 clients", story: func() *story { return waited(joined(lonely(true), 0), 33) }},
 		{name: "one of two clients waited for an old API server, and succeeded then", want: Inconclusive, says: "client-go after 4.75s, through node-4, and 0 of its requests failed before", story: func() *story { return waited(joined(lonely(true), 0), 36) }},
 		{name: "one of two clients waited for an old API server, and then failed twice", want: Inconclusive, says: "client-go after 7.75s, through node-4, and 2 of its requests failed before", story: func() *story { return waited(joined(lonely(true), 39), 37) }},

@@ -33,7 +33,7 @@ func TestPeersReconnect(t *testing.T) {
 		{name: "looked at for too short", want: Inconclusive, says: "for only 5s after the healing", story: func() *story {
 			return split().at(25).part(record.PartConnections, 5*time.Second, "node-2 to node-3")
 		}},
-		{name: "back when the healing was proven late", want: Inconclusive, says: "when they were back before that is not known", story: func() *story {
+		{name: "back when the healing was proven late", want: Inconclusive, says: "how long before that they were back is not known", story: func() *story {
 			return back(20 * time.Second).change(func(r *record.Run) { r.Faults[1].V.Effect = sec(39.8) })
 		}},
 		{name: "late on a starved machine", want: Inconclusive, says: "starved", story: func() *story {

@@ -47,7 +47,7 @@ func (s *story) booted(t float64) *story {
 
 func TestRejoins(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-RC-003", Judge: "rejoins", Fault: "off", Bound: "10s + 2E + M"}, []ruling{
-		{name: "all back in time", want: Pass, took: "5.05s", says: "node-2 rejoined unaided: all of 6", story: func() *story { return backAgain(16, 18, 20) }},
+		{name: "all back in time", want: Pass, took: "5.05s", says: "node-2 rejoined unaided: all 6", story: func() *story { return backAgain(16, 18, 20) }},
 		{name: "the API server is late", want: Fail, took: "20.05s", says: "the API server on node-2 came back after", story: func() *story { return backAgain(16, 18, 35) }},
 		{name: "the member is late", want: Fail, took: "25s", says: "the etcd member on node-2", story: func() *story { return backAgain(16, 40, 20) }},
 		{name: "a component does not come back", want: Fail, says: "kube-scheduler on node-2 did not", story: func() *story {
@@ -84,7 +84,7 @@ func TestRejoins(t *testing.T) {
 		{name: "without access to processes, and late", want: Fail, says: "the API server on node-2 came back after", story: func() *story {
 			return backAgain(16, 18, 35).change(func(r *record.Run) { r.Processes, r.Meta.NoAccess = nil, []record.Access{record.Processes} })
 		}},
-		{name: "etcd elsewhere", want: Pass, says: "all of 4", story: func() *story {
+		{name: "etcd elsewhere", want: Pass, says: "all 4", story: func() *story {
 			return backAgain(16, 18, 20).change(func(r *record.Run) {
 				r.Etcd, r.Meta.NoAccess = nil, []record.Access{record.EtcdMembers}
 				for i := range r.Meta.Nodes {
@@ -92,7 +92,7 @@ func TestRejoins(t *testing.T) {
 				}
 			})
 		}},
-		{name: "no loss of power", want: Inconclusive, says: "takes no node's power", story: func() *story { return newStory().fault("off", "kill", "node-2", "etcd", 10, 15) }},
+		{name: "no loss of power", want: Inconclusive, says: "does not cut a node's power", story: func() *story { return newStory().fault("off", "kill", "node-2", "etcd", 10, 15) }},
 	})
 }
 
@@ -140,7 +140,7 @@ func TestComponentsGoOn(t *testing.T) {
 			return s
 		}},
 		{name: "another component", want: Inconclusive, says: "does not hit a process watcher", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "etcd", 10, 12) }},
-		{name: "nothing is known", want: Inconclusive, says: "shows nothing of the components", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "node-agent", 10, 12) }},
+		{name: "nothing is known", want: Inconclusive, says: "shows nothing about the components", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "node-agent", 10, 12) }},
 	})
 }
 

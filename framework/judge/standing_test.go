@@ -108,10 +108,10 @@ func TestControlPlaneComplete(t *testing.T) {
 			s.run.Processes[len(s.run.Processes)-1].V.Error = "no route"
 			return s
 		}},
-		{name: "the balancer knows one server", want: Fail, took: "9 of 9 processes", says: "the load balancer does not lead to the API servers on node-2 and node-3", story: func() *story {
+		{name: "the balancer knows one server", want: Fail, took: "9 of 9 processes", says: "the load balancer does not forward to the API servers on node-2 and node-3", story: func() *story {
 			return balanced("node-1")
 		}},
-		{name: "one server is down for the balancer", want: Fail, says: "the load balancer does not lead to the API server on node-2", story: func() *story {
+		{name: "one server is down for the balancer", want: Fail, says: "the load balancer does not forward to the API server on node-2", story: func() *story {
 			return balanced(threeNodes...).at(5).backend("node-2", false, 5)
 		}},
 		{name: "one server came up late", want: Pass, story: func() *story {
@@ -120,9 +120,9 @@ func TestControlPlaneComplete(t *testing.T) {
 		{name: "an old server besides", want: Pass, story: func() *story {
 			return balanced(threeNodes...).backend("node-9", false, 1)
 		}},
-		{name: "backends under names of their own", want: Pass, says: "the load balancer leads to all of them", story: renamed},
-		{name: "backends under names of their own over IPv6", want: Pass, says: "the load balancer leads to all of them", story: overIPv6(renamed)},
-		{name: "two backends under names of their own over IPv6", want: Fail, says: "the load balancer does not lead to the API server on node-3", story: overIPv6(func() *story {
+		{name: "backends under names of their own", want: Pass, says: "the load balancer forwards to all of them", story: renamed},
+		{name: "backends under names of their own over IPv6", want: Pass, says: "the load balancer forwards to all of them", story: overIPv6(renamed)},
+		{name: "two backends under names of their own over IPv6", want: Fail, says: "the load balancer does not forward to the API server on node-3", story: overIPv6(func() *story {
 			return renamed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })
 		})},
 		{name: "an address that moves is on one node", want: Pass, story: func() *story {
@@ -141,10 +141,10 @@ func TestControlPlaneComplete(t *testing.T) {
 		{name: "the balancer does not tell, and watches reached all", want: Pass, story: func() *story {
 			return spread(3, "10.77.0.11", "10.77.0.12", "10.77.0.13")
 		}},
-		{name: "the balancer does not tell, and watches reached two", want: Inconclusive, says: "which API servers the load balancer leads to: it does not report that, and of 6 watches through it none reached node-3", story: func() *story {
+		{name: "the balancer does not tell, and watches reached two", want: Inconclusive, says: "evidence of which API servers the load balancer sends clients to: it does not report them, and none of 6 watches through it reached node-3", story: func() *story {
 			return spread(3, "10.77.0.11", "10.77.0.12")
 		}},
-		{name: "nothing is known of the balancer's servers", want: Inconclusive, says: "which API servers the load balancer leads to", story: func() *story {
+		{name: "nothing is known of the balancer's servers", want: Inconclusive, says: "evidence of which API servers the load balancer sends clients to", story: func() *story {
 			return complete().change(func(r *record.Run) { r.Backends = nil })
 		}},
 		{name: "without a balancer", want: Pass, took: "9 of 9 processes, 3 of 3 entrances", story: func() *story {
@@ -239,7 +239,7 @@ func TestEndpointsMatch(t *testing.T) {
 			}
 			return s
 		}},
-		{name: "one alone, as long as API servers may take to list themselves", want: Inconclusive, says: "too briefly to conclude that they would not", story: alone(5)},
+		{name: "one alone, as long as API servers may take to list themselves", want: Inconclusive, says: "for too short a time to rule out that they still would", story: alone(5)},
 		{name: "one alone for longer", want: Fail, says: "for 13s up to the end", story: alone(13)},
 		{name: "one too many", want: Fail, says: "holds [10.77.0.11 10.77.0.12 10.77.0.13 10.77.0.99]", story: func() *story {
 			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.12", "10.77.0.13", "10.77.0.99").
@@ -249,10 +249,10 @@ func TestEndpointsMatch(t *testing.T) {
 			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12").
 				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12")
 		}},
-		{name: "one reading at the end", want: Inconclusive, says: "too briefly to conclude that they would not", story: func() *story {
+		{name: "one reading at the end", want: Inconclusive, says: "for too short a time to rule out that they still would", story: func() *story {
 			return listed().at(7).endpoints("node-1", "10.77.0.11")
 		}},
-		{name: "shorter than the bound", want: Inconclusive, says: "too briefly to conclude that they would not within 12s (I + M", story: func() *story {
+		{name: "shorter than the bound", want: Inconclusive, says: "for too short a time to rule out that they still would within 12s (I + M", story: func() *story {
 			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(17).endpoints("node-1", "10.77.0.11")
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s

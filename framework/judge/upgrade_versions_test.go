@@ -115,7 +115,7 @@ func TestOlderLeads(t *testing.T) {
 		{name: "nothing was upgraded", want: Inconclusive, says: "0 elected components", story: func() *story {
 			return scheduler().change(func(r *record.Run) { r.Steps, r.Changes = nil, nil })
 		}},
-		{name: "the lease stands still", want: Fail, says: "kube-scheduler v1.36.3 on node-2 held its lease beside v1.37.1 on node-1, and from 14.000s on the lease was neither renewed nor taken over for 30s", story: upgraded(still)},
+		{name: "the lease stands still", want: Fail, says: "kube-scheduler v1.36.3 on node-2 held its lease while v1.37.1 on node-1 served, and from 14.000s on the lease was neither renewed nor taken over for 30s", story: upgraded(still)},
 		{name: "the lease stands still after a fault", want: Inconclusive, says: "0 elected components", story: upgraded(func(s *story) {
 			still(s)
 			s.fault("kill", "kill", "node-3", "etcd", 18, 40)
@@ -136,7 +136,7 @@ func TestOlderLeads(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-UP-006", Judge: "own-apiserver"}, []ruling{
 		{name: "none is required", want: Pass, story: upgraded(func(*story) {})},
-		{name: "the lease stands still, none is required", want: Fail, says: "must work beside an API server of a newer version", story: upgraded(still)},
+		{name: "the lease stands still, none is required", want: Fail, says: "must work with an API server of a newer version in the cluster", story: upgraded(still)},
 	})
 }
 

@@ -325,7 +325,7 @@ func TestAvailableThroughChanges(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
 		{name: "always", want: Pass, took: "0s", says: "0 of", story: through()},
-		{name: "short errors with each node", want: Pass, took: "2.9s", says: "all such times together covered 4.7s", story: through([2]float64{12, 13}, [2]float64{22, 25}, [2]float64{31, 32})},
+		{name: "short errors with each node", want: Pass, took: "2.9s", says: "all such times add up to 4.7s", story: through([2]float64{12, 13}, [2]float64{22, 25}, [2]float64{31, 32})},
 		{name: "longer than the balancer takes", want: Fail, says: "for 6.9s", story: through([2]float64{22, 29})},
 		{name: "just after a node", want: Fail, says: "must not go without a successful request", story: through([2]float64{35.5, 42})},
 		{name: "from late after a node on", want: Fail, says: "for 5.4s", story: through([2]float64{39.5, 45})},

@@ -124,7 +124,7 @@ func TestWatchReliable(t *testing.T) {
 		{"one left out", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101
-			modified w k1 v3@b 103`, Fail, `watch w of things by watcher through node-1 left out k2 = "v2" in version 102 (create by writer, acknowledged at 2.500s), and was past it at 6.000s with "modified k1 = \"v3\" in version 103"`},
+			modified w k1 v3@b 103`, Fail, `watch w of things by watcher through node-1 left out k2 = "v2" in version 102 (create by writer, acknowledged at 2.500s), and had passed it at 6.000s with "modified k1 = \"v3\" in version 103"`},
 		{"one of unknown outcome left out, which a list shows", "", twoKeys + `
 			create k3 v4@a unknown
 			list unset = 110 k1:v3@b:103 k2:v2@b:102 k3:v4@a:104
@@ -150,7 +150,7 @@ func TestWatchReliable(t *testing.T) {
 			added w k1 v3@b 103
 			create k3 v4@a 104
 			update k1 v5@b 105 over=103
-			modified w k1 v5@b 105`, Fail, "began with something else than the state of version 104: it lacks k2"},
+			modified w k1 v5@b 105`, Fail, "began with something other than the state of version 104: it lacks k2"},
 		{"etcd: the first change after the watch stood", facts.APIEtcd, `
 			watch w
 			put k1 v1 101
@@ -334,7 +334,7 @@ func TestWatchBookmark(t *testing.T) {
 		{"a streaming list lacks an object", "", twoKeys + `
 			watch w initial
 			added w k2 v2@b 102
-			bookmark w 103 end`, Fail, "began with something else than the state of version 103: it lacks k1"},
+			bookmark w 103 end`, Fail, "began with something other than the state of version 103: it lacks k1"},
 		{"a streaming list with what was deleted", "", twoKeys + `
 			delete k2
 			create k3 v4@a 110

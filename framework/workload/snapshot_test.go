@@ -107,7 +107,7 @@ func TestSnapshotFails(t *testing.T) {
 		want    record.Op
 	}{
 		{name: "the leader changes", changes: 2, want: record.Op{Outcome: record.OK, Found: true}},
-		{name: "spoilt on its way", spoilt: true, want: record.Op{Outcome: record.OK, Error: "the checksum of the snapshot is not that of its data"}},
+		{name: "spoilt on its way", spoilt: true, want: record.Op{Outcome: record.OK, Error: "the checksum of the snapshot does not match its data"}},
 		{name: "the member cannot be reached", err: errors.New("no route"), want: record.Op{Outcome: record.Unknown, Error: "etcd client for node-1: no route"}},
 		{name: "cut off", cut: true, fails: backup.ErrCut},
 		{name: "it cannot be stored", node: "missing/node-1", fails: fs.ErrNotExist},

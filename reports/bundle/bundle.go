@@ -235,7 +235,7 @@ func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 	}
 	_, payload, err := verifier.VerifyAndDecode(context.Background(), &e)
 	if err != nil {
-		return nil, fmt.Errorf("the signature does not hold for key %s: %w", b.Key.ID, err)
+		return nil, fmt.Errorf("the signature is not valid for key %s: %w", b.Key.ID, err)
 	}
 	// The last characters of base64 have bits that decoding ignores.
 	if e.Payload != encoded(payload) || e.Signatures[0].Sig != encodedAgain(e.Signatures[0].Sig) {

@@ -1,4 +1,4 @@
-// Package keyless signs a bundle with Sigstore in the name of an identity, such as a CI workflow
+// Package keyless signs a bundle with Sigstore and an identity, such as a CI workflow
 // or a person's account: a CA issues a certificate, valid for minutes, for a key that is
 // discarded, and a log or a timestamp authority states when the signature was made. Verifying
 // needs no network: the reader's trusted root has the keys of these services.
@@ -151,7 +151,7 @@ func Verify(file, trustedRoot, identity, issuer string) (*holdfast.Predicate, er
 		return nil, fmt.Errorf("%s does not show that %s, whom %s vouches for, signed %s: %w", filepath.Base(file+Suffix), identity, issuer, filepath.Base(file), err)
 	}
 	if result.Statement == nil {
-		return nil, fmt.Errorf("%s signs %s and states nothing of it", filepath.Base(file+Suffix), filepath.Base(file))
+		return nil, fmt.Errorf("%s signs %s but states nothing about it", filepath.Base(file+Suffix), filepath.Base(file))
 	}
 	stated, err := protojson.Marshal(result.Statement.Predicate)
 	if err != nil {

@@ -278,7 +278,7 @@ func compress(to string, write func(io.Writer) error) error {
 	return errors.Join(write(enc), enc.Close(), out.Close())
 }
 
-// Sign signs the bundle in a file in the name of an identity, and states its test result; see
+// Sign signs the bundle in a file with an identity, and states its test result; see
 // keyless.Sign.
 func Sign(ctx context.Context, file, signingConfig, token string) error {
 	dir, err := os.MkdirTemp("", "holdfast-sign-")
@@ -288,7 +288,7 @@ func Sign(ctx context.Context, file, signingConfig, token string) error {
 	defer os.RemoveAll(dir)
 	b, err := bundle.Open(file, dir)
 	if err != nil {
-		return fmt.Errorf("%s does not hold: %w", file, err)
+		return fmt.Errorf("%s is not valid: %w", file, err)
 	}
 	body, ok := b.Predicate(TestResultType)
 	if !ok {

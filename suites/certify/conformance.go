@@ -188,23 +188,23 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	}
 	problems := checkText(text, "")
 	if v.Outcome.Class == "observed" {
-		problems = []string{"the bundle is an observation, which receives no mark: use one from certify --rows conformance"}
+		problems = []string{"the bundle is an observation, which cannot be submitted: use a bundle from certify --rows conformance"}
 	}
 	if !v.Holds() {
-		problems = append([]string{"the bundle does not hold: " + v.Problems[0]}, problems...)
+		problems = append([]string{"the bundle is not valid: " + v.Problems[0]}, problems...)
 	}
 	if !strings.HasPrefix(v.Statement.Versions.Kubernetes, kubernetesVersion+".") {
-		problems = append(problems, fmt.Sprintf("the cluster ran Kubernetes %s, and the profile is for %s", v.Statement.Versions.Kubernetes, kubernetesVersion))
+		problems = append(problems, fmt.Sprintf("the cluster ran Kubernetes %s, but the profile is for %s", v.Statement.Versions.Kubernetes, kubernetesVersion))
 	}
 	for _, n := range v.Statement.Nodes {
 		if version := n.Versions[string(framework.APIServer)]; version != v.Statement.Versions.Kubernetes && !strings.HasPrefix(version, kubernetesVersion+".") {
-			problems = append(problems, fmt.Sprintf("%s ran Kubernetes %s, and the profile is for %s", n.Name, dash(version), kubernetesVersion))
+			problems = append(problems, fmt.Sprintf("%s ran Kubernetes %s, but the profile is for %s", n.Name, dash(version), kubernetesVersion))
 		}
 	}
 	// Other rows than the required ones may fail. An invariant must hold, whichever rows a bundle is about.
 	for _, r := range v.Outcome.Rows {
 		if invariant(r.ID) && !r.holds() {
-			problems = append(problems, fmt.Sprintf("%s must hold in every experiment, and is %s: %s", r.ID, r.Verdict, r.Sentence))
+			problems = append(problems, fmt.Sprintf("%s must hold in every experiment, but is %s: %s", r.ID, r.Verdict, r.Sentence))
 		}
 	}
 	if len(problems) > 0 {
@@ -268,7 +268,7 @@ func readme(p *Product, v *Verification, bundleName string) string {
 	}
 	signer, flags := ": obtain the public key (KEY.pub) from its owner", "--key KEY.pub"
 	if v.Identity != "" {
-		signer = fmt.Sprintf(", and in the name of %s: obtain the issuer's URL and the trusted root (FILE) from a source that you trust", v.Identity)
+		signer = fmt.Sprintf(", and with the identity %s: obtain the issuer's URL and the trusted root (FILE) from a source that you trust", v.Identity)
 		flags = "--identity " + v.Identity + " --issuer URL --trusted-root FILE"
 	}
 	return fmt.Sprintf("# %s %s: %s\n\n%s\n\nVendor: %s, %s\n\nThe bundle is signed with key %s%s, not from this folder.\n\nTo reach the same table from the records in the bundle, offline, with holdfast %s:\n\n```\nholdfast verify %s %s\n```\n\n```\n%s```\n",

@@ -109,8 +109,8 @@ func TestChecklist(t *testing.T) {
 		want string
 	}{
 		"an invariant that held":     {Row{ID: "HA-INV-001", Verdict: judge.Pass, Sentence: "it held"}, ""},
-		"a violated invariant":       {Row{ID: "HA-INV-001", Verdict: judge.Fail, Sentence: "a stale read"}, "HA-INV-001 must hold in every experiment, and is fail: a stale read"},
-		"an invariant hardly judged": {Row{ID: "HA-INV-002", Verdict: judge.Inconclusive, Sentence: "passed twice"}, "HA-INV-002 must hold in every experiment, and is inconclusive"},
+		"a violated invariant":       {Row{ID: "HA-INV-001", Verdict: judge.Fail, Sentence: "a stale read"}, "HA-INV-001 must hold in every experiment, but is fail: a stale read"},
+		"an invariant hardly judged": {Row{ID: "HA-INV-002", Verdict: judge.Inconclusive, Sentence: "passed twice"}, "HA-INV-002 must hold in every experiment, but is inconclusive"},
 		"another row that failed":    {Row{ID: "HA-MB-001", Verdict: judge.Fail, Sentence: "it did not follow"}, ""},
 	} {
 		v.Outcome = passedAll()
@@ -127,7 +127,7 @@ func TestChecklist(t *testing.T) {
 	mixed.Nodes = append(slices.Clone(stated.Nodes), reports.Node{Name: "node-4", Versions: map[string]string{"kube-apiserver": "v1.36.3"}})
 	v.Statement = &mixed
 	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &product, v)
-	if want := "node-4 ran Kubernetes v1.36.3, and the profile is for v1.37"; !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), want) {
+	if want := "node-4 ran Kubernetes v1.36.3, but the profile is for v1.37"; !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	v.Statement = stated
@@ -149,7 +149,7 @@ func TestChecklist(t *testing.T) {
 		}
 	}
 	v.Identity = "ci@example.com"
-	for _, want := range []string{v.Key + ", and in the name of ci@example.com", "\nholdfast verify bundle.tar --identity ci@example.com --issuer URL --trusted-root FILE\n"} {
+	for _, want := range []string{v.Key + ", and with the identity ci@example.com", "\nholdfast verify bundle.tar --identity ci@example.com --issuer URL --trusted-root FILE\n"} {
 		if text := readme(); !strings.Contains(text, want) {
 			t.Errorf("the README lacks %q:\n%s", want, text)
 		}
@@ -181,7 +181,7 @@ func TestParseProduct(t *testing.T) {
 		"unknown field":   {"metadata:\n  vendor: x\n", []string{"p.yaml:2: unknown field metadata.vendor: want one of kubernetesVersion, platformName, platformVersion, vendorName,"}},
 		"unknown section": {"product: {}\n", []string{"p.yaml:1: unknown field product: want one of metadata, spec"}},
 		"wrong values": {strings.NewReplacer("v1.37", "v1.36", "platformName: P", `platformName: "   "`, "  description: d\n", "").Replace(string(text)), []string{
-			`p.yaml:3: metadata.kubernetesVersion: "v1.36", and the profile is for v1.37`, "p.yaml:4: metadata.platformName is empty", "p.yaml: metadata.description is empty"}},
+			`p.yaml:3: metadata.kubernetesVersion: "v1.36", but the profile is for v1.37`, "p.yaml:4: metadata.platformName is empty", "p.yaml: metadata.description is empty"}},
 	} {
 		_, err := ParseProduct("p.yaml", []byte(test.text))
 		if err == nil {

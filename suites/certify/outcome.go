@@ -196,7 +196,7 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 		"partial": "some rows, fewer than " + Profile + " requires"}[o.Class]
 	switch {
 	case o.Class == "observed":
-		o.Judgement = fmt.Sprintf("observed, which receives no mark: of %s, %s", what, strings.Join(parts, ", "))
+		o.Judgement = fmt.Sprintf("observed, not a conformance certificate: of %s, %s", what, strings.Join(parts, ", "))
 	case o.Certified:
 		o.Judgement = fmt.Sprintf("certified for %s: %s", what, strings.Join(parts, ", "))
 	default:

@@ -117,7 +117,7 @@ func TestObservation(t *testing.T) {
 		code int
 		says string
 	}{
-		"all passed":   {nil, reports.ExitPass, "observed, which receives no mark: of the rows that need no fault, " + strconv.Itoa(len(Observed())) + " pass"},
+		"all passed":   {nil, reports.ExitPass, "observed, not a conformance certificate: of the rows that need no fault, " + strconv.Itoa(len(Observed())) + " pass"},
 		"not testable": {map[string]judge.Verdict{"HA-TOP-001": judge.NotApplicable}, reports.ExitPass, "1 not applicable"},
 		"failed":       {map[string]judge.Verdict{"HA-EP-001": judge.Fail}, reports.ExitFail, "1 fail"},
 		"inconclusive": {map[string]judge.Verdict{"HA-EP-001": judge.Inconclusive}, reports.ExitInconclusive, "1 inconclusive"},

@@ -77,7 +77,7 @@ var rules = []rule{
 	// instructions.md (Contents of the PR): the folder of a version has its checklists.
 	{"the version is the checklist's", aboutMetadata, oneField("kubernetesVersion", func(value string) string {
 		if value != kubernetesVersion {
-			return fmt.Sprintf(": %q, and the profile is for %s", value, kubernetesVersion)
+			return fmt.Sprintf(": %q, but the profile is for %s", value, kubernetesVersion)
 		}
 		return ""
 	})},

@@ -17,7 +17,7 @@ const SVRSuffix = ".svr.dsse.json"
 // the name of the file beside the bundle that has the statement: a simple verification result.
 func (v *Verification) Sign(file, version string, key *bundle.Key) (string, error) {
 	if !v.Holds() {
-		return "", errors.New("a bundle that does not hold is not signed")
+		return "", errors.New("an invalid bundle is not signed")
 	}
 	sum, err := bundle.Digest(file)
 	if err != nil {

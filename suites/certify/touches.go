@@ -115,7 +115,7 @@ func PlanLines(p *run.Plan, expected time.Duration) []string {
 	on := fmt.Sprintf("%d clusters of %d control-plane nodes, %d at a time", len(p.Parts), len(p.Cluster.Spec.Nodes), p.Parallel)
 	switch {
 	case p.Attach:
-		on = fmt.Sprintf("cluster %s, which exists and stays", p.Cluster.Metadata.Name)
+		on = fmt.Sprintf("the existing cluster %s, which is kept", p.Cluster.Metadata.Name)
 	case len(p.Parts) == 1:
 		on = fmt.Sprintf("a cluster of %d control-plane nodes", len(p.Cluster.Spec.Nodes))
 	}

@@ -50,7 +50,7 @@ func TestPlanLines(t *testing.T) {
 	}
 	p := planOf(t, "HA-QR-005")
 	p.Attach, p.Cluster.Metadata.Name = true, "theirs"
-	if text := strings.Join(PlanLines(p, time.Minute), "\n"); !strings.Contains(text, "on cluster theirs, which exists and stays") {
+	if text := strings.Join(PlanLines(p, time.Minute), "\n"); !strings.Contains(text, "on the existing cluster theirs, which is kept") {
 		t.Error(text)
 	}
 }

@@ -138,9 +138,9 @@ func (v *verifier) compare() {
 		case !ok:
 			v.problem("the statement has no verdict on %s in %s, which is %s", got.Requirement, got.Scenario, got.Verdict)
 		case said.Verdict != got.Verdict:
-			v.problem("%s in %s is stated as %s, and its record gives %s: %s", got.Requirement, got.Scenario, said.Verdict, got.Verdict, got.Sentence)
+			v.problem("%s in %s is stated as %s, but its record gives %s: %s", got.Requirement, got.Scenario, said.Verdict, got.Verdict, got.Sentence)
 		case said != got:
-			v.problem("%s in %s is stated as %q (%s), and its record gives %q (%s)", got.Requirement, got.Scenario, said.Sentence, said.Measured, got.Sentence, got.Measured)
+			v.problem("%s in %s is stated as %q (%s), but its record gives %q (%s)", got.Requirement, got.Scenario, said.Sentence, said.Measured, got.Sentence, got.Measured)
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(stated)) {
@@ -157,28 +157,28 @@ func (v *verifier) compare() {
 		}
 	}
 	if got, want := *s.Outcome, *o; len(got.Rows) != len(want.Rows) || got.Class != want.Class || got.Certified != want.Certified || got.Judgement != want.Judgement {
-		v.problem("the stated outcome is %q, and the records give %q", got.Judgement, want.Judgement)
+		v.problem("the stated outcome is %q, but the records give %q", got.Judgement, want.Judgement)
 	}
 	v.derived.Certificate = o.certificate()
 	report := v.derived.Report()
 	if got, want := text(s.Versions), text(report.Versions); got != want {
-		v.problem("the versions are stated as %s, and the records give %s", got, want)
+		v.problem("the versions are stated as %s, but the records give %s", got, want)
 	}
 	if got, want := text(s.Nodes), text(report.Nodes); got != want {
-		v.problem("the nodes are stated as %s, and the records give %s", got, want)
+		v.problem("the nodes are stated as %s, but the records give %s", got, want)
 	}
 	derived := *s
 	derived.Outcome, derived.Verdicts = o, verdictsOf(v.derived.Results)
 	for i, p := range predicates(&derived) {
 		stated := v.bundle.Predicates
 		if i >= len(stated) || len(stated) != 2 || stated[i].Name != p.Name || stated[i].Type != p.Type {
-			v.problem("a bundle has the attestations test-result and verdicts, and this one has others")
+			v.problem("a bundle has the attestations test-result and verdicts, but this one has others")
 			break
 		}
 		switch got, want := text(stated[i].Body), text(p.Body); {
 		case got == want:
 		case p.Type == TestResultType:
-			v.problem("the attestation %s states %s, and the records give %s", p.Name, got, want)
+			v.problem("the attestation %s states %s, but the records give %s", p.Name, got, want)
 		default: // too long to show
 			v.problem("the attestation %s has other fields or values than the records give", p.Name)
 		}

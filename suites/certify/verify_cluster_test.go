@@ -30,14 +30,14 @@ func TestVerifyCluster(t *testing.T) {
 		"versions per node": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion, s.Nodes[1].EtcdVersion = "v1.36.3", "v3.6.16" }, true,
 			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.6.16" }, ""},
 		"another version than the node's": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion = "v1.36.3" }, true,
-			func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = clusters.DefaultKubernetesVersion }, "has API server " + clusters.DefaultKubernetesVersion + " on node-2, and the plan's cluster has v1.36.3 there"},
+			func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = clusters.DefaultKubernetesVersion }, "has API server " + clusters.DefaultKubernetesVersion + " on node-2, but the plan's cluster has v1.36.3 there"},
 		"another etcd than the node's": {func(s *clusters.Spec) { s.Nodes[1].EtcdVersion = "v3.6.16" }, true,
-			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.7.3" }, "has etcd v3.7.3 on node-2, and the plan's cluster has v3.6.16 there"},
+			func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v3.7.3" }, "has etcd v3.7.3 on node-2, but the plan's cluster has v3.6.16 there"},
 		"another version on each node": {func(s *clusters.Spec) {
 			for i := range s.Nodes {
 				s.Nodes[i].KubernetesVersion = "v1.36.3"
 			}
-		}, true, nil, "the version of Kubernetes is stated as " + clusters.DefaultKubernetesVersion + ", and no node of the plan's cluster has it"},
+		}, true, nil, "the version of Kubernetes is stated as " + clusters.DefaultKubernetesVersion + ", but no node of the plan's cluster has it"},
 	} {
 		spec := clusters.Default()
 		spec.SetNodes(3)

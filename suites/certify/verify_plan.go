@@ -26,14 +26,14 @@ func (v *verifier) stated() {
 		{"the end", s.Ended.UTC().Format(time.RFC3339Nano), p.Ended.UTC().Format(time.RFC3339Nano)},
 	} {
 		if f.stated != f.planned {
-			v.problem("%s is stated as %s, and the plan has %s", f.what, f.stated, f.planned)
+			v.problem("%s is stated as %s, but the plan has %s", f.what, f.stated, f.planned)
 		}
 	}
 	if !HasItsVersion(p.Cluster) {
-		v.problem("the version of Kubernetes is stated as %s, and no node of the plan's cluster has it", s.Versions.Kubernetes)
+		v.problem("the version of Kubernetes is stated as %s, but no node of the plan's cluster has it", s.Versions.Kubernetes)
 	}
 	if end := run.SeedMark(p.Seed); !strings.HasSuffix(p.Run, end) {
-		v.problem("the plan has seed %d, and its run %s had another one: its name would end with %s", p.Seed, p.Run, end)
+		v.problem("the plan has seed %d, but its run %s had another one: its name would end with %s", p.Seed, p.Run, end)
 	}
 }
 

@@ -104,12 +104,12 @@ func (v *verifier) records() {
 	v.v.Outcome = outcome(v.plan, all)
 }
 
-// cluster checks that a scenario ran on the plan's cluster with what the scenario asks for, and
-// that its record names the nodes, versions and settings of that.
+// cluster checks that a scenario ran on the plan's cluster with the settings that the scenario asks
+// for, and that its record names the nodes, versions and settings of that.
 func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	planned := v.plan.Part(s).Cluster
 	if asked, err := run.Cluster(v.plan.Cluster, s.Spec.Cluster); err != nil || text(planned.Spec) != text(asked.Spec) {
-		v.problem("%s ran on another cluster than the plan's with what the scenario asks for", s.Metadata.Name)
+		v.problem("%s did not run on the plan's cluster with the settings that the scenario asks for", s.Metadata.Name)
 	}
 	nodes := planned.Nodes()
 	var want []string
@@ -124,7 +124,7 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	named := slices.ContainsFunc(planned.Spec.Nodes, func(n clusters.NodeSpec) bool { return n.Name != "" })
 	renamed := !(v.plan.Attach && named) && v.plan.Provider != "local" && len(want) == len(got) && !slices.ContainsFunc(got, func(n string) bool { return slices.Contains(want, n) })
 	if !slices.Equal(want, got) && !renamed {
-		v.problem("the record of %s is from a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+		v.problem("the record of %s is from a cluster with nodes %s, but the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
 	}
 	for i, n := range seen.Nodes {
 		at := i // renamed nodes have their places
@@ -147,7 +147,7 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	for _, name := range slices.Sorted(maps.Keys(symbols)) {
 		// The local provider's balancer is the one in the plan; others bring their own.
 		if got := seen.Settings[name]; got != symbols[name] && (name != "H" || v.plan.Provider == "local") {
-			v.problem("the record of %s has %s = %s, and the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
+			v.problem("the record of %s has %s = %s, but the plan's cluster has %s", s.Metadata.Name, name, got, symbols[name])
 		}
 	}
 	elections := map[string]map[string]time.Duration{} // from which the bounds on each component follow
@@ -163,12 +163,12 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 // node.
 func (v *verifier) versions(s *scenarios.Scenario, planned clusters.Node, name string, seen map[string]string) {
 	if got := seen[string(framework.APIServer)]; got != planned.KubernetesVersion {
-		v.problem("the record of %s has API server %s on %s, and the plan's cluster has %s there", s.Metadata.Name, dash(got), name, planned.KubernetesVersion)
+		v.problem("the record of %s has API server %s on %s, but the plan's cluster has %s there", s.Metadata.Name, dash(got), name, planned.KubernetesVersion)
 	}
 	// Other providers than local bring their own etcd.
 	got, want := seen[string(framework.Etcd)], cmp.Or(planned.EtcdVersion, release.EmbeddedEtcd)
 	if v.plan.Provider == "local" && got != "" && got != want {
-		v.problem("the record of %s has etcd %s on %s, and the plan's cluster has %s there", s.Metadata.Name, got, name, want)
+		v.problem("the record of %s has etcd %s on %s, but the plan's cluster has %s there", s.Metadata.Name, got, name, want)
 	}
 }
 
@@ -203,7 +203,7 @@ func otherDistribution(a, b record.Meta) string {
 
 func sentenceOf(results []judge.Result) string {
 	if len(results) == 0 {
-		return "nothing is known of it"
+		return "nothing is known about it"
 	}
 	return results[0].Sentence
 }

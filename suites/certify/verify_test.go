@@ -137,7 +137,7 @@ func TestVerifyForged(t *testing.T) {
 		"a verdict edited": {func(_ string, s *Statement) {
 			i := slices.IndexFunc(s.Verdicts, func(v Verdict) bool { return v.Requirement == "HA-QR-005" })
 			s.Verdicts[i].Verdict = judge.Pass
-		}, "HA-QR-005 in etcd-leader-killed-victim-1 is stated as pass, and its record gives inconclusive"},
+		}, "HA-QR-005 in etcd-leader-killed-victim-1 is stated as pass, but its record gives inconclusive"},
 		"a sentence edited":  {func(_ string, s *Statement) { s.Verdicts[0].Sentence = "All is well." }, `is stated as "All is well."`},
 		"a verdict left out": {func(_ string, s *Statement) { s.Verdicts = s.Verdicts[1:] }, "the statement has no verdict on"},
 		"a verdict invented": {func(_ string, s *Statement) {
@@ -158,7 +158,7 @@ func TestVerifyForged(t *testing.T) {
 		}, "are from different clusters"},
 		"a record of other nodes": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Nodes = m.Nodes[:2] })
-		}, "is from a cluster with nodes node-1, node-2, and the plan's has node-1, node-2, node-3"},
+		}, "is from a cluster with nodes node-1, node-2, but the plan's has node-1, node-2, node-3"},
 		"a record of another version": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = "v1.36.3" })
 		}, "has API server v1.36.3 on node-2"},
@@ -213,14 +213,14 @@ func TestVerifyForged(t *testing.T) {
 		"another version of the plan's cluster": {func(dir string, s *Statement) {
 			replan(dir, func(p *run.Plan) { p.Cluster.Spec.KubernetesVersion = "v1.37.9" })
 			s.Versions.Kubernetes = "v1.37.9"
-		}, first.Metadata.Name + " ran on another cluster than the plan's with what the scenario asks for"},
+		}, first.Metadata.Name + " did not run on the plan's cluster with the settings that the scenario asks for"},
 		"a part with longer times": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) {
 				for i := range p.Parts {
 					p.Parts[i].Cluster.Spec.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "10m"}}
 				}
 			})
-		}, second.Metadata.Name + " ran on another cluster than the plan's with what the scenario asks for"},
+		}, second.Metadata.Name + " did not run on the plan's cluster with the settings that the scenario asks for"},
 		"an inventory of clusters that holdfast made": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) {
 				p.Cluster.Spec.Inventory = &clusters.Inventory{}
@@ -229,7 +229,7 @@ func TestVerifyForged(t *testing.T) {
 				}
 			})
 			remake(dir, second, "x", func(m *record.Meta) { m.Settings["M"] = time.Minute })
-		}, "has M = 1m0s, and the plan's cluster has 2s"},
+		}, "has M = 1m0s, but the plan's cluster has 2s"},
 		"a turn excused": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Scenarios[0].ByDesign = true })
 		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
@@ -247,7 +247,7 @@ func TestVerifyForged(t *testing.T) {
 		}, "results.json.zst has other verdicts or facts"},
 		"a longer bound": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Settings["M"] = time.Minute })
-		}, "has M = 1m0s, and the plan's cluster has 2s"},
+		}, "has M = 1m0s, but the plan's cluster has 2s"},
 		"another etcd": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Versions["node-2"]["etcd"] = "v9.9.9" })
 		}, "has etcd v9.9.9 on node-2"},
@@ -274,7 +274,7 @@ func TestVerifyForged(t *testing.T) {
 		}, "has seed 8, and the run's seed makes it"},
 		"another seed": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Seed = 42 })
-		}, "the plan has seed 42, and its run "},
+		}, "the plan has seed 42, but its run "},
 		"another etcd stated": {func(_ string, s *Statement) { s.Versions.Etcd = "v9.9.9" }, "the versions are stated as"},
 		"more nodes stated":   {func(_ string, s *Statement) { s.Nodes = append(s.Nodes, s.Nodes[0]) }, "the nodes are stated as"},
 		"another row stated":  {func(_ string, s *Statement) { s.Outcome.Rows[0].Measured = "1ns" }, "the stated outcome differs from what the records give: they give HA-"},
@@ -339,9 +339,9 @@ func TestVerifyAttestations(t *testing.T) {
 		want string
 	}{
 		"as made":             {b.Predicates, ""},
-		"one left out":        {[]bundle.Predicate{verdicts}, "and this one has others"},
-		"one renamed":         {[]bundle.Predicate{result, renamed}, "and this one has others"},
-		"one too many":        {[]bundle.Predicate{result, verdicts, third}, "and this one has others"},
+		"one left out":        {[]bundle.Predicate{verdicts}, "but this one has others"},
+		"one renamed":         {[]bundle.Predicate{result, renamed}, "but this one has others"},
+		"one too many":        {[]bundle.Predicate{result, verdicts, third}, "but this one has others"},
 		"one that lies":       {[]bundle.Predicate{lying, verdicts}, "the attestation test-result states"},
 		"a further field":     {[]bundle.Predicate{result, further("note", "best of all")}, "the attestation verdicts has other fields or values"},
 		"a field in disguise": {[]bundle.Predicate{result, further("verdict\u017f", nil)}, "the attestation verdicts has other fields or values"},
@@ -463,8 +463,8 @@ func TestVerifyObservation(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &Product{}, v)
-	if !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), "receives no mark") {
-		t.Errorf("%v, want that an observation receives no mark", err)
+	if !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), "the bundle is an observation, which cannot be submitted") {
+		t.Errorf("%v, want that an observation cannot be submitted", err)
 	}
 	for name, test := range map[string]struct {
 		change func(p *run.Plan)

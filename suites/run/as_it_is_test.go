@@ -14,20 +14,20 @@ import (
 // that stays, whatever the consent of its owner, each with the reason.
 func TestSettledAsItIs(t *testing.T) {
 	const (
-		changes = "it does not leave the cluster as it found it"
-		adds    = "it adds nodes, and the provider lends cannot add any"
-		disk    = "it needs disk fuse"
-		version = "it needs Kubernetes v1.36.3"
-		older   = "it needs Kubernetes v1.35.8"
+		changes = "the scenario does not leave the cluster as it found it"
+		adds    = "the scenario adds nodes, but the provider lends cannot add any"
+		disk    = "the scenario needs disk fuse"
+		version = "the scenario needs Kubernetes v1.36.3"
+		older   = "the scenario needs Kubernetes v1.35.8"
 	)
 	both := map[string][]string{
 		// Disks that lose, delay, refuse or damage data: it has to pass through holdfast's file system.
 		"HA-QR-016": {disk}, "HA-QR-017": {disk}, "HA-RC-007": {disk}, "HA-RC-009": {disk},
 		// Another way to elect, and balancers that are made with the cluster.
 		"HA-LE-011": {"elected by supervisor"},
-		"HA-CL-011": {"it needs etcd balancer affinity"},
-		"HA-CL-016": {"it needs balancer vip"},
-		"HA-MB-006": {"it needs balancer on-demand"},
+		"HA-CL-011": {"the scenario needs etcd balancer affinity"},
+		"HA-CL-016": {"the scenario needs balancer vip"},
+		"HA-MB-006": {"the scenario needs balancer on-demand"},
 		// The nodes that the cluster had are removed, lost or replaced.
 		"HA-MB-001": {changes}, "HA-MB-002": {changes}, "HA-MB-003": {changes}, "HA-MB-004": {changes}, "HA-MB-005": {changes},
 		"HA-MB-008": {changes}, "HA-MB-009": {changes}, "HA-MB-010": {changes}, "HA-MB-011": {changes},
@@ -93,7 +93,7 @@ func TestSettledAsItIs(t *testing.T) {
 func TestOfVersions(t *testing.T) {
 	all := []*scenarios.Scenario{{}, {Spec: scenarios.Spec{Cluster: scenarios.Topology{Kubernetes: "v1.36.3"}}},
 		{Spec: scenarios.Spec{Cluster: scenarios.Topology{Kubernetes: "v1.36.3", Etcd: "v3.6.16"}}}, {Missing: "no way", Spec: scenarios.Spec{Cluster: scenarios.Topology{Etcd: "v3.6.16"}}}}
-	const kubernetes, etcd = "it needs Kubernetes v1.36.3, and the cluster under test is to have v1.37.1", "it needs etcd v3.6.16, and the cluster under test is to have v3.5.12"
+	const kubernetes, etcd = "the scenario needs Kubernetes v1.36.3, but this run uses v1.37.1", "the scenario needs etcd v3.6.16, but this run uses v3.5.12"
 	for _, test := range []struct {
 		version          string
 		kubernetes, etcd bool

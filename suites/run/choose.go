@@ -115,7 +115,7 @@ func Merged(chosen []*scenarios.Scenario) (notes []string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(files)) {
 		if named := files[id]; len(named) > 1 {
-			notes = append(notes, fmt.Sprintf("%s all settle %s: there is one verdict on it, the worst of theirs; give it another ID if another requirement is meant", strings.Join(named, " and "), id))
+			notes = append(notes, fmt.Sprintf("%s all settle %s: there is one verdict on it, the worst of theirs; give one of them another ID if it means another requirement", strings.Join(named, " and "), id))
 		}
 	}
 	return notes

@@ -79,7 +79,7 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 		if able && alike {
 			*wants = scenarios.Topology{Own: wants.Own}
 		} else if copied.Missing == "" {
-			copied.Missing = "it needs " + wants.String() + ", and the cluster under test is tested as described"
+			copied.Missing = "the scenario needs " + wants.String() + ", but the cluster under test is used exactly as described"
 			copied.ByDesign = able
 		}
 	}
@@ -96,9 +96,9 @@ func AsItIs(ctx context.Context, p clusters.Provider, c *clusters.Cluster, all [
 		switch {
 		case s.Missing != "":
 		case s.Spec.Cluster.Own || !s.Experiment().KeepsNodes():
-			s.Missing = "it does not leave the cluster as it found it, and the run takes over one that stays"
+			s.Missing = "the scenario does not leave the cluster as it found it, but this run uses an existing cluster"
 		case changesNodes(s) && cannot != "":
-			s.Missing = "it adds nodes, and " + cannot
+			s.Missing = "the scenario adds nodes, but " + cannot
 		}
 	}
 	return apply
@@ -133,7 +133,7 @@ func OfVersions(c *clusters.Cluster, kubernetes, etcd bool, all []*scenarios.Sce
 		} {
 			if v.fixed && v.wants != "" && v.wants != v.chosen && s.Missing == "" {
 				copied := *s
-				copied.Missing = fmt.Sprintf("it needs %s %s, and the cluster under test is to have %s", v.product, v.wants, v.chosen)
+				copied.Missing = fmt.Sprintf("the scenario needs %s %s, but this run uses %s", v.product, v.wants, v.chosen)
 				chosen[i] = &copied
 				break
 			}
@@ -167,7 +167,7 @@ func Here(p clusters.Provider, run *clusters.Cluster, all []*scenarios.Scenario)
 		}
 		if why := p.Lacks(c); why != "" {
 			copied := *s
-			copied.Missing = fmt.Sprintf("the provider %s cannot make the cluster that it asks for: %s", p.Name(), why)
+			copied.Missing = fmt.Sprintf("the provider %s cannot create the cluster that the scenario asks for: %s", p.Name(), why)
 			here[i] = &copied
 		}
 	}
@@ -197,7 +197,7 @@ func withinLimits(limits clusters.ChangeLimiter, provider string, s *scenarios.S
 			why = limits.LacksChange("downgrade") // which takes it back
 		}
 		if why != "" {
-			why = fmt.Sprintf("the provider %s cannot make the change of nodes that it asks for: %s", provider, why)
+			why = fmt.Sprintf("the provider %s cannot make the change of nodes that the scenario asks for: %s", provider, why)
 			first, lacking[a.ID] = cmp.Or(first, why), cmp.Or(lacking[a.ID], why)
 		}
 	}

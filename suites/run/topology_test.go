@@ -128,9 +128,9 @@ func TestAsItIs(t *testing.T) {
 		provider clusters.Provider
 		want     []string
 	}{
-		{local.Provider{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider local cannot add any", "as it found it"}},
-		{lends{}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider lends cannot add any to this one: its network is shared", "as it found it"}},
-		{lends{expands: true}, []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way", "", "as it found it"}},
+		{local.Provider{}, []string{"", "", "the scenario needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider local cannot add any", "as it found it"}},
+		{lends{}, []string{"", "", "the scenario needs balancer haproxy", "as it found it", "as it found it", "no way", "the provider lends cannot add any to this one: its network is shared", "as it found it"}},
+		{lends{expands: true}, []string{"", "", "the scenario needs balancer haproxy", "as it found it", "as it found it", "no way", "", "as it found it"}},
 	} {
 		for i, want := range test.want {
 			if why := AsItIs(t.Context(), test.provider, clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {

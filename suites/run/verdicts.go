@@ -154,7 +154,7 @@ func (v *Verdicts) cutShort() (time.Time, string) {
 			last, of = end, name
 		}
 	}
-	what := "there is no record of it"
+	what := "the run has no record yet"
 	if of != "" {
 		what = fmt.Sprintf("its last record, of %s, ends at %s", of, last.UTC().Format(time.RFC3339))
 	}

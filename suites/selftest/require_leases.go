@@ -94,8 +94,8 @@ func leasePlants() []Plant {
 		{Name: "seized-behind", Violation: "a standby seizes the lease of the controller manager whose clock is behind",
 			Cluster: proxied, Scenario: "catalogue/clocks-behind", From: 4, Do: seizeLease,
 			Catches: []Catch{
-				{Requirement: "HA-LE-012", Says: "must cost no lease"},
-				{Judge: "active-again", Says: "must cost no lease"},
+				{Requirement: "HA-LE-012", Says: "must not cost a holder its lease"},
+				{Judge: "active-again", Says: "must not cost a holder its lease"},
 			},
 			// The former holder acts until it notices, and exits.
 			May: []string{"one-actor", "restarts", "takeover"}},

@@ -35,7 +35,7 @@ func topologyPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "/readyz does not answer ok through node-3"}}},
 		{Name: "balancer-misses-one", Violation: "a balancer that cannot reach one API server",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyLast, Do: behindBalancer,
-			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "the load balancer does not lead to the API server on node-2"}}},
+			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "the load balancer does not forward to the API server on node-2"}}},
 		{Name: "older-apiserver", Violation: "an API server that reports a version two minor versions older than the others",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},

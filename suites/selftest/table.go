@@ -72,7 +72,7 @@ func Plants() []Plant {
 			Catches: []Catch{{Judge: "write-gap", Says: "2E + M"}}},
 		{Name: "stopped-harness", Violation: "the harness itself is stopped for 8 s, which makes a healthy cluster look slow",
 			Cluster: proxied, Scenario: "leader-killed", From: 2, Stop: 8 * time.Second,
-			Catches: []Catch{{Judge: "harness", Says: "that cost", Verdict: judge.Inconclusive}}},
+			Catches: []Catch{{Judge: "harness", Says: "which cost", Verdict: judge.Inconclusive}}},
 		{Name: "writes-without-quorum", Violation: "etcd members that acknowledge writes without a quorum",
 			Cluster: proxied, Scenario: "quorum-lost", From: 4, Until: 5,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.Serializable, Prefix: "/registry/configmaps/"}),

@@ -35,7 +35,7 @@ type Node interface {
 func Drain(ctx context.Context, name string, n Node) error {
 	return framework.DoStep(ctx, name, record.StepStop, func(ctx context.Context) (string, error) {
 		drain(ctx, n)
-		return "no process of them is left", nil
+		return "none of their processes is left", nil
 	})
 }
 

@@ -141,7 +141,7 @@ func (all Members) AreNodes(ctx context.Context) error {
 		want[m.PeerURL] = true
 	}
 	if !maps.Equal(has, want) {
-		return fmt.Errorf("etcd's members are at %v, the nodes' are at %v: heal what changed that, or remove the node first",
+		return fmt.Errorf("etcd has members at %v, but the nodes have members at %v: heal the fault that changed this, or remove the node first",
 			slices.Sorted(maps.Keys(has)), slices.Sorted(maps.Keys(want)))
 	}
 	return nil
@@ -296,7 +296,7 @@ func (all Members) HandOn(ctx context.Context, node string) error {
 			}
 		}
 		if to == 0 {
-			return errors.New("handing on the leadership: no other etcd member answers")
+			return errors.New("handing over the leadership: no other etcd member answers")
 		}
 		i := slices.IndexFunc(all, func(m Member) bool { return m.Node == node })
 		err := all[i].Ask(ctx, func(ctx context.Context, client *clientv3.Client) error {
@@ -304,7 +304,7 @@ func (all Members) HandOn(ctx context.Context, node string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("handing on the leadership: %w", err)
+			return fmt.Errorf("handing over the leadership: %w", err)
 		}
 		return nil
 	})

@@ -69,7 +69,7 @@ func (s *starting) initConfig() (string, error) {
 // exits when dockerd does; on SIGTERM it stops dockerd. The kernel then kills everything else.
 func runInit(args []string) error {
 	if os.Getpid() != 1 {
-		return errors.New("this is for the first process of a sandbox only; see: holdfast kind engine --help")
+		return errors.New("only holdfast itself starts this, as the first process of a sandbox; see: holdfast kind engine --help")
 	}
 	for fd := lifelineFD; fd <= lockFD; fd++ {
 		unix.CloseOnExec(fd)

@@ -35,7 +35,7 @@ func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 		image.Why = "the engine has the published one"
 		return image, nil
 	case id != "" || !published:
-		return b.builtBalancer(ctx, "the image of the nodes was built too, or this one was before")
+		return b.builtBalancer(ctx, "the node image was built as well, or this image was built before")
 	}
 	if image.Why, err = b.published(ctx, image.Name); err == nil || ctx.Err() != nil {
 		return image, err

@@ -87,7 +87,7 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 	b.say("Kubernetes %s: %s; building one instead", version, why)
 	image, err := b.builtNode(ctx, version, why)
 	if err != nil {
-		err = fmt.Errorf("%w\n\tIt is built, for %s", err, why)
+		err = fmt.Errorf("%w\n\tThe image had to be built because %s", err, why)
 	}
 	return image, err
 }
@@ -208,7 +208,7 @@ func (b *builder) stopContainerd(ctx context.Context, payloads []archive.Image) 
 	}
 	const stop = `pkill -x containerd
 for i in $(seq 100); do pgrep -x containerd >/dev/null || exit 0; sleep 0.1; done
-echo "containerd does not end" >&2
+echo "containerd does not exit" >&2
 exit 1`
 	_, err = b.inside(ctx, stop)
 	return err

@@ -24,7 +24,7 @@ func (o Overlap) String() string {
 	if o.Times == 1 {
 		times = "time"
 	}
-	return fmt.Sprintf("the instance of %s on %s acted %d %s beside the one on %s, for the last time %s after that one had taken over, within %s",
+	return fmt.Sprintf("the instance of %s on %s acted %d %s at the same time as the one on %s, the last time %s after that one had taken over (limit %s)",
 		o.Component, o.Node, o.Times, times, o.Rival, text.Short(o.Took), text.Short(o.Allowed))
 }
 

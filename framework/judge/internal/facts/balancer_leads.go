@@ -68,9 +68,9 @@ func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nan
 	case len(missing) == 0:
 		return ""
 	case watches == 0:
-		return "which API servers the load balancer leads to: it does not report that, and no watch through it shows one"
+		return "evidence of which API servers the load balancer sends clients to: it does not report them, and no watch through it shows one"
 	}
-	return fmt.Sprintf("which API servers the load balancer leads to: it does not report that, and of %d watches through it none reached %s", watches, text.And(missing))
+	return fmt.Sprintf("evidence of which API servers the load balancer sends clients to: it does not report them, and none of %d watches through it reached %s", watches, text.And(missing))
 }
 
 // Names reports whether the addresses in a certificate belong to one node.

@@ -145,7 +145,7 @@ func (s *Stream) Begins() []Breach {
 	if s.Watch.Initial {
 		i--
 	}
-	b := s.BreachAt(i, fmt.Sprintf("%s began with something else than the state of version %d: %s", s.Name(), s.Base, d.what), d.change)
+	b := s.BreachAt(i, fmt.Sprintf("%s began with something other than the state of version %d: %s", s.Name(), s.Base, d.what), d.change)
 	b.Spans = append(b.Spans, s.Opening())
 	return []Breach{b}
 }

@@ -48,7 +48,7 @@ func (s *Stream) leftOut(watch string) []Breach {
 	if n := len(g.missing) - 1; n > 0 {
 		others = fmt.Sprintf(" and %d other changes", n)
 	}
-	b := s.BreachAt(g.proof, fmt.Sprintf("%s%s left out %s%s, and was past it %s with %q", s.Name(), watch, first.Describe(), others, text.At(proof.Seen), proof), first.KeyChange)
+	b := s.BreachAt(g.proof, fmt.Sprintf("%s%s left out %s%s, and had passed it %s with %q", s.Name(), watch, first.Describe(), others, text.At(proof.Seen), proof), first.KeyChange)
 	if g.proof == 0 {
 		b.Spans = append(b.Spans, s.Opening())
 	}

@@ -45,7 +45,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 	}
 	for _, s := range states {
 		if kept && s.At >= from && s.V.Holder != old.Holder && facts.Newer(s.V, old) {
-			return Failed("The %s must cost no lease: %s on %s held that of %s, and at %s the holder was %q.",
+			return Failed("The %s must not cost a holder its lease: %s on %s held that of %s, and at %s the holder was %q.",
 				m.Fault.What(), old.Holder, facts.HolderNode(old), component, text.When(s.At), s.V.Holder).Rests(from, s.At)
 		}
 	}

@@ -25,7 +25,7 @@ func addonsConverge() Definition {
 func judgeAddonsConverge(m *facts.Matter) Finding {
 	managers := m.NodesWith(facts.AddonManager)
 	if len(managers) < 2 {
-		return notApplicable("%d nodes of the cluster have an add-on manager, and only several can disagree.", len(managers))
+		return notApplicable("%d nodes of the cluster have an add-on manager; it takes at least two to disagree.", len(managers))
 	}
 	changes, problem := changesIn(m, m.Run.Changes, nil)
 	if problem != nil {
@@ -73,7 +73,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 	most := len(managers) * (int(time.Duration(settled.Completed-first.Called)/interval) + 2)
 	for addon, n := range of {
 		if n > most {
-			return Failed("An add-on manager must apply an add-on at most once every %s: %s was applied %d times, where %d managers could compare it %d times.",
+			return Failed("An add-on manager must apply an add-on at most once every %s: %s was applied %d times, although %d managers had time for only %d comparisons.",
 				text.Short(interval), addon, n, len(managers), most).counted("%d applications", n).Shows(evidence...)
 		}
 	}
@@ -86,7 +86,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 	if problem != nil {
 		return problem.Took(took).Shows(evidence...)
 	}
-	return Passed("%s after the last upgrade, within %s, the add-on managers of %d nodes had left all of %d add-ons in %s, as read through each API server. Since the first upgrade began they applied them %d times, of %d at most.",
+	return Passed("%s after the last upgrade, within %s, the add-on managers of %d nodes had left all %d add-ons in %s, as read through each API server. Since the first upgrade began they applied them %d times, of %d at most.",
 		text.Short(took), m.Bound, len(managers), seen, last.To, total, most*len(of)).Took(took).Shows(evidence...)
 }
 

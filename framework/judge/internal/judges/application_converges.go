@@ -80,5 +80,5 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 	words := fmt.Sprintf("%d Deployments, changed %d times during the %s, were each in their desired state within %s, ready pods and Services alike; the longest took %s (%s)",
 		len(parts), changes, m.Fault.What(), m.Bound, text.Short(took), worst.Part)
 	return Passed("%s%s.", words, facts.Besides(nodes)).Took(took).
-		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
+		Shows(fmt.Sprintf("%s from %s to %s: finally %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
 }

@@ -78,7 +78,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 	}
 	return Passed("Before anything was broken, an application of %d Deployments came up and followed %d changes, each within %s, ready pods and Services alike; the longest took %s (%s)%s.",
 		len(parts), followed, m.Bound, text.Short(took), worst.Part, facts.Besides(nodes)).Took(took).
-		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
+		Shows(fmt.Sprintf("%s from %s to %s: finally %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
 }
 
 // hasPlace reports whether there was a place for pods: a ready node that is a worker or accepts

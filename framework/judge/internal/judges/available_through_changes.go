@@ -105,7 +105,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if silent != "" {
 		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)
 	}
-	return Passed("Through %d changes of nodes, %d of %d probes through %s failed; the longest time in which those of one kind did not succeed was %s, all such times together covered %s, within %s each.",
+	return Passed("Through %d changes of nodes, %d of %d probes through %s failed; the longest time without a successful probe of one kind was %s, and all such times add up to %s (limit for each: %s).",
 		len(changes), failures, len(all), entrance, text.Short(worst.AtLeast()), text.Short(covered(outages)), m.Bound).
 		Took(worst.AtLeast()).Shows(evidence...)
 }
@@ -244,9 +244,9 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 		return Inconclusive("the audit logs show no request of %s", strings.Join(missing, ", ")).counted("%d requests", requests)
 	}
 	if len(older) < least {
-		return Inconclusive("%s had an active instance of an older version beside an API server of a newer one for two retry periods, with two renewals of the lease; %d are required",
+		return Inconclusive("%s had an active instance of an older version while a newer API server served for two retry periods, with two renewals of the lease; %d are required",
 			text.Plural(len(older), "elected component"), least).counted("%d requests", requests).Shows(older...)
 	}
-	return Passed("All of %d logged requests of %d instances of controller manager and scheduler went to the API server of their own node.",
+	return Passed("All %d logged requests of %d instances of controller manager and scheduler went to the API server of their own node.",
 		requests, len(seen)).counted("%d requests", requests).Shows(older...)
 }

@@ -53,7 +53,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	case !slices.Contains(m.Run.Meta.Entrances, "balancer"):
 		return notApplicable("The cluster has no load balancer.")
 	case !told:
-		return Inconclusive("the load balancer reported nothing of a backend %q", node)
+		return Inconclusive("the load balancer reported nothing about a backend %q", node)
 	case before == nil || before.V.Up:
 		return Inconclusive("the load balancer was not seen to stop using %s before it came back, so its return cannot be judged", node)
 	}

@@ -72,6 +72,6 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 	if len(missing) > 0 || len(seen) == 0 {
 		return Inconclusive("the expiry date of a certificate was not observed: %s", text.And(missing))
 	}
-	return Passed("All of %d certificates are valid for at least 30 days; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
+	return Passed("All %d certificates are valid for at least 30 days; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
 		counted("%d certificates", len(seen))
 }

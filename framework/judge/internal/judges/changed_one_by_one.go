@@ -48,7 +48,7 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 	var longest time.Duration
 	for i, c := range changes {
 		if i > 0 && c.Called < changes[i-1].Effect {
-			return Failed("Nodes must be changed one after the other: %s began %s, and %s was complete only %s.",
+			return Failed("Nodes must be changed one after the other: %s began %s, but %s was not complete until %s.",
 				facts.InPlaceWords(c), text.When(c.Called), facts.InPlaceWords(changes[i-1]), text.When(changes[i-1].Effect)).Rests(c.Called, changes[i-1].Effect)
 		}
 		longest = max(longest, time.Duration(c.Effect-c.Called))
@@ -69,7 +69,7 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 	}
 	for _, c := range changes {
 		if c.Interrupted == 0 && slices.Contains(text.SplitList(m.Check.Params["interrupted"]), c.Name) {
-			return Inconclusive("the %s was not interrupted, and the check is about that", facts.InPlaceWords(c)).Shows(evidence...)
+			return Inconclusive("the %s was not interrupted, but the check requires an interruption", facts.InPlaceWords(c)).Shows(evidence...)
 		}
 	}
 	for _, c := range changes {

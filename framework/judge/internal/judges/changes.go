@@ -46,7 +46,7 @@ func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names
 // experiment ended because the cluster lacks an ability for something else in it.
 func unmade(m *facts.Matter, problem string) *Finding {
 	if what, why := facts.Impossible(m.Run); what != "" {
-		return notApplicable("%s, since this cluster cannot have %s: %s", problem, what, why).problem()
+		return notApplicable("%s, since this cluster does not support %s: %s", problem, what, why).problem()
 	}
 	return Inconclusive("%s", problem).problem()
 }

@@ -71,7 +71,7 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		}
 	}
 	if len(components) == 0 || watched == 0 && until < m.Run.EndAt {
-		return Inconclusive("the record shows nothing of the components on %s before and after the %s", f.Node, m.Fault.What())
+		return Inconclusive("the record shows nothing about the components on %s before and after the %s", f.Node, m.Fault.What())
 	}
 	return Passed("%s on %s kept running during the %s, and the process watcher was started again (%s).", text.And(components), f.Node, m.Fault.What(), m.Fault.Healed.Proof).
 		counted("%d components", len(components))

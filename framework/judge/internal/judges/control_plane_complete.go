@@ -15,7 +15,7 @@ func controlPlaneComplete() Definition {
 	return Definition{verdict.Doc{
 		Name:      "control-plane-complete",
 		Needs:     []record.Access{record.Processes},
-		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which leads to each of them.",
+		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which forwards to each of them.",
 		Source:    "High Availability Kubernetes Clusters (admin guide)",
 	}, judgeControlPlaneComplete}
 }
@@ -80,7 +80,7 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 		if len(without) > 1 {
 			servers = "the API servers on "
 		}
-		broken = append(broken, "the load balancer does not lead to "+servers+text.And(without))
+		broken = append(broken, "the load balancer does not forward to "+servers+text.And(without))
 	}
 	if unknown != "" {
 		missing = append(missing, unknown)
@@ -104,7 +104,7 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 	}
 	leads := ""
 	if m.Balanced() {
-		leads = "; the load balancer leads to all of them"
+		leads = "; the load balancer forwards to all of them"
 	}
 	return Passed("Each of %d nodes runs an API server, a controller manager and a scheduler, and /readyz answers ok through %s%s.",
 		len(nodes), text.And(m.Run.Meta.Entrances), leads).counted("%d of %d processes, %d of %d entrances", running, want, len(ready), len(ready))

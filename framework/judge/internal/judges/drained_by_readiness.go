@@ -45,7 +45,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 	case !slices.Contains(m.Run.Meta.Entrances, "balancer"):
 		return notApplicable("The cluster has no load balancer.")
 	case used == nil:
-		return Inconclusive("the load balancer reported nothing of a backend %q before the %s", node, m.Fault.What())
+		return Inconclusive("the load balancer reported nothing about a backend %q before the %s", node, m.Fault.What())
 	case used.Standby:
 		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", node)
 	case !used.Up:
@@ -57,14 +57,14 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 	case accepted == 0 || refused == 0:
 		return Inconclusive("the record does not show a new connection to the API server on %s that was accepted after the call for the %s, and a later one that was not", node, m.Fault.What())
 	case out == nil:
-		return Failed("The load balancer must take out an API server that is stopped before that server stops listening: it still used %s when that was started again, %s after the call for the %s, and %s.",
+		return Failed("When an API server is stopped, the load balancer must take it out before it stops listening: it still used %s when that was started again, %s after the call for the %s, and %s.",
 			node, text.Short(text.Span(called, healed)), m.Fault.What(), listening).Rests(called, healed)
 	}
 	at := min(cmp.Or(out.Since, seen), seen)
 	took := text.Span(called, at)
 	switch {
 	case at > refused+toTheSecond:
-		return Failed("The load balancer must take out an API server that is stopped before that server stops listening: it took %s out %s after the call for the %s, and %s; one made after %s was not (%s).",
+		return Failed("When an API server is stopped, the load balancer must take it out before it stops listening: it took %s out %s after the call for the %s, and %s; one made after %s was not (%s).",
 			node, text.Short(took), m.Fault.What(), listening, text.Short(text.Span(called, refused)), quotedCheck(out)).Took(took).Rests(called, at)
 	case at > accepted:
 		return Inconclusive("the load balancer took %s out %s after the call for the %s, and %s; one made after %s was not: it is not known which came first",

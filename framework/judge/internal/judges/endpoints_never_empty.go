@@ -14,7 +14,7 @@ import (
 func endpointsNeverEmpty() Definition {
 	return Definition{verdict.Doc{
 		Name:      "endpoints-never-empty",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are empty at no moment, and an API server that no fault hits stays listed.",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are never empty, and an API server that no fault hits stays listed.",
 		Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
 		Killed:    true,
 		Params: map[string]string{
@@ -49,7 +49,7 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 			return Inconclusive("%s never held an address", h)
 		}
 	}
-	f := Passed("default/kubernetes held an address at every moment, %d at least, as %d states show.", smallest, states).counted("%s", text.Plural(smallest, "address"))
+	f := Passed("default/kubernetes held an address at every moment, at least %d, as %d states show.", smallest, states).counted("%s", text.Plural(smallest, "address"))
 	faults := text.SplitList(m.Check.Params["faults"])
 	if len(faults) == 0 && m.Fault != nil {
 		faults = []string{m.Fault.ID}

@@ -36,7 +36,7 @@ func judgeEtcdAlarms(m *facts.Matter) Finding {
 	case len(m.Run.Etcd) == 0:
 		return notApplicable("the record has no status of an etcd member")
 	case answers == 0:
-		return Inconclusive("no etcd member was seen to answer, so nothing is known of alarms")
+		return Inconclusive("no etcd member was seen to answer, so nothing is known about alarms")
 	}
 	f := Passed("None of %d answers of etcd members reported an alarm while nothing was broken.", answers).counted("%d answers", answers)
 	if during > 0 {

@@ -67,7 +67,7 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 	case len(asked) < 2:
 		return notApplicable("the record has no status of two etcd members")
 	case len(order) == 0:
-		return Inconclusive("of %d etcd members, no two gave a hash at one revision after one compaction, so their data was not compared", len(asked)).Shows(hashes(m)...)
+		return Inconclusive("of %d etcd members, no two reported a hash at the same revision after the same compaction, so their data was not compared", len(asked)).Shows(hashes(m)...)
 	}
 	last := order[len(order)-1]
 	if others := leftOut(m, seen[last], began[last]); len(others) > 0 {

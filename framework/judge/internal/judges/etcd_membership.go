@@ -17,7 +17,7 @@ func etcdMembership() Definition {
 		Name:  "etcd-membership",
 		Needs: []record.Access{record.EtcdMembers},
 		Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other. " +
-			"By the versions of what clients write, these are the members that every API server writes to.",
+			"The versions of client writes confirm that every API server writes to these members.",
 		Source: "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
 	}, judgeEtcdMembership}
 }
@@ -187,7 +187,7 @@ func votingMembers(names []string, last map[string]record.EtcdStatus, members []
 		}
 		asked = true
 		if listed := slices.Sorted(slices.Values(s.Members)); !slices.Equal(listed, members) {
-			return Failed("Every voting etcd member must be healthy: the member on %s lists %d voting members (%s), and %d answer (%s).",
+			return Failed("Every voting etcd member must be healthy: the member on %s lists %d voting members (%s), but %d answer (%s).",
 				n, len(listed), text.And(listed), len(members), text.And(members)).problem()
 		}
 	}

@@ -94,7 +94,7 @@ func leaseRenewed(m *facts.Matter, name string) Finding {
 		worst = max(worst, r.worst)
 	}
 	if hit == 0 {
-		return f(notApplicable("It cannot be tested here: no fault hit a control-plane node on which the lease of %s was held.", name))
+		return f(notApplicable("The requirement cannot be tested here: no fault hit a control-plane node on which the lease of %s was held.", name))
 	}
 	return Finding{Verdict: verdict.Pass, Sentence: fmt.Sprintf("that of %s with pauses of %s at most, within %s, and its holder's node was hit %d times", name, text.Short(worst), bound, hit)}.Took(worst)
 }

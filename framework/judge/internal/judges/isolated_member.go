@@ -52,6 +52,6 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 	if problem != nil {
 		return *problem
 	}
-	return Passed("While %s was isolated, no write was acknowledged and no read was stale of %s; through %s the longest time without an acknowledged write was %s, within %s.",
+	return Passed("While %s was isolated, of %s, no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
 		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length())
 }

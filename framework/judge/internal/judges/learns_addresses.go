@@ -169,7 +169,7 @@ func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
 			m.Bound, l.name, text.Short(took), l.through).Took(took).Rests(w.from, l.succeeded.Return).Shows(text.Describe(*l.succeeded)).problem()
 	}
 	if len(l.failed) < enoughRequests || l.failed[len(l.failed)-1].Call < w.limit {
-		return Inconclusive("%s made %s while all API servers that it started with were gone; %d of those called then failed, and at least %d must, the last of them called %s or more after that",
+		return Inconclusive("%s made %s while all API servers that it started with were gone; %d of them failed, but a verdict needs at least %d failures, the last of them called %s or more after that",
 			l.name, text.Plural(l.asked, "request"), len(l.failed), enoughRequests, m.Bound).problem()
 	}
 	server := w.served(m, w.limit, w.to)

@@ -56,7 +56,7 @@ func judgeListSemantics(m *facts.Matter) Finding {
 	if missing := fewLists(m, c, each); missing != "" && len(breaches) == 0 {
 		return Inconclusive("%s, fewer than the %d required for a verdict", missing, each)
 	}
-	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
+	return conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches)
 }
 
 // fewLists names an API server that answered fewer lists of some kind than each since

@@ -42,7 +42,7 @@ func judgeListSnapshot(m *facts.Matter) Finding {
 		return notApplicable("the record has no list of a collection in more than one page")
 	}
 	of := fmt.Sprintf("%d lists, %d pages", judged, pages)
-	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
+	return conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches)
 }
 
 // wrongPages finds why a paged list is not a snapshot. A list that broke off is checked up to

@@ -122,7 +122,7 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		}
 	}
 	if want := text.SplitList(m.Check.Params["sizes"]); len(want) > 0 && !slices.Equal(sizes, want) {
-		return Inconclusive("the changes led through %s voting members; the check is about %s", strings.Join(sizes, ", "), strings.Join(want, ", ")).Shows(evidence...)
+		return Inconclusive("the changes led through %s voting members, but the check requires %s", strings.Join(sizes, ", "), strings.Join(want, ", ")).Shows(evidence...)
 	}
 	return Passed("After each of %d changes of nodes, etcd's voting members were those of the nodes, in one cluster; the steps came in the order of the design.",
 		len(changes)).counted("%d changes", len(changes)).Shows(evidence...)
@@ -158,7 +158,7 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 		}
 	}
 	if before.cluster != after.cluster {
-		return must("the cluster is %s, and was %s before", after.cluster, before.cluster)
+		return must("the cluster ID is %s, and was %s before", after.cluster, before.cluster)
 	}
 	if len(after.extra) > 0 {
 		return must("etcd has a member that does not vote (%s)", text.And(after.extra))
@@ -238,7 +238,7 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 		list := m.Run.Etcd[gone]
 		for _, b := range m.Run.Backends {
 			if b.V.Name == c.Node.Name && viewed(b) > list.At && b.At <= until {
-				return Failed("The %s must take the node from the load balancer before its etcd member is removed: %s did not list that member %s any more, and the load balancer still reported the backend %s.",
+				return Failed("The %s must remove the node from the load balancer before its etcd member is removed: %s did not list that member %s any more, and the load balancer still reported the backend %s.",
 					facts.Changing(c), list.V.Node, text.At(list.At), text.At(b.At)).Rests(list.At, b.At).problem()
 			}
 		}
@@ -255,7 +255,7 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 			// Another member may not have heard of the latest members yet.
 			leads := e.V.OK && len(e.V.Members) > 0 && e.V.Leader == e.V.Member
 			if leads && e.At > backend.At+record.Nanos(viewDelay) && e.At <= until && !slices.Contains(e.V.Members, own) {
-				return Failed("The %s must give the node to the load balancer only once its etcd member votes and its API server is ready: the load balancer reported the backend %s, and etcd's leader on %s did not list that member among those that vote %s.",
+				return Failed("The %s must add the node to the load balancer only once its etcd member votes and its API server is ready: the load balancer reported the backend %s, and etcd's leader on %s did not list that member among those that vote %s.",
 					facts.Changing(c), text.At(backend.At), e.V.Node, text.At(e.At)).Rests(backend.At, e.At).problem()
 			}
 		}

@@ -50,7 +50,7 @@ func judgeNoHiddenDependency(m *facts.Matter) Finding {
 		return Failed("With %s gone (%s to %s), every API server, controller manager and scheduler on other nodes must be able to work within %s: %s.",
 			m.Fault.Node(), text.When(from), text.When(to), m.Bound, strings.Join(broken, "; ")).Rests(from, to).counted("%d could not", len(broken)).Shows(broken...)
 	case len(unknown) > 0 && len(unknown) == len(w.unknown) && slices.Contains(m.Run.Meta.NoAccess, record.AuditLogs):
-		return notApplicable("It cannot be tested here in every part: with %s gone the API servers on %s worked, and only the audit logs, to which the provider gives no access, show whether controller managers and schedulers did.",
+		return notApplicable("Not every part of the requirement can be tested here: with %s gone the API servers on %s worked, and only the audit logs, to which the provider gives no access, show whether controller managers and schedulers did.",
 			m.Fault.Node(), text.And(servers))
 	case len(unknown) > 0:
 		return Inconclusive("with %s gone: %s", m.Fault.Node(), strings.Join(unknown, "; ")).Shows(unknown...)

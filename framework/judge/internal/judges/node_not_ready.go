@@ -13,7 +13,7 @@ func nodeNotReady() Definition {
 	return Definition{verdict.Doc{
 		Name: "node-not-ready",
 		Guarantee: "A node without power, whose heartbeats are missing, turns NotReady within the bound, " +
-			"also if the active controller manager ran on it.",
+			"even if the active controller manager ran on it.",
 		Source:     "canonical/microk8s#5386, k3s-io/k3s#4504",
 		NeedsFault: true, NeedsBound: true,
 	}, coordinated(judgeNodeNotReady)}

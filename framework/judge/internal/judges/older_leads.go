@@ -156,7 +156,7 @@ func (h heldTime) standsStill(m *facts.Matter, l olderLead) *Finding {
 		}
 		last = min(last, newer)
 		if stood := text.Span(first, last); first < last && stood > limit {
-			return Failed("The active instance of %s must work beside an API server of a newer version: %s %s on %s held its lease beside %s on %s, and from %s on the lease was neither renewed nor taken over for %s.",
+			return Failed("The active instance of %s must work with an API server of a newer version in the cluster: %s %s on %s held its lease while %s on %s served, and from %s on the lease was neither renewed nor taken over for %s.",
 				l.component, l.component, l.version, l.node, l.newer, l.server, text.When(first), text.Short(stood)).Rests(first, last).problem()
 		}
 		i = n

@@ -82,7 +82,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 	case next == "" || !back:
 		return Inconclusive("the record ends before both nodes reported whether they had the address after the %s", m.Fault.What())
 	}
-	return Passed("The address was on %s %s after the %s, within %s, and on one node only, also after %s was back.",
+	return Passed("The address was on %s %s after the %s, within %s, and on one node only, including after %s was back.",
 		next, text.Short(moved), m.Fault.What(), m.Bound, m.Fault.Node()).Took(moved)
 }
 

@@ -22,5 +22,5 @@ func shareParam(m *facts.Matter, name string) (float64, *Finding) {
 	if err == nil && !math.IsNaN(share) && share > 0 && share <= 1 {
 		return share, nil
 	}
-	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a part, such as 0.5", name, m.Check.Params[name]).problem()
+	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a fraction, such as 0.5", name, m.Check.Params[name]).problem()
 }

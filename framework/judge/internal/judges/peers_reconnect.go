@@ -51,7 +51,7 @@ func judgePeersReconnect(m *facts.Matter) Finding {
 	switch {
 	case took > bound.Limit && seen.V.OK && took <= text.Span(healed, m.Fault.HealEffect())+m.Run.Meta.Settings["M"]:
 		// Connections are followed from then on.
-		f = Inconclusive("the connections between nodes were back when the healing of the %s was proven, which took %s, longer than %s: when they were back before that is not known",
+		f = Inconclusive("the connections between nodes were back when the healing of the %s was proven, which took %s, longer than %s: how long before that they were back is not known",
 			m.Fault.What(), text.Short(text.Span(healed, m.Fault.HealEffect())), bound)
 	case took > bound.Limit && seen.V.OK:
 		f = Failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: it took %s.",

@@ -24,7 +24,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 	back := m.Fault.Healed.Called
 	switch f := m.Fault.Injected; {
 	case !f.Has(record.EffectPower):
-		return Inconclusive("the %s takes no node's power", m.Fault.What())
+		return Inconclusive("the %s does not cut a node's power", m.Fault.What())
 	case f.Has(record.EffectRestarted):
 		off, err := time.ParseDuration(f.Params["off"])
 		if err != nil {
@@ -72,10 +72,10 @@ func judgeRejoins(m *facts.Matter) Finding {
 		}
 	}
 	if hidden := hiddenOf(m, m.Fault.Nodes()); len(hidden) > 0 {
-		return notApplicable("It cannot be tested here in every part: what can be observed of %s was back at most %s after the power returned, within %s, but the provider gives no access to the %s.",
+		return notApplicable("Not every part of the requirement can be tested here: what can be observed of %s was back at most %s after the power returned, within %s, but the provider gives no access to the %s.",
 			text.And(m.Fault.Nodes()), text.Short(took), m.Bound, text.And(hidden))
 	}
-	return Passed("%s rejoined unaided: all of %d processes, etcd members and API servers were back at most %s after the power returned (%s), within %s.",
+	return Passed("%s rejoined unaided: all %d processes, etcd members and API servers were back at most %s after the power returned (%s), within %s.",
 		text.And(m.Fault.Nodes()), parts, text.Short(took), last, m.Bound).Took(took)
 }
 

@@ -18,7 +18,7 @@ func revisionOrder() Definition {
 		Name:      "revision-order",
 		Invariant: "HA-INV-003",
 		Lasting:   true,
-		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write has a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), returns none that is smaller; nor does a quorum read of a key return a smaller one than was shown of that key.",
+		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write has a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), never returns a smaller one; a quorum read of a key never returns a smaller version than one already shown for that key.",
 		Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
 	}, judgeRevisionOrder}
 }
@@ -63,7 +63,7 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 			after.By, text.At(after.At), after.Revision, before.Revision, text.At(before.At), before.By).
 			counted("%d of %d versions", broken, compared).
 			Shows(before.By.String()+", "+text.At(before.At), after.By.String()+", called "+text.At(after.At)).
-			exhibits(facts.Exhibit("What came later has no greater version", before.By.span(), facts.Blamed(after.By.span())))
+			exhibits(facts.Exhibit("A later operation does not have a greater version", before.By.span(), facts.Blamed(after.By.span())))
 	case compared == 0:
 		return notApplicable("the record has no write or quorum list whose version could be compared with an earlier one")
 	}

@@ -47,7 +47,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 		}
 		died := diedBetween(m, nodes[old.Member], old.Start, s.End)
 		if nodes[old.Member] == "" {
-			return Inconclusive("the record does not show on which node member %s is, which %s was on until %s", old.Member, s.Client, text.When(old.End))
+			return Inconclusive("the record does not show which node has member %s, which %s used until %s", old.Member, s.Client, text.When(old.End))
 		}
 		if died == nil {
 			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and moved to that on %s at %s, and no fault had stopped the first one.",

@@ -66,7 +66,7 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",
 			text.Short(s.Limit), text.Short(s.Took), facts.Problems(s)).Rests(from, after.At)
 	case len(outstanding) > 0:
-		f = Failed("Everything must be back to its steady state after healing, each part within its limit: steady again except: %s.",
+		f = Failed("Everything must be back to its steady state after healing, each part within its limit; steady again except: %s.",
 			strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last))
 		f.Bound = &verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
 		return f
@@ -117,7 +117,7 @@ func partsOutstanding(run *record.Run) (outstanding []string, since, last record
 func partsSteady(run *record.Run) string {
 	var steady, unknown []string
 	for _, kind := range []struct{ part, name string }{
-		{record.PartLease, "leases"}, {record.PartListed, "addresses of API servers"}, {record.PartUnlisted, "no other addresses"},
+		{record.PartLease, "leases"}, {record.PartListed, "addresses of API servers"}, {record.PartUnlisted, "removal of other addresses"},
 		{record.PartConnections, record.PartConnections},
 	} {
 		known, took := false, time.Duration(0)
@@ -134,7 +134,7 @@ func partsSteady(run *record.Run) string {
 	}
 	says := ""
 	if len(steady) > 0 {
-		says = "Each part at the latest: " + strings.Join(steady, ", ") + ". "
+		says = "The slowest of each kind: " + strings.Join(steady, ", ") + ". "
 	}
 	if len(unknown) > 0 {
 		says += "Not judged, since the record does not show them: " + strings.Join(unknown, ", ") + "."

@@ -74,7 +74,7 @@ func judgeSupervised(m *facts.Matter) Finding {
 	if moved == 0 {
 		return Inconclusive("no component's lock was seen to be held by %s before the %s", m.Fault.Node(), m.Fault.What())
 	}
-	return Passed("After the %s, %s, within %s; none ran on two nodes, or where its lock was not held, by %d readings of the locks.",
+	return Passed("After the %s, %s, within %s; none ran on two nodes, or where its lock was not held, according to %d readings of the locks.",
 		m.Fault.What(), text.And(told), bound, witnesses).Took(longest)
 }
 

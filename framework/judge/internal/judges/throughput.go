@@ -22,7 +22,7 @@ const (
 func throughput() Definition {
 	return Definition{verdict.Doc{
 		Name:       "throughput",
-		Guarantee:  "Once the cluster is steady again after the last healing, the rate of acknowledged operations is at least the given part of the rate before the first fault.",
+		Guarantee:  "Once the cluster is steady again after the last healing, the rate of acknowledged operations is at least the given fraction of the rate before the first fault.",
 		Source:     "Recovery is complete when the service is, not when the processes run",
 		NeedsFault: true,
 		Params: map[string]string{

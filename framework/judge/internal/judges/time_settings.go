@@ -74,7 +74,7 @@ func judgeTimeSettings(m *facts.Matter) Finding {
 		return Failed("The cluster's time settings must be within what users of a default cluster may expect: %s.", text.And(over)).
 			counted("%d of %d settings", len(within), len(settings)).Shows(within...)
 	case len(unknown) > 0:
-		return notApplicable("It cannot be tested here: nothing shows %s.%s", text.And(unknown), others(within)).counted("%d of %d settings", len(within), len(settings))
+		return notApplicable("The requirement cannot be tested here: nothing shows %s.%s", text.And(unknown), others(within)).counted("%d of %d settings", len(within), len(settings))
 	}
 	return Passed("All %d time settings are within their ceilings: %s.", len(settings), text.And(within)).
 		counted("%d of %d settings", len(within), len(settings))

@@ -91,7 +91,7 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 	}
 	oldest, newest := facts.Extremes(append(servers, clients...))
 	if len(hidden) > 0 {
-		return notApplicable("It cannot be tested here: this requires access to the processes of the cluster, and nothing else shows the versions of %s. %d other components are within the policy, from %s to %s.",
+		return notApplicable("The requirement cannot be tested here: it needs access to the processes of the cluster, and nothing else shows the versions of %s. %d other components are within the policy, from %s to %s.",
 			text.And(hidden), all, oldest, newest).counted("%d components", all)
 	}
 	if oldest.Minor == newest.Minor {

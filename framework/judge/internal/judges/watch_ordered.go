@@ -13,7 +13,7 @@ func watchOrdered() Definition {
 		Name:      "watch-ordered",
 		Invariant: "HA-INV-005",
 		Lasting:   true,
-		Guarantee: "The events of a watch come in the order of their versions; equal versions are those of one etcd transaction on several keys. The state with which a watch may begin has no order.",
+		Guarantee: "The events of a watch come in the order of their versions; equal versions are those of one etcd transaction on several keys. The initial state that a watch may begin with is not ordered.",
 		Source:    sourceAPI + "; " + sourceEtcd + " (ordered)",
 	}, func(m *facts.Matter) Finding {
 		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach { return disorder(s) })

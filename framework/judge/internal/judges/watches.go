@@ -39,7 +39,7 @@ func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) boo
 		return notApplicable("the record has no %s", what)
 	}
 	of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-	return exposed(m, conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, enoughExposed, "message")
+	return exposed(m, conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches), after, enoughExposed, "message")
 }
 
 // enoughExposed is how many messages, or operations, must have met the fault that a check is

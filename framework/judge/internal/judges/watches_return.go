@@ -72,7 +72,7 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 	case chance < facts.Doubtful || reached == 0:
 		return Inconclusive("%s. Whether watches are spread again is not known: %s, too few for a verdict", again, share)
 	}
-	return Passed("%s; %s, the first one %s after it was.", again, share, text.Short(first)).Took(broken.worst)
+	return Passed("%s; %s, the first one %s after its return.", again, share, text.Short(first)).Took(broken.worst)
 }
 
 // breakage describes the watches that a fault broke.
