@@ -22,6 +22,11 @@ const starvedFloor = 250 * time.Millisecond
 // third of its speed can break a bound that it meets alone.
 const queueLimit = 3
 
+// slowdownLimit is up to how many tasks sharing a processor make a cluster only slower. With more,
+// heartbeats and leases of a healthy cluster time out, and it may not recover for as long as that
+// lasts: with 10 tasks for each processor, one was not steady again within a minute.
+const slowdownLimit = 2 * queueLimit
+
 // burstLimit is how long more tasks than that must share a processor without a break for a
 // measured time to be doubted whatever the average is. Three or four busy seconds are normal:
 // with two processors most runs have them.
@@ -303,7 +308,7 @@ func contention(h record.Harness) float64 {
 // outweighed reports whether a measured time exceeds its bound by so much that it would have done
 // so on an unshared machine as well.
 func (s strain) outweighed(measured time.Duration, bound *Bound) bool {
-	return s.known && bound != nil && float64(measured) > s.queue*float64(bound.Limit)
+	return s.known && bound != nil && s.queue <= slowdownLimit && float64(measured) > s.queue*float64(bound.Limit)
 }
 
 // lateLimit is how late the harness's timers may be for a time measured against a bound to count.

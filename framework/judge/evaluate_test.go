@@ -445,7 +445,9 @@ func TestOutweighed(t *testing.T) {
 	}{
 		{3.5, true, 16 * time.Second, true},
 		{3.5, true, 14 * time.Second, false},
+		{6, true, 25 * time.Second, true},
 		{10, true, 16 * time.Second, false},
+		{10, true, 60 * time.Second, false},
 		{3.5, false, 16 * time.Second, false},
 	} {
 		if got := (strain{known: c.known, queue: c.queue}).outweighed(c.measured, bound); got != c.want {
