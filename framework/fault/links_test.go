@@ -216,12 +216,12 @@ func TestLatencyTooShort(t *testing.T) {
 		c := newFake(framework.APIServer)
 		c.late = -5 * time.Millisecond
 		i := proofs{fault: Latency, target: wholeTarget("node-2")}.inject(t, c)
-		if i.Proof().Proven || !strings.Contains(i.Proof().What, "15ms on average, 20ms") {
+		if i.Proof().Proven || !strings.Contains(i.Proof().What, "15ms on average (20ms") {
 			t.Errorf("%+v", i.Proof())
 		}
 		c.late = 3 * time.Millisecond
 		i = proofs{fault: Latency, target: wholeTarget("node-2")}.inject(t, c)
-		if !i.Proof().Proven || !strings.Contains(i.Proof().What, "23ms on average, 20ms") {
+		if !i.Proof().Proven || !strings.Contains(i.Proof().What, "23ms on average (20ms") {
 			t.Errorf("%+v", i.Proof())
 		}
 	})

@@ -92,7 +92,7 @@ func TestEtcdMembership(t *testing.T) {
 				e.Members = []string{"m1", "m2"}
 			}))
 		}},
-		{name: "a dead member is still listed", want: Fail, says: "lists 4 voting members (m1, m2, m3 and m9), and 3 answer", story: func() *story {
+		{name: "a dead member is still listed", want: Fail, says: "lists 4 voting members (m1, m2, m3 and m9), but 3 answer", story: func() *story {
 			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Members = append(e.Members, "m9") }))
 		}},
 		{name: "leader from elsewhere", want: Fail, says: "must be one of its voting members: it is m7", story: func() *story {

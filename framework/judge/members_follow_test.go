@@ -146,7 +146,7 @@ func TestMembersFollow(t *testing.T) {
 			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
 			return s.lists(25.1, "node-2", "m2", "m3", "m4", "m9").at(30)
 		}},
-		{name: "a cluster of its own", want: Fail, says: "the cluster is c2, and was c1 before", story: with(15.2, func(s *record.EtcdStatus) { s.Cluster = "c2" })},
+		{name: "a cluster of its own", want: Fail, says: "the cluster ID is c2, and was c1 before", story: with(15.2, func(s *record.EtcdStatus) { s.Cluster = "c2" })},
 		{name: "no vote", want: Fail, says: "etcd has a member that does not vote (m9)", story: with(15.2, func(s *record.EtcdStatus) { s.Learners = []string{"m9"} })},
 		{name: "clients before it is ready", want: Fail, says: `"await API server" began`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) {
