@@ -5,14 +5,18 @@ import (
 	"sync"
 )
 
-// Each calls do for all items concurrently, all of them even if some fail, and joins their
-// errors in the order of the items.
-func Each[T any](items []T, do func(T) error) error {
-	errs := make([]error, len(items))
+// Map calls do for all items concurrently and returns the results in the order of the items. For
+// no items it returns an empty slice, not nil.
+func Map[T, R any](items []T, do func(T) R) []R {
+	results := make([]R, len(items))
 	var all sync.WaitGroup
 	for i, item := range items {
-		all.Go(func() { errs[i] = do(item) })
+		all.Go(func() { results[i] = do(item) })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return results
 }
+
+// Each calls do for all items concurrently, all of them even if some fail, and joins their
+// errors in the order of the items.
+func Each[T any](items []T, do func(T) error) error { return errors.Join(Map(items, do)...) }

@@ -2,8 +2,34 @@ package framework
 
 import (
 	"errors"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
 )
+
+// Map calls all functions before it waits for one, and returns every result in order.
+func TestMap(t *testing.T) {
+	for _, test := range []struct {
+		items []int
+		want  []string
+	}{
+		{nil, []string{}},
+		{[]int{7}, []string{"7"}},
+		{[]int{3, 1, 2, 1}, []string{"3", "1", "2", "1"}},
+	} {
+		var called sync.WaitGroup
+		called.Add(len(test.items))
+		got := Map(test.items, func(n int) string {
+			called.Done()
+			called.Wait()
+			return strconv.Itoa(n)
+		})
+		if got == nil || !slices.Equal(got, test.want) {
+			t.Errorf("%v: %#v, want %#v", test.items, got, test.want)
+		}
+	}
+}
 
 // Each calls all functions before it waits for one, and reports every error in order.
 func TestEach(t *testing.T) {
