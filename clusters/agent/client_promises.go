@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +30,7 @@ func (c *Client) withdraw(ctx context.Context, handle string) error {
 func Promise(ctx context.Context, agents []*Client, u framework.Undoing, members map[string][]string, ttl time.Duration) (handle string, err error) {
 	handle = strings.ToLower(rand.Text()[:12])
 	var given atomic.Bool
-	err = each(agents, func(c *Client) error {
+	err = framework.Each(agents, func(c *Client) error {
 		err := c.promise(ctx, handle, u, members, ttl)
 		if err == nil && (u.Node == "" || u.Node == c.node) {
 			given.Store(true) // one is enough: other nodes may be down
@@ -46,16 +45,5 @@ func Promise(ctx context.Context, agents []*Client, u framework.Undoing, members
 
 // Withdraw withdraws a promise of the agents.
 func Withdraw(ctx context.Context, agents []*Client, handle string) error {
-	return each(agents, func(c *Client) error { return c.withdraw(ctx, handle) })
-}
-
-// each calls do for several agents concurrently.
-func each(agents []*Client, do func(*Client) error) error {
-	errs := make([]error, len(agents))
-	var all sync.WaitGroup
-	for i, c := range agents {
-		all.Go(func() { errs[i] = do(c) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return framework.Each(agents, func(c *Client) error { return c.withdraw(ctx, handle) })
 }

@@ -73,7 +73,7 @@ const networkLimit = 5 * time.Second
 // Meet sends every agent the list of its peers. Agents remember it, also after a restart of
 // their node.
 func (n *Network) Meet(ctx context.Context) error {
-	return each(n.agents(), func(c *Client) error {
+	return framework.Each(n.agents(), func(c *Client) error {
 		var peers []Peer
 		for _, p := range n.All() {
 			if !slices.Contains(p.Agents, c) {
@@ -166,7 +166,7 @@ func (n *Network) CutOff(ctx context.Context, name string, ttl time.Duration) er
 func (n *Network) impair(ctx context.Context, asked map[*Client][]Path, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
 	handle := strings.ToLower(rand.Text()[:12])
 	agents := slices.Collect(maps.Keys(asked))
-	err := each(agents, func(c *Client) error {
+	err := framework.Each(agents, func(c *Client) error {
 		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
 		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
 	})
@@ -197,17 +197,15 @@ func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framewo
 			on = append(on, p.Agents...)
 		}
 	}
-	var mu sync.Mutex
-	unfit := map[*Client]error{}
-	_ = each(on, func(c *Client) error {
-		err := c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
-		if err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			unfit[c] = err
-		}
-		return err
+	errs := framework.Map(on, func(c *Client) error {
+		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
 	})
+	unfit := map[*Client]error{}
+	for i, c := range on {
+		if errs[i] != nil {
+			unfit[c] = errs[i]
+		}
+	}
 	return unfit
 }
 
@@ -273,7 +271,7 @@ func (n *Network) holders(handle string) []*Client {
 // Restore implements framework.NetworkFaulter. An agent that was asked for the impairment and does
 // not answer is an error: it may still be active there.
 func (n *Network) Restore(ctx context.Context, handle string) error {
-	err := each(n.holders(handle), func(c *Client) error {
+	err := framework.Each(n.holders(handle), func(c *Client) error {
 		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
 	})
 	if err == nil {
@@ -300,7 +298,7 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 	asked := n.links[handle]
 	n.mu.Unlock()
 	told := map[*Client]links{}
-	err := each(n.holders(handle), func(c *Client) error {
+	err := framework.Each(n.holders(handle), func(c *Client) error {
 		var now links
 		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &now)
 		n.mu.Lock()

@@ -27,7 +27,7 @@ func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) 
 	to := system.ProbeTarget(receiver.Prefixes[own].Addr(), l)
 	switch {
 	case len(sender.Agents) > 0:
-		return each(sender.Agents, func(c *Client) error { return c.SendProbes(ctx, to, packets) })
+		return framework.Each(sender.Agents, func(c *Client) error { return c.SendProbes(ctx, to, packets) })
 	case l.From == framework.HarnessHost:
 		return system.SendProbes(to, packets)
 	}
@@ -43,7 +43,7 @@ func (n *Network) LinkState(ctx context.Context, from, to string) (framework.Lin
 	}
 	ask := func(agents []*Client, p Path) (sum framework.LinkState, err error) {
 		var mu sync.Mutex
-		err = each(agents, func(c *Client) error {
+		err = framework.Each(agents, func(c *Client) error {
 			var told framework.LinkState
 			err := c.do(ctx, networkLimit, http.MethodPost, "link", "asking for the state of a link", &request{Paths: []Path{p}}, &told)
 			mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -19,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 var (
@@ -116,12 +116,9 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 	for _, s := range found {
 		states[s.Name] = s
 	}
-	all := make([]keeper.HostStatus, len(containers))
-	var wg sync.WaitGroup
-	for i, n := range containers {
-		st := &all[i]
+	return framework.Map(containers, func(n *node) keeper.HostStatus {
 		state, known := states[n.name]
-		*st = keeper.HostStatus{Name: n.name, Address: n.address.String(), Powered: state.State.Running || !known}
+		st := keeper.HostStatus{Name: n.name, Address: n.address.String(), Powered: state.State.Running || !known}
 		switch {
 		case !known:
 			st.Error = fmt.Sprintf("the engine does not report its state: %v", failed)
@@ -129,16 +126,13 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 		case state.State.Paused:
 			st.Error = "paused" // its agent as well
 		default:
-			wg.Go(func() {
-				var err error
-				if st.Components, err = n.Client.Processes(ctx); err != nil {
-					st.Error = err.Error()
-				}
-			})
+			var err error
+			if st.Components, err = n.Client.Processes(ctx); err != nil {
+				st.Error = err.Error()
+			}
 		}
-	}
-	wg.Wait()
-	return all
+		return st
+	})
 }
 
 // EndLimit implements keeper.Access.

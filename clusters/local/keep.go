@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -48,23 +47,16 @@ func (c *Cluster) NetworkState() (what string, impairments int) {
 
 // Hosts implements keeper.Kept.
 func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
-	machines := c.machines()
-	all := make([]keeper.HostStatus, len(machines))
-	var wg sync.WaitGroup
-	for i, m := range machines {
-		wg.Go(func() {
-			st := keeper.HostStatus{Name: m.name, Address: m.addr.Addr().String(), Powered: m.powered(), PID: m.pid(), Dir: m.dir}
-			if st.Powered {
-				var err error
-				if st.Components, err = m.agent.Processes(ctx); err != nil {
-					st.Error = err.Error()
-				}
+	return framework.Map(c.machines(), func(m *machine) keeper.HostStatus {
+		st := keeper.HostStatus{Name: m.name, Address: m.addr.Addr().String(), Powered: m.powered(), PID: m.pid(), Dir: m.dir}
+		if st.Powered {
+			var err error
+			if st.Components, err = m.agent.Processes(ctx); err != nil {
+				st.Error = err.Error()
 			}
-			all[i] = st
-		})
-	}
-	wg.Wait()
-	return all
+		}
+		return st
+	})
 }
 
 // Status queries all parts of the cluster concurrently. Parts that do not answer within ctx are

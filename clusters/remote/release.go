@@ -120,23 +120,19 @@ func heal(ctx context.Context, s shell, client *agent.Client) (gone bool, err er
 // are looked at only after that: a component that a fault holds down does not run, and an agent that is
 // put on its node then would not know it. An agent of another version may not know the fault.
 func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error) {
-	var mu sync.Mutex
+	all := slices.Collect(maps.Values(c.shells))
 	var reached []shell
-	err = framework.Each(slices.Collect(maps.Values(c.shells)), func(s shell) error {
-		err := s.unused(ctx)
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			reached = append(reached, s)
-		}
-		if errors.Is(err, ErrUnsafe) {
-			return err
-		}
-		return nil // whether a run may begin without the node is decided when it is looked at
-	})
+	for i, problem := range framework.Map(all, func(s shell) error { return s.unused(ctx) }) {
+		if problem == nil {
+			reached = append(reached, all[i])
+		} else if errors.Is(problem, ErrUnsafe) {
+			err = errors.Join(err, problem)
+		} // whether a run may begin without the node is decided when it is looked at
+	}
 	if err != nil {
 		return nil, err
 	}
+	var mu sync.Mutex
 	with = map[string]bool{}
 	return with, framework.Each(reached, func(s shell) error {
 		state, err := s.run(ctx, agent.Used(), nil)
@@ -228,20 +224,17 @@ const cleanUpLimit = 30 * time.Second
 
 // withMembers returns the nodes whose agents reach an etcd member.
 func (c *Cluster) withMembers(ctx context.Context) []string {
-	var mu sync.Mutex
-	var all []string
-	_ = c.each(func(n *node) error {
+	all := framework.Map(c.reached, func(n *node) string {
 		ctx, cancel := context.WithTimeout(ctx, etcdDialLimit)
 		defer cancel()
 		conn, err := n.DialEtcd(ctx)
 		if err != nil {
-			return err
+			return ""
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, n.Name())
-		return conn.Close()
+		_ = conn.Close()
+		return n.Name()
 	})
+	all = slices.DeleteFunc(all, func(name string) bool { return name == "" })
 	slices.Sort(all)
 	return all
 }

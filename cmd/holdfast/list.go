@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // listed is a cluster as `holdfast list` shows it.
@@ -48,13 +48,7 @@ func listClusters(ctx context.Context) ([]listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]listed, len(names))
-	var asked sync.WaitGroup
-	for i, name := range names {
-		asked.Go(func() { all[i] = describeCluster(ctx, name) })
-	}
-	asked.Wait()
-	return all, nil
+	return framework.Map(names, func(name string) listed { return describeCluster(ctx, name) }), nil
 }
 
 func describeCluster(ctx context.Context, name string) listed {

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -101,23 +100,17 @@ func (m *misleading) lookUp(ctx context.Context) (map[string]framework.Lookup, e
 	defer cancel()
 	var mu sync.Mutex
 	found := map[string]framework.Lookup{}
-	var problems []error
-	var g sync.WaitGroup
-	for h, name := range m.ask {
-		g.Go(func() {
-			l, err := m.faulter.LookUp(ctx, h, name)
+	err := framework.Each(slices.Sorted(maps.Keys(m.ask)), func(host string) error {
+		l, err := m.faulter.LookUp(ctx, host, m.ask[host])
+		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				problems = append(problems, err)
-				return
-			}
-			found[h] = l
-		})
-	}
-	g.Wait()
+			found[host] = l
+		}
+		return err
+	})
 	if len(found) == 0 {
-		return nil, errors.Join(problems...)
+		return nil, err
 	}
 	return found, nil
 }

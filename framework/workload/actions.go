@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -74,27 +75,24 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 // Ready queries /readyz at every entrance, each on its own connection (purpose "ready"). The
 // value is the response body.
 func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
-	var all sync.WaitGroup
-	for _, e := range c.Entrances() {
+	err := framework.Each(c.Entrances(), func(e framework.Entrance) error {
 		api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
 		if err != nil {
 			return fmt.Errorf("readiness of %s: %w", e.Name, err)
 		}
-		all.Go(func() {
-			defer api.Close()
-			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-			defer cancel()
-			op := record.Op{Client: "ready", Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "/readyz", Purpose: "ready", Call: w.Now()}
-			a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
-			op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
-			if op.Outcome == record.OK {
-				op.Found, op.Value = true, client.Shorten(strings.TrimSpace(string(a.Body)))
-			}
-			_ = w.Append(record.KindOp, op)
-		})
-	}
-	all.Wait()
-	return w.Err()
+		defer api.Close()
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		defer cancel()
+		op := record.Op{Client: "ready", Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "/readyz", Purpose: "ready", Call: w.Now()}
+		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
+		op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
+		if op.Outcome == record.OK {
+			op.Found, op.Value = true, client.Shorten(strings.TrimSpace(string(a.Body)))
+		}
+		_ = w.Append(record.KindOp, op)
+		return nil
+	})
+	return cmp.Or(err, w.Err())
 }
 
 const (

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -42,9 +41,7 @@ func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	for _, e := range c.Entrances() {
+	err = framework.Each(c.Entrances(), func(e framework.Entrance) error {
 		d, err := newDoor(e)
 		if err != nil {
 			return fmt.Errorf("certificates: entrance %s: %w", e.Name, err)
@@ -55,14 +52,12 @@ func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) er
 				keys = append(keys, "node/"+n.Address().String())
 			}
 		}
-		all.Go(func() {
-			for _, key := range keys {
-				_ = w.Append(record.KindOp, d.knock(ctx, key, w))
-			}
-		})
-	}
-	all.Wait()
-	return w.Err()
+		for _, key := range keys {
+			_ = w.Append(record.KindOp, d.knock(ctx, key, w))
+		}
+		return nil
+	})
+	return cmp.Or(err, w.Err())
 }
 
 // commonNames returns the names for which the certificate of every API server must be valid,

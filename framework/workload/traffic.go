@@ -230,18 +230,15 @@ func around(random *rand.Rand, mean time.Duration) time.Duration {
 
 // finally has a client of each API server do something, all in parallel (purpose "final-read").
 func (t *Traffic) finally(ctx context.Context, do func(context.Context, *registers)) {
-	var all sync.WaitGroup
-	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+	_ = framework.Each(apiServers(t.cfg.Cluster.Entrances()), func(e framework.Entrance) error {
 		r, err := t.client(e, "final/"+e.Name, "final-read")
 		if err != nil {
-			continue // start made clients of the same configuration
+			return err // start made clients of the same configuration
 		}
-		all.Go(func() {
-			defer r.close()
-			do(ctx, r)
-		})
-	}
-	all.Wait()
+		defer r.close()
+		do(ctx, r)
+		return nil
+	})
 }
 
 // tryUntil retries, with pauses, until do is done or ctx has ended, and reports which.

@@ -3,7 +3,6 @@ package selftest
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -160,24 +159,14 @@ const lyingTime = 30 * time.Second
 // lyingDisks makes the disks of all nodes lie, all at the same time: no member may
 // keep what the others have lost.
 func lyingDisks(ctx context.Context, c framework.Cluster) error {
-	nodes := c.Nodes()
-	errs := make(chan error, len(nodes))
-	var all sync.WaitGroup
-	for _, n := range nodes {
+	return framework.Each(c.Nodes(), func(n framework.Node) error {
 		d, ok := n.(framework.DiskFaulter)
 		if !ok {
 			return fmt.Errorf("nothing can be done to the disk of %s", n.Name())
 		}
-		all.Go(func() {
-			_, err := d.FaultDisk(ctx, framework.DiskFault{Lie: true}, lyingTime)
-			errs <- err
-		})
-	}
-	all.Wait()
-	for range nodes {
-		if err := <-errs; err != nil {
+		if _, err := d.FaultDisk(ctx, framework.DiskFault{Lie: true}, lyingTime); err != nil {
 			return fmt.Errorf("making a disk lie: %w", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -3,7 +3,6 @@ package scaling
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -43,17 +42,13 @@ func drain(ctx context.Context, n Node) {
 	// An interrupted stop may take effect after the start that undoes it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
-	var all sync.WaitGroup
-	for _, c := range drained {
-		all.Go(func() {
-			if err := n.Stop(ctx, c, drainHold); err == nil {
-				return
-			}
-			// Its connections must close before the machine becomes unreachable.
-			_ = n.Kill(context.WithoutCancel(ctx), c, drainHold)
-		})
-	}
-	all.Wait()
+	_ = framework.Each(drained, func(c framework.Component) error {
+		if n.Stop(ctx, c, drainHold) == nil {
+			return nil
+		}
+		// Its connections must close before the machine becomes unreachable.
+		return n.Kill(context.WithoutCancel(ctx), c, drainHold)
+	})
 }
 
 // Undrain starts them again.

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 const (
@@ -217,19 +217,16 @@ func (all Members) Remove(ctx context.Context, url string) error {
 
 // Statuses requests each member's own status, by node; members that do not answer are missing.
 func (all Members) Statuses(ctx context.Context) map[string]*clientv3.StatusResponse {
-	var mu sync.Mutex
+	told := framework.Map(all, func(m Member) *clientv3.StatusResponse {
+		answer, _ := m.Status(ctx) // nil if it failed
+		return answer
+	})
 	answers := map[string]*clientv3.StatusResponse{}
-	var asked sync.WaitGroup
-	for _, m := range all {
-		asked.Go(func() {
-			if answer, err := m.Status(ctx); err == nil {
-				mu.Lock()
-				answers[m.Node] = answer
-				mu.Unlock()
-			}
-		})
+	for i, m := range all {
+		if told[i] != nil {
+			answers[m.Node] = told[i]
+		}
 	}
-	asked.Wait()
 	return answers
 }
 
