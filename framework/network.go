@@ -45,7 +45,8 @@ type Impairment struct {
 	Delay        time.Duration `json:"delay,omitempty"`
 	Jitter       time.Duration `json:"jitter,omitempty"`
 	Distribution string        `json:"distribution,omitempty"`
-	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1.
+	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1. An impairment with Corrupt
+	// acts on IP packets only: the checksums of others, such as ARP, do not show the damage.
 	Loss      float64 `json:"loss,omitempty"`
 	Duplicate float64 `json:"duplicate,omitempty"`
 	Reorder   float64 `json:"reorder,omitempty"`

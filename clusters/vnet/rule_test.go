@@ -1,6 +1,7 @@
 package vnet
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -164,6 +165,21 @@ func TestRate(t *testing.T) {
 	}
 	if got := len(d.out["b"].frames); uint64(got) != c.Matched-c.Dropped {
 		t.Errorf("%d frames came through, %+v", got, c)
+	}
+	d.settle()
+}
+
+// Only what has a checksum is corrupted, or counts as a packet that could have been.
+func TestCorruptLeavesARPAlone(t *testing.T) {
+	d := newDesk(t, 0, "a", "b")
+	id := d.put(Impairment{Corrupt: 1})
+	arp := frameSpec{src: macA, dst: macB, from: "10.0.0.1", to: "10.0.0.2", protocol: protoUDP, payload: 28}.build()
+	binary.BigEndian.PutUint16(arp[headerLen+etherHeaderLen-2:], 0x0806)
+	d.receive(d.parties["a"].port, arp)
+	d.send(frameSpec{payload: 28})
+	d.pass(time.Second)
+	if got, want := d.count(id), (RuleCounters{Matched: 1, Passed: 1, Corrupted: 1}); got != want || len(d.out["b"].frames) != 2 {
+		t.Errorf("counters %+v, want %+v, %d frames", got, want, len(d.out["b"].frames))
 	}
 	d.settle()
 }
