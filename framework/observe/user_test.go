@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 func TestStartUser(t *testing.T) {
 	c := entered{apitest.New(t, 1)}
 	asked := 0
+	var served atomic.Int32
 	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/holdfast-user/token"):
@@ -25,6 +27,7 @@ func TestStartUser(t *testing.T) {
 			asked++
 			apitest.Fail(w, http.StatusForbidden, "Forbidden", "no role")
 		default:
+			served.Add(1)
 			return false
 		}
 		return true
@@ -35,7 +38,10 @@ func TestStartUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
+	started := served.Load()
+	for deadline := time.Now().Add(30 * time.Second); served.Load() < started+4 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	stop()
 	run := read()
 	if len(run.UserProbes) < 3 || len(run.Probes) > 0 {
