@@ -25,7 +25,7 @@ const queueLimit = 3
 // slowdownLimit is up to how many tasks sharing a processor make a cluster only slower. With more,
 // heartbeats and leases of a healthy cluster time out, and it may not recover for as long as that
 // lasts: with 10 tasks for each processor, one was not steady again within a minute.
-const slowdownLimit = 2 * queueLimit
+const slowdownLimit = 3 * queueLimit
 
 // burstLimit is how long more tasks than that must share a processor without a break for a
 // measured time to be doubted whatever the average is. Three or four busy seconds are normal:

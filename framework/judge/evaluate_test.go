@@ -445,7 +445,7 @@ func TestOutweighed(t *testing.T) {
 	}{
 		{3.5, true, 16 * time.Second, true},
 		{3.5, true, 14 * time.Second, false},
-		{6, true, 25 * time.Second, true},
+		{9, true, 40 * time.Second, true},
 		{10, true, 16 * time.Second, false},
 		{10, true, 60 * time.Second, false},
 		{3.5, false, 16 * time.Second, false},
