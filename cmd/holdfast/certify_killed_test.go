@@ -81,11 +81,12 @@ func verdictsOf(v *certify.Verification) map[string]certify.Verdict {
 }
 
 // overloadedIn returns the experiments of a bundle whose machine was overloaded, and under "" whether
-// there are any.
+// there are any. The judge of the harness also reports an overload that changed no failure, which can
+// leave other verdicts inconclusive, such as those about rare heartbeats.
 func overloadedIn(v *certify.Verification) map[string]bool {
 	all := map[string]bool{}
 	for _, o := range v.Statement.Verdicts {
-		if o.Judge == "harness" && o.Verdict == judge.Inconclusive {
+		if o.Judge == "harness" && (o.Verdict == judge.Inconclusive || strings.Contains(o.Sentence, ", but ")) {
 			all[o.Scenario], all[""] = true, true
 		}
 	}
@@ -198,19 +199,22 @@ func TestDifferences(t *testing.T) {
 		}}}
 	}
 	pass := made(judge.Pass, judge.Pass, "node-1")
+	strained := made(judge.Inconclusive, judge.Pass, "node-1")
+	strained.Statement.Verdicts[2].Sentence = "No verdict was lost to overload, but the machine was overloaded."
 	for name, test := range map[string]struct {
 		other             *certify.Verification
 		certain, doubtful int
 	}{
-		"the same":                  {made(judge.Pass, judge.Pass, "node-1"), 0, 0},
-		"failed":                    {made(judge.Fail, judge.Pass, "node-1"), 2, 0},
-		"failed while overloaded":   {made(judge.Fail, judge.Inconclusive, "node-1"), 2, 1},
-		"inconclusive":              {made(judge.Inconclusive, judge.Pass, "node-1"), 2, 0},
-		"inconclusive by overload":  {made(judge.Inconclusive, judge.Inconclusive, "node-1"), 0, 3},
-		"another node was hit":      {made(judge.Pass, judge.Pass, "node-2"), 1, 0},
-		"without any of its rows":   {&certify.Verification{Outcome: &certify.Outcome{}, Statement: pass.Statement}, 1, 0},
-		"without an experiment":     {&certify.Verification{Outcome: pass.Outcome, Statement: &certify.Statement{}}, 3, 0},
-		"with an experiment's twin": {&certify.Verification{Outcome: pass.Outcome, Statement: &certify.Statement{Verdicts: slices.Repeat(pass.Statement.Verdicts, 2)}}, 3, 0},
+		"the same":                   {made(judge.Pass, judge.Pass, "node-1"), 0, 0},
+		"failed":                     {made(judge.Fail, judge.Pass, "node-1"), 2, 0},
+		"failed while overloaded":    {made(judge.Fail, judge.Inconclusive, "node-1"), 2, 1},
+		"inconclusive":               {made(judge.Inconclusive, judge.Pass, "node-1"), 2, 0},
+		"inconclusive by overload":   {made(judge.Inconclusive, judge.Inconclusive, "node-1"), 0, 3},
+		"inconclusive amid overload": {strained, 0, 2},
+		"another node was hit":       {made(judge.Pass, judge.Pass, "node-2"), 1, 0},
+		"without any of its rows":    {&certify.Verification{Outcome: &certify.Outcome{}, Statement: pass.Statement}, 1, 0},
+		"without an experiment":      {&certify.Verification{Outcome: pass.Outcome, Statement: &certify.Statement{}}, 3, 0},
+		"with an experiment's twin":  {&certify.Verification{Outcome: pass.Outcome, Statement: &certify.Statement{Verdicts: slices.Repeat(pass.Statement.Verdicts, 2)}}, 3, 0},
 	} {
 		for i, pair := range [][2]*certify.Verification{{pass, test.other}, {test.other, pass}} {
 			certain, doubtful := differences(pair[0], pair[1])
