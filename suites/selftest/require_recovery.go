@@ -11,11 +11,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// smallQuota has databases that soon reach their quota, behind proxies.
-const smallQuota = "small-quota"
+const (
+	// smallQuota has databases that soon reach their quota, behind proxies.
+	smallQuota = "small-quota"
+	// fresh is healthy, and nothing has exited on it before: after an exit, a process watcher may
+	// back off.
+	fresh = "fresh"
+)
 
 func recoveryKinds() map[string]kind {
-	return map[string]kind{smallQuota: {topology(smallQuota), true}}
+	return map[string]kind{smallQuota: {topology(smallQuota), true}, fresh: {with(nil), false}}
 }
 
 // recoveryPlants are those for requirements on automatic recovery.
@@ -32,7 +37,7 @@ func recoveryPlants() []Plant {
 				{Judge: "components-go-on", Says: "kube-controller-manager on node-2"},
 			}, May: []string{"restarts"}},
 		{Name: "watcher-stays-down", Violation: "a process watcher that nothing starts again for 15 s when it was killed",
-			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 2, Do: killed(2, framework.NodeAgent, 15*time.Second),
+			Cluster: fresh, Twin: growing, Scenario: "catalogue/components-restarted", From: 2, Do: killed(2, framework.NodeAgent, 15*time.Second),
 			Catches: []Catch{{Requirement: "HA-RC-002", Says: "must be started again within 10s"}}},
 		{Name: "back-after-half-a-minute", Violation: "an API server that stays down for 25 s when its node has rebooted",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 29, Do: killed(3, framework.APIServer, 25*time.Second),
