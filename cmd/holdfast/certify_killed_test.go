@@ -86,7 +86,7 @@ func verdictsOf(v *certify.Verification) map[string]certify.Verdict {
 func overloadedIn(v *certify.Verification) map[string]bool {
 	all := map[string]bool{}
 	for _, o := range v.Statement.Verdicts {
-		if o.Judge == "harness" && (o.Verdict == judge.Inconclusive || strings.Contains(o.Sentence, ", but ")) {
+		if o.Judge == "harness" && (o.Verdict == judge.Inconclusive || strings.HasPrefix(o.Sentence, "No verdict was lost to overload, but ")) {
 			all[o.Scenario], all[""] = true, true
 		}
 	}

@@ -17,7 +17,8 @@ var DNSSlow = onNames(&Fault{
 	return framework.NameDisturbance{Delay: delay}, late(delay)
 })
 
-// resolverWait is how long a program on a node waits for the answer to a query.
+// resolverWait is how long a program on a node waits for the answer to a query, by the resolv.conf of
+// the local provider, the only one with this fault.
 const resolverWait = time.Second
 
 // late reports whether a lookup shows that answers are held back for a delay. Only if that is
