@@ -325,7 +325,7 @@ func TestHoldBackOffEnds(t *testing.T) {
 		t.Skip("waits for startPatience")
 	}
 	t.Parallel()
-	for again, want := range map[bool]bool{false: true, true: false} {
+	down := func(again bool) (*testNode, time.Time) {
 		n := newNode(t, scheduler)
 		n.up()
 		n.runs(scheduler)
@@ -338,23 +338,24 @@ func TestHoldBackOffEnds(t *testing.T) {
 			n.kubelet.backsOff.Store(true)
 			must(t, n.Kill(t.Context(), scheduler, 0))
 		}
-		t.Run(fmt.Sprintf("exited again: %t", again), func(t *testing.T) {
-			t.Parallel()
-			time.Sleep(time.Until(began.Add(startPatience - time.Second)))
-			if p := n.process(scheduler); p.PID != 0 {
-				t.Fatalf("it runs before its time: %+v", p)
-			}
-			limit := startPatience + 5*time.Second
-			if want {
-				limit += 30 * time.Second // a busy machine may take longer
-			}
-			for n.process(scheduler).PID == 0 && time.Since(began) < limit {
-				time.Sleep(50 * time.Millisecond)
-			}
-			if runs := n.process(scheduler).PID != 0; runs != want {
-				t.Errorf("it runs %s after its hold: %t", time.Since(began).Round(time.Second), runs)
-			}
-		})
+		return n, began
+	}
+	runs := func(n *testNode) bool { return n.process(scheduler).PID != 0 }
+	// Not subtests: each would wait for its turn among the parallel tests.
+	started, startedAt := down(false)
+	left, leftAt := down(true)
+	time.Sleep(time.Until(startedAt.Add(startPatience - time.Second)))
+	if runs(started) && time.Since(startedAt) < startPatience {
+		t.Fatal("it runs before its time")
+	}
+	for ; !runs(started); time.Sleep(50 * time.Millisecond) {
+		if time.Since(startedAt) > startPatience+35*time.Second { // a busy machine may take longer
+			t.Fatalf("it does not run %s after its hold", time.Since(startedAt).Round(time.Second))
+		}
+	}
+	time.Sleep(time.Until(leftAt.Add(startPatience + 5*time.Second)))
+	if runs(left) {
+		t.Error("one that exited again is started before the kubelet does it")
 	}
 }
 
