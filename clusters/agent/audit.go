@@ -180,11 +180,12 @@ func (g generation) lines(offset int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || inodeOf(info) != g.inode {
+	info, err := f.Stat()
+	if err != nil || inodeOf(info) != g.inode {
 		return nil, err
 	}
 	for size := auditChunk; ; size *= 2 {
-		buf := make([]byte, size)
+		buf := make([]byte, min(size, max(0, int(info.Size()-offset))))
 		n, err := f.ReadAt(buf, offset)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
