@@ -94,7 +94,7 @@ problem, such as a cluster that it could not release.`,
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random, and printed)")
 	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1; 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
-	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit)")
+	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
 	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one; each for the profile full)")

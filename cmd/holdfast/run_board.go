@@ -145,6 +145,15 @@ func (b *board) Ended(part string) {
 	one.ended = true
 }
 
+// Fewer implements run.Board.
+func (b *board) Fewer(parallel int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.parallel
+	b.parallel = parallel
+	b.shown.Line("%5s  the machine is too slow for %d clusters at a time; the rest runs on %d at a time; %s", b.shown.Elapsed(), before, parallel, b.outlook())
+}
+
 // outlook says how much is left, and when it will be done.
 func (b *board) outlook() string {
 	ends := b.ends(time.Now())
@@ -205,9 +214,17 @@ func (b *board) status(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	words := []string{fmt.Sprintf("%d of %d done", b.done, b.total)}
+	running := 0
+	for _, one := range b.parts {
+		if !one.since.IsZero() {
+			running++
+		}
+	}
 	for _, one := range b.parts {
 		switch {
 		case !one.started || one.ended:
+		case one.since.IsZero() && running >= b.parallel:
+			words = append(words, one.name+" waits")
 		case one.since.IsZero():
 			words = append(words, one.name+" is being prepared")
 		default:

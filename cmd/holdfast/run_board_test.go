@@ -68,11 +68,19 @@ func TestBoard(t *testing.T) {
 	if got, want := b.status(time.Now()), "0 of 4 done, a 12s/22s, c 40s/22s, done in 32s"; got != want {
 		t.Errorf("status %q, want %q", got, want)
 	}
+	b.Fewer(1)
+	last("  the machine is too slow for 2 clusters at a time; the rest runs on 1 at a time; 4 left, until about ", "(in 54s)")
+	b.parallel = 2
 	b.Settled("cluster-1", run.Settled{Scenario: "a", Results: pass})
 	last("[1/4] a: 2 pass; 3 left")
 	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 is being prepared, c 40s/19s") {
 		t.Error(got)
 	}
+	b.parallel = 1
+	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 waits, c 40s/19s") {
+		t.Error(got)
+	}
+	b.parallel = 2
 	// The worker of cluster-2 dies in c, and another one continues with d.
 	b.Begins("cluster-2", "d")
 	last("[3/4] d starts", "2 left")

@@ -153,4 +153,5 @@ func (b board) Says(part, line string)             { b.t.Log(part, line) }
 func (b board) Begins(part, scenario string)       { b.t.Log(part, "begins", scenario) }
 func (b board) Settled(part string, s run.Settled) { b.t.Log(part, "settled", s.Scenario, s.Problem) }
 func (b board) Ended(string)                       {}
+func (b board) Fewer(int)                          {}
 func (b board) Close()                             {}

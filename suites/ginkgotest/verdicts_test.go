@@ -161,4 +161,5 @@ func (silent) Says(string, string)         {}
 func (silent) Begins(string, string)       {}
 func (silent) Settled(string, run.Settled) {}
 func (silent) Ended(string)                {}
+func (silent) Fewer(int)                   {}
 func (silent) Close()                      {}

@@ -30,6 +30,8 @@ type Board interface {
 	Settled(part string, s Settled)
 	// Ended shows that a part is over.
 	Ended(part string)
+	// Fewer shows that from now on only so many parts run scenarios at a time.
+	Fewer(parallel int)
 	// Close is called when all parts are over.
 	Close()
 }
@@ -176,6 +178,7 @@ func (p *Plan) parts(ctx context.Context, provider clusters.Provider, dir string
 		queue <- &p.Parts[i]
 	}
 	close(queue)
+	turns := newTurns(p.Parallel)
 	var all sync.WaitGroup
 	for range p.Parallel {
 		all.Go(func() {
@@ -183,7 +186,7 @@ func (p *Plan) parts(ctx context.Context, provider clusters.Provider, dir string
 				err := ErrInterrupted
 				if ctx.Err() == nil {
 					h := p.Host(provider, dir, part, func(line string) { b.Says(part.Name, line) })
-					err = errors.Join(h.all(ctx, b), h.Close(ctx))
+					err = errors.Join(h.all(ctx, turns, b), h.Close(ctx))
 				}
 				if b.Ended(part.Name); err != nil {
 					part.Problem = redact.New().Text(err.Error())
@@ -203,17 +206,25 @@ func (p *Plan) parts(ctx context.Context, provider clusters.Provider, dir string
 
 // all runs the scenarios of a part, and returns why some did not run. If a worker dies, another
 // one continues with the next scenario.
-func (h *Host) all(ctx context.Context, b Board) error {
+func (h *Host) all(ctx context.Context, turns *turns, b Board) error {
 	var problems []error
 	for _, name := range h.part.Scenarios {
+		if !turns.take(ctx) {
+			return ErrInterrupted
+		}
+		var s Settled
 		err := h.Create(ctx)
-		if ctx.Err() == nil && err == nil {
+		created := err == nil
+		if ctx.Err() == nil && created {
 			b.Begins(h.part.Name, name)
-			var s Settled
 			if s, err = h.Run(ctx, name); err == nil {
 				b.Settled(h.part.Name, s)
 			}
-		} else if ctx.Err() == nil {
+		}
+		if left, fewer := turns.give(s.Results); fewer {
+			b.Fewer(left)
+		}
+		if ctx.Err() == nil && !created {
 			return errors.Join(append(problems, err)...) // creating a cluster fails
 		}
 		if ctx.Err() != nil {

@@ -30,6 +30,7 @@ func (silent) Says(string, string)     {}
 func (silent) Begins(string, string)   {}
 func (silent) Settled(string, Settled) {}
 func (silent) Ended(string)            {}
+func (silent) Fewer(int)               {}
 func (silent) Close()                  {}
 
 var shown = Show{Line: func(string, ...any) {}, Board: func(*Plan) (Board, error) { return silent{}, nil }}
