@@ -75,7 +75,7 @@ for another reason, or the run had a problem, such as a cluster that it could no
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that stopped early, to continue")
 	f.addTakeOver(cmd, &attach)
-	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit)")
+	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
 	output := addOutputFlag[certified](cmd)
 	cmd.AddCommand(newCertifyPRCommand(), newCertifySignCommand())
