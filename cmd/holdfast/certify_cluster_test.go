@@ -87,9 +87,9 @@ func (c certifying) expectedTime() time.Duration {
 
 // TestClusterCertify certifies a row, kills certify in the middle (at more moments, over all
 // experiments, if killTrials asks for more than one) and resumes it, and verifies the bundle as a
-// reviewer does. Its verdicts are those of a certification with the same seed that was not killed.
+// reviewer does. Its verdicts are those of a certification with the same seed that was not killed,
+// which runs beside it: no other test does.
 func TestClusterCertify(t *testing.T) {
-	t.Parallel()
 	c := certifying{newCommandLine(t), t.TempDir(), randomSeed()}
 	t.Logf("seed %d", c.seed)
 	for _, name := range []string{"vendor.key", "reviewer.key"} {

@@ -94,13 +94,15 @@ func overloadedIn(v *certify.Verification) map[string]bool {
 }
 
 // differences compares the bundles of two certifications: the verdict on each row, the nodes that
-// were hit for it, and each verdict of each experiment. Those are doubtful that are inconclusive on
-// the side whose machine was overloaded.
+// were hit for it, and each verdict of each experiment. Those are doubtful that the side whose
+// machine was overloaded left open, and nodes that only the other side hit: an overloaded cluster
+// may not be steady in time, and its experiment then ends before any fault and final reads.
 func differences(a, b *certify.Verification) (certain, doubtful []string) {
 	busyA, busyB := overloadedIn(a), overloadedIn(b)
+	open := func(v judge.Verdict) bool { return v == judge.Inconclusive || v == judge.NotApplicable }
 	differ := func(what, scenario string, one, other judge.Verdict, sentences ...string) {
 		text := fmt.Sprintf("%s: %q and %q (%s)", what, one, other, strings.Join(sentences, " / "))
-		if one == judge.Inconclusive && busyA[scenario] || other == judge.Inconclusive && busyB[scenario] {
+		if open(one) && busyA[scenario] || open(other) && busyB[scenario] {
 			doubtful = append(doubtful, text)
 		} else {
 			certain = append(certain, text)
@@ -128,10 +130,20 @@ func differences(a, b *certify.Verification) (certain, doubtful []string) {
 		case one.Verdict != other.Verdict:
 			differ("row "+id, "", one.Verdict, other.Verdict, one.Sentence, other.Sentence)
 		case one.Verdict == judge.Pass && !slices.Equal(one.Victims, other.Victims):
-			certain = append(certain, fmt.Sprintf("row %s: the nodes %v and %v were hit", id, one.Victims, other.Victims))
+			text := fmt.Sprintf("row %s: the nodes %v and %v were hit", id, one.Victims, other.Victims)
+			if busyA[""] && within(one.Victims, other.Victims) || busyB[""] && within(other.Victims, one.Victims) {
+				doubtful = append(doubtful, text)
+			} else {
+				certain = append(certain, text)
+			}
 		}
 	}
 	return certain, doubtful
+}
+
+// within reports whether all has each of some.
+func within(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
 // Kills hit every experiment, in order, and a seed repeats them.
@@ -188,7 +200,7 @@ func TestKillMomentAwait(t *testing.T) {
 	}
 }
 
-// Only an overloaded machine excuses another verdict, and only an inconclusive one.
+// Only an overloaded machine excuses another verdict, and only one that says neither pass nor fail.
 func TestDifferences(t *testing.T) {
 	made := func(verdict, harness judge.Verdict, victims ...string) *certify.Verification {
 		row := certify.Row{ID: "HA-LE-015", Verdict: verdict, Victims: victims}
@@ -209,9 +221,14 @@ func TestDifferences(t *testing.T) {
 		"failed":                     {made(judge.Fail, judge.Pass, "node-1"), 2, 0},
 		"failed while overloaded":    {made(judge.Fail, judge.Inconclusive, "node-1"), 2, 1},
 		"inconclusive":               {made(judge.Inconclusive, judge.Pass, "node-1"), 2, 0},
+		"not applicable":             {made(judge.NotApplicable, judge.Pass, "node-1"), 2, 0},
+		"not applicable by overload": {made(judge.NotApplicable, judge.Inconclusive, "node-1"), 0, 3},
 		"inconclusive by overload":   {made(judge.Inconclusive, judge.Inconclusive, "node-1"), 0, 3},
 		"inconclusive amid overload": {strained, 0, 2},
 		"another node was hit":       {made(judge.Pass, judge.Pass, "node-2"), 1, 0},
+		"another amid overload":      {made(judge.Pass, judge.Inconclusive, "node-2"), 1, 1},
+		"none was hit":               {made(judge.Pass, judge.Pass), 1, 0},
+		"none amid overload":         {made(judge.Pass, judge.Inconclusive), 0, 2},
 		"without any of its rows":    {&certify.Verification{Outcome: &certify.Outcome{}, Statement: pass.Statement}, 1, 0},
 		"without an experiment":      {&certify.Verification{Outcome: pass.Outcome, Statement: &certify.Statement{}}, 3, 0},
 		"with an experiment's twin":  {&certify.Verification{Outcome: pass.Outcome, Statement: &certify.Statement{Verdicts: slices.Repeat(pass.Statement.Verdicts, 2)}}, 3, 0},

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // listArguments prints the processes of components with their arguments, separated by tabs.
@@ -138,9 +139,9 @@ func etcdConfig(t testing.TB, flags map[string]string) string {
 
 // TestClusterFused runs against a cluster whose nodes run etcd, API server, controller manager
 // and scheduler as one process, which holdfast detects as k3s. Requirements that do not need one
-// component alone pass, and report what else was hit; the others are not applicable.
+// component alone pass, and report what else was hit; the others are not applicable. No other test
+// runs beside it, since it wants those verdicts of each scenario.
 func TestClusterFused(t *testing.T) {
-	t.Parallel()
 	f := newForeign(t)
 	f.fuse()
 	text, _ := f.try(f.inside("inventory", "check", f.inventory)...)
@@ -166,6 +167,8 @@ func TestClusterFused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A scenario on an overloaded machine may end before any fault.
+	overloaded := run.Starved(r.Results)
 	coarser := 0
 	for _, one := range r.All() {
 		want := judge.Verdict("")
@@ -177,21 +180,23 @@ func TestClusterFused(t *testing.T) {
 		default:
 			continue
 		}
-		if one.Verdict != want && (one.Verdict != judge.Inconclusive || want == judge.NotApplicable) {
+		if one.Verdict != want && (one.Verdict != judge.Inconclusive || want == judge.NotApplicable && len(overloaded) == 0) {
 			t.Errorf("%s is %q, want %q: %s", one.ID, one.Verdict, want, one.Sentence)
 		}
 		if one.Verdict == judge.Pass && strings.Contains(one.Sentence, "Coarser fault: the kill of ") && strings.Contains(one.Sentence, "hit one process with") {
 			coarser++
 		}
 	}
-	if coarser == 0 {
+	if coarser == 0 && len(overloaded) == 0 {
 		t.Error("no requirement passed on a coarser fault")
 	}
 	seen, err := record.Read(record.Dir(out, "etcd-leader-killed"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(seen.Faults) == 0 || !slices.Equal(seen.Faults[0].V.Group, []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node-agent"}) {
+	if len(seen.Faults) == 0 && slices.Contains(overloaded, "etcd-leader-killed") {
+		t.Log("etcd-leader-killed ended before any fault, since the machine was overloaded")
+	} else if len(seen.Faults) == 0 || !slices.Equal(seen.Faults[0].V.Group, []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node-agent"}) {
 		t.Errorf("the record has %+v", seen.Faults)
 	}
 	if left := f.left(); left != "" {

@@ -158,7 +158,7 @@ type ApplicationSettings struct {
 	// pods, 1 s if 0.
 	BatchInterval time.Duration `yaml:"batchInterval" json:"batchInterval,omitempty"`
 	PodInterval   time.Duration `yaml:"podInterval" json:"podInterval,omitempty"`
-	// StartLimit is how long the application may take to start, 60 s if 0.
+	// StartLimit is how long the application may take to start, 2 min if 0.
 	StartLimit time.Duration `yaml:"startLimit" json:"startLimit,omitempty"`
 }
 
@@ -282,7 +282,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Application.Interval, 3*time.Second)
 	or(&c.Application.BatchInterval, 4*time.Second)
 	or(&c.Application.PodInterval, time.Second)
-	or(&c.Application.StartLimit, 60*time.Second)
+	or(&c.Application.StartLimit, 2*time.Minute)
 	or(&c.Intensity, 1)
 	for _, interval := range []*time.Duration{
 		&c.Registers.Interval, &c.Lists.Interval, &c.Set.Interval, &c.Contests.Interval, &c.Kubernetes.Interval, &c.Etcd.Interval,
