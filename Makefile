@@ -6,6 +6,7 @@ SHELL       := /bin/bash
 
 GO       ?= go
 BIN      := bin/holdfast
+AGENT    := bin/holdfast-agent
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 ARCHES   := amd64 arm64
@@ -52,7 +53,8 @@ e2e-variants: build ## The core profile on healthy clusters with other settings 
 	[[ -z $${failed:-} ]] || { echo "a requirement failed on:$$failed" >&2; exit 1; }
 
 .PHONY: build
-build: ## Build bin/holdfast
+build: ## Build bin/holdfast, and bin/holdfast-agent, which it copies to the nodes of a vendor's cluster or of kind
+	$(GO) build -trimpath -ldflags '-s -w' -o $(AGENT) ./cmd/holdfast-agent
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 .PHONY: fetch

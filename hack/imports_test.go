@@ -20,10 +20,11 @@ const module = "github.com/holdfast-ha/holdfast"
 // module. A folder covers its subfolders, and the longest match counts; every package must be
 // covered.
 var mayImport = map[string][]string{
-	"cmd/holdfast": {"suites", "scenarios", "framework", "clusters", "reports", "cmd/holdfast"},
-	"suites":       {"scenarios", "framework", "clusters", "reports", "suites"},
-	"scenarios":    {"framework", "scenarios"},
-	"framework":    {"framework"},
+	"cmd/holdfast":       {"suites", "scenarios", "framework", "clusters", "reports", "cmd/holdfast"},
+	"cmd/holdfast-agent": {"clusters/agent"},
+	"suites":             {"scenarios", "framework", "clusters", "reports", "suites"},
+	"scenarios":          {"framework", "scenarios"},
+	"framework":          {"framework"},
 	// The layers of a judgement, from evaluation down to wording.
 	"framework/judge":                 {"framework/record", "framework/judge"},
 	"framework/judge/internal/judges": {"framework/record", "framework/judge/verdict", "framework/judge/internal/facts", "framework/judge/internal/text"},

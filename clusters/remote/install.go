@@ -52,7 +52,7 @@ func (n *node) putAgent(ctx context.Context) error {
 		delete(files, agent.GuardUnitPath)
 		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &\n" + agent.KeepGuard()
 	}
-	sum, err := ownSum()
+	sum, err := programSum()
 	if err != nil {
 		return err
 	}
@@ -97,13 +97,13 @@ func (c *Cluster) portsBut(one *node) (ports []uint16) {
 	return slices.Compact(ports)
 }
 
-// ownSum returns the SHA-256 of this program.
-func ownSum() (string, error) {
-	exe, err := os.Executable()
+// programSum returns the SHA-256 of the agent's program.
+func programSum() (string, error) {
+	program, err := agent.Program()
 	if err != nil {
 		return "", err
 	}
-	f, err := os.Open(exe)
+	f, err := os.Open(program)
 	if err != nil {
 		return "", err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -106,6 +107,10 @@ func newForeign(t testing.TB, up ...string) *foreign {
 	if err := os.Symlink(exe, filepath.Join(f.dir, "holdfast")); err != nil {
 		t.Fatal(err)
 	}
+	// No test binary is known to be built from the same commit, so inside names it.
+	if out, err := exec.Command("go", "build", "-o", f.agent(), "../holdfast-agent").CombinedOutput(); err != nil {
+		t.Fatalf("building the node agent: %v\n%s", err, out)
+	}
 	return f
 }
 
@@ -140,8 +145,11 @@ func (f *foreign) write(name, text string) string {
 
 // inside returns the arguments that run holdfast in a place that can reach the nodes.
 func (f *foreign) inside(args ...string) []string {
-	return append([]string{"shell", "--", filepath.Join(f.dir, "holdfast")}, args...)
+	return append([]string{"shell", "--", "env", agent.ProgramEnv + "=" + f.agent(), filepath.Join(f.dir, "holdfast")}, args...)
 }
+
+// agent is the path of the node agent that is copied to the nodes.
+func (f *foreign) agent() string { return filepath.Join(f.dir, "holdfast-agent") }
 
 // consent records the owner's consent to levels.
 func (f *foreign) consent(levels string) {
