@@ -21,8 +21,8 @@ import (
 // holdfast, and one per outcome.
 const outcomesFile = "outcomes.jsonl"
 
-// plantAll runs the work in sandboxes: up to parallel batches at a time, then the unclear ones
-// again one at a time. Records and logs go to out, unless it is empty; resume is the directory of
+// plantAll runs the work in sandboxes: up to parallel batches at a time, then the unclear units
+// again, and what was left on a machine too slow for that, one at a time. Records and logs go to out, unless it is empty; resume is the directory of
 // an earlier selftest to continue instead. If it fails, it also returns the outcomes of the runs
 // so far.
 func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resume string) ([]selftest.Outcome, error) {
@@ -60,10 +60,12 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 
 	ctx := cmd.Context()
 	if parallel > 1 {
-		p.carryOut(ctx, selftest.Shared(work, parallel), parallel)
+		together, stop := context.WithCancel(ctx)
+		p.carryOut(together, selftest.Shared(work, parallel), parallel, stop)
+		stop()
 	}
 	if ctx.Err() == nil {
-		p.carryOut(ctx, selftest.Left(work, p.outcomes), 1)
+		p.carryOut(ctx, selftest.Left(work, p.outcomes), 1, nil)
 	}
 	if ctx.Err() != nil {
 		return p.outcomes, fmt.Errorf("stopped early, with %d runs settled: %w", len(p.outcomes), context.Cause(ctx))
@@ -146,8 +148,13 @@ func (p *planting) settled(o selftest.Outcome) {
 	}
 }
 
-// carryOut runs batches, up to parallel at a time, until ctx is done.
-func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel int) {
+// tooSlow reports whether a machine is too slow for its clusters: most units were unclear, so
+// running each on it and once more alone takes longer than running all of them alone.
+func tooSlow(settled, unclear int) bool { return settled >= 8 && 2*unclear > settled }
+
+// carryOut runs batches, up to parallel at a time, until ctx is done. If there are several at a time
+// and the machine is too slow for that, it calls stop, which ends ctx.
+func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel int, stop func()) {
 	total := 0
 	for _, b := range work {
 		total += len(b.Units)
@@ -157,9 +164,9 @@ func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel
 	}
 	p.shown.Line("%s on %s, %d at a time", plural(total, "run"), plural(len(work), "cluster"), parallel)
 	var (
-		mu   sync.Mutex
-		done int
-		all  sync.WaitGroup
+		mu            sync.Mutex
+		done, unclear int
+		all           sync.WaitGroup
 	)
 	free := make(chan struct{}, parallel)
 	for _, b := range work {
@@ -177,6 +184,13 @@ func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel
 				done++
 				p.settled(o)
 				p.shown.Line("%5s  [%d/%d] %s: %s", p.shown.Elapsed(), done, total, o.Unit, o)
+				if o.Unclear {
+					unclear++
+				}
+				if parallel > 1 && ctx.Err() == nil && tooSlow(done, unclear) {
+					p.shown.Line("%5s  %d of %d runs were inconclusive or did not catch their violation: the machine is too slow for %d clusters at a time, and the rest runs on one", p.shown.Elapsed(), unclear, done, parallel)
+					stop()
+				}
 			}
 			dir, err := os.MkdirTemp(p.dir, b.Cluster+"-")
 			if err == nil {

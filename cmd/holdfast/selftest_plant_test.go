@@ -11,6 +11,17 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
+func TestTooSlow(t *testing.T) {
+	for _, test := range []struct {
+		settled, unclear int
+		want             bool
+	}{{1, 1, false}, {7, 7, false}, {8, 4, false}, {8, 5, true}, {100, 50, false}, {100, 51, true}} {
+		if got := tooSlow(test.settled, test.unclear); got != test.want {
+			t.Errorf("%d of %d unclear: %t", test.unclear, test.settled, got)
+		}
+	}
+}
+
 // TestOutcomes writes outcomes and reads them again, also if the last line is truncated.
 func TestOutcomes(t *testing.T) {
 	dir := t.TempDir()
