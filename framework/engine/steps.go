@@ -214,6 +214,9 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 		called = proof.Called
 	}
 	r.enter(&entry, proof)
+	if p := i.inj.Proof(); err == nil && i.proven && !p.Proven {
+		entry.Proven, entry.Proof = false, p.What
+	}
 	if lasted := called.Sub(i.inj.Proof().Called); err == nil && lasted >= i.ttl {
 		entry.Proven = false
 		entry.Proof = fmt.Sprintf("its time to live of %s had expired before it was healed after %s", i.ttl, lasted)
@@ -225,9 +228,6 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 	}
 	if err == nil && slices.Contains(i.fault.EffectsWith(i.step.Params), record.EffectPower) {
 		entry.Booted = r.booted(t.AllNodes(), i.inj.Proof().Called)
-	}
-	if p := i.inj.Proof(); err == nil && i.proven && !p.Proven {
-		entry.Proven, entry.Proof = false, p.What
 	}
 	if err != nil {
 		entry.Phase, entry.Proven, entry.Error = record.FaultFailed, false, err.Error()

@@ -38,16 +38,30 @@ func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time
 	}
 	frozen := p.shows(func(now framework.Process) (bool, string) {
 		if !same(now, old) {
-			return false, fmt.Sprintf("%s, %s, exited instead of freezing", t.String(), id(old))
+			return false, fmt.Sprintf("%s, %s, had exited", t.String(), id(old))
 		}
 		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), id(now), now.State)
 	})
-	return attempt{
+	i, err := attempt{
 		target: t,
 		what:   "freeze of " + t.String(),
 		ask:    func(ctx context.Context) error { return freezer.Freeze(ctx, t.Component, ttl) },
 		effect: frozen,
 		undo:   func(ctx context.Context) error { return freezer.Thaw(ctx, t.Component) },
 		healed: p.orHeld(p.runs),
-	}.oneRequest().injection(ctx)
+	}.oneRequest().inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever watches the process may end the freeze early: the kubelet kills one whose liveness
+	// probe fails.
+	heal, thawed := i.undo, false
+	i.undo = func(ctx context.Context) (Proof, error) {
+		if still, seen := p.orHeld(frozen)(ctx); !thawed && !still && i.proof.Proven {
+			i.revoke("when it was to be healed " + seen)
+		}
+		thawed = true
+		return heal(ctx)
+	}
+	return i, nil
 }

@@ -25,6 +25,33 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// A freeze proves nothing if the process was killed before it was healed, as by the kubelet, or
+// thawed by someone else.
+func TestFreezeEndsEarly(t *testing.T) {
+	for name, test := range map[string]struct {
+		early func(*fakeProcess)
+		says  string
+	}{
+		"frozen until then":    {func(*fakeProcess) {}, ""},
+		"killed and restarted": {func(p *fakeProcess) { p.PID, p.State = p.PID+1000, "S" }, "had exited"},
+		"killed":               {func(p *fakeProcess) { p.PID, p.StartTicks, p.State = 0, 0, "" }, "had exited"},
+		"thawed":               {func(p *fakeProcess) { p.State = "S" }, "is in state S"},
+	} {
+		inBubble(t, name, func(t *testing.T, c *fakeCluster) {
+			i := proofs{fault: Freeze, target: component("node-2", framework.APIServer)}.inject(t, c)
+			test.early(c.nodes[1].processes[framework.APIServer])
+			for range 2 {
+				if _, err := i.Heal(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if p := i.Proof(); p.Proven != (test.says == "") || !strings.Contains(p.What, test.says) {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
 // Faults on processes end with the power: a node that another fault has switched
 // off is not a reason to wait.
 func TestHealWhilePoweredOff(t *testing.T) {
