@@ -2,8 +2,9 @@
 # cluster.sh DIR COMMAND...
 #
 # Makes a control plane of three nodes by hand, runs a command beside it, and stops all of it
-# when the command exits. With EXTERNAL_ETCD=1 in the environment, etcd has three hosts of its own.
-# It needs root, iproute2, openssl, sshd, haproxy and curl, and etcd, kube-apiserver,
+# when the command exits. With EXTERNAL_ETCD=1 in the environment, etcd has three hosts of its own;
+# with SUPERVISOR=k0s, components are children of a process of that name, which starts each again
+# after 5 s. It needs root, iproute2, openssl, sshd, haproxy and curl, and etcd, kube-apiserver,
 # kube-controller-manager and kube-scheduler in PATH. The nodes are namespaces of this machine, from
 # which nothing leads out. DIR gets certificates, logs, admin.conf, and nodes.yaml, an inventory for
 # holdfast. See README.md.
@@ -12,10 +13,11 @@ PATH=$PATH:/usr/sbin:/sbin
 NET=10.88.0 LB=10.88.0.1 NODES="1 2 3" MEMBERS="1 2 3" HOSTS="1 2 3"
 [ -z "${EXTERNAL_ETCD:-}" ] || MEMBERS="4 5 6" HOSTS="1 2 3 4 5 6"
 self=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
+shell=sh pause=1
 
 # The script runs itself again: first in namespaces of its own, then as each node.
 case ${1:-} in
-"") sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+"") sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 --inside | --node) ;;
 *)
 	for program in ip openssl ssh-keygen sshd haproxy curl etcd kube-apiserver kube-controller-manager kube-scheduler; do
@@ -29,6 +31,10 @@ case ${1:-} in
 esac
 role=$1 DIR=$2
 shift 2
+if [ -n "${SUPERVISOR:-}" ]; then
+	shell=$DIR/$SUPERVISOR pause=5
+	[ -e "$shell" ] || ln -s "$(command -v sh)" "$shell"
+fi
 
 # cert NAME SUBJECT SAN: a certificate for a client and a server, signed by the CA.
 cert() {
@@ -62,7 +68,7 @@ kubeconfig() {
 keep() {
 	while :; do
 		"$@" >>"$DIR/logs/$me.$(basename "$1").log" 2>&1 || true
-		sleep 1
+		sleep $pause
 	done &
 }
 
@@ -136,7 +142,7 @@ ip link add br0 type bridge
 ip address add "$LB/24" dev br0
 ip link set br0 up
 for n in $HOSTS; do
-	unshare --mount --net --uts --pid --fork --kill-child --mount-proc sh "$self" --node "$DIR" "$n" >"$DIR/logs/$(name "$n").log" 2>&1 &
+	unshare --mount --net --uts --pid --fork --kill-child --mount-proc "$shell" "$self" --node "$DIR" "$n" >"$DIR/logs/$(name "$n").log" 2>&1 &
 	node=$!
 	until [ "$(readlink /proc/$node/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
 	ip link add "host-$n" type veth peer name eth0 netns "$node"
