@@ -9,6 +9,8 @@ BIN      := bin/holdfast
 AGENT    := bin/holdfast-agent
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
+# With the commit, by which bin/holdfast recognizes bin/holdfast-agent as its own.
+BUILD    := $(GO) build -trimpath -buildvcs=$(shell git status >/dev/null 2>&1 && echo true || echo false)
 ARCHES   := amd64 arm64
 CGO_ENABLED := 0
 export CGO_ENABLED
@@ -54,8 +56,8 @@ e2e-variants: build ## The core profile on healthy clusters with other settings 
 
 .PHONY: build
 build: ## Build bin/holdfast, and bin/holdfast-agent, which it copies to the nodes of a vendor's cluster or of kind
-	$(GO) build -trimpath -ldflags '-s -w' -o $(AGENT) ./cmd/holdfast-agent
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+	$(BUILD) -ldflags '-s -w' -o $(AGENT) ./cmd/holdfast-agent
+	$(BUILD) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 .PHONY: fetch
 fetch: build ## Download or build the binaries of a control plane (FETCH)
