@@ -73,31 +73,6 @@ func noneFails(t *testing.T, dir string) map[string]judge.Verdict {
 	return all
 }
 
-// TestClusterSupervised breaks a cluster made by hand whose components are children of a process
-// named k0s, which starts each again after 5 s, and which holdfast detects as k0s. The one that is
-// to stay down is killed at each start, and the supervisor is left alone.
-func TestClusterSupervised(t *testing.T) {
-	cluster, said := byHand(t, `holdfast profile detect node-1 --inventory nodes.yaml
-holdfast consent --inventory nodes.yaml --level process,network | kubectl apply -f -
-holdfast inventory check nodes.yaml
-holdfast run --inventory nodes.yaml --scenario apiserver-killed,etcd-leader-killed --out results || true
-holdfast inventory check nodes.yaml`, "SUPERVISOR=k0s")
-	for _, want := range []string{"profile k0s fits", "node node-3 (ssh 10.88.0.13): distribution k0s: etcd"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the output does not have %q", want)
-		}
-	}
-	verdicts := noneFails(t, filepath.Join(cluster, "results"))
-	for _, id := range []string{"HA-EP-003", "HA-CL-003", "HA-QR-005"} {
-		if verdicts[id] != judge.Pass {
-			t.Errorf("%s is %q", id, verdicts[id])
-		}
-	}
-	if t.Failed() {
-		t.Log(said)
-	}
-}
-
 // TestClusterHandmade follows docs/handmade/README.md: holdfast recognizes and judges a cluster
 // made by a shell script that knows nothing of holdfast, and kills a component of it.
 func TestClusterHandmade(t *testing.T) {
