@@ -83,7 +83,7 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 	}
 	var problem error
 	if names := p.Unsettled(dir, own...); len(names) > 0 {
-		problem = p.again(ctx, provider, dir, names, p.Parallel, interruptedDir, show)
+		problem = p.again(ctx, provider, dir, names, p.Parallel, interruptedDir, show, own...)
 	}
 	return p.finish(ctx, provider, dir, show, problem, own)
 }
@@ -149,7 +149,7 @@ func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir strin
 	if err == nil && problem == nil && p.repeats(len(Starved(v.Results))) {
 		names := Starved(v.Results)
 		show.Line("the machine was overloaded during %s: they are repeated, one at a time", strings.Join(names, ", "))
-		problem = p.again(ctx, provider, dir, names, 1, OverloadedDir, show)
+		problem = p.again(ctx, provider, dir, names, 1, OverloadedDir, show, own...)
 		v, err = judged()
 	}
 	if err := errors.Join(p.Save(dir), err); err != nil {
@@ -245,8 +245,9 @@ func (p *Plan) repeats(starved int) bool {
 }
 
 // again runs scenarios of the plan on separate clusters, up to that many at a time, and puts
-// their earlier records aside. A scenario without a second record keeps the first one.
-func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string, names []string, parallel int, aside string, show Show) error {
+// their earlier records aside. A scenario without a second record keeps the first one, also if only
+// the first one is whole.
+func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string, names []string, parallel int, aside string, show Show, own ...judge.Judge) error {
 	again := *p
 	again.Parts, again.Scenarios = nil, slices.DeleteFunc(slices.Clone(p.Scenarios), func(s *scenarios.Scenario) bool { return !slices.Contains(names, s.Metadata.Name) })
 	if err := again.Divide(provider, parallel); err != nil {
@@ -267,9 +268,14 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 	}
 	problem := again.parts(ctx, provider, dir, show)
 	p.Parts = append(p.Parts[:before], again.Parts...)
+	unsettled := p.Unsettled(dir, own...)
 	for _, name := range names {
-		if _, err := os.Stat(record.Dir(dir, name)); errors.Is(err, fs.ErrNotExist) {
-			if err := os.Rename(filepath.Join(dir, aside, name), record.Dir(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		second := record.Dir(dir, name)
+		if aside == OverloadedDir && slices.Contains(unsettled, name) {
+			problem = errors.Join(problem, os.RemoveAll(second))
+		}
+		if _, err := os.Stat(second); errors.Is(err, fs.ErrNotExist) {
+			if err := os.Rename(filepath.Join(dir, aside, name), second); !errors.Is(err, fs.ErrNotExist) {
 				problem = errors.Join(problem, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,14 @@ func (silent) Settled(string, Settled) {}
 func (silent) Ended(string)            {}
 func (silent) Fewer(int)               {}
 func (silent) Close()                  {}
+
+// interrupting interrupts a scenario in the middle.
+type interrupting struct {
+	silent
+	cancel func()
+}
+
+func (i interrupting) Begins(string, string) { time.AfterFunc(3*time.Second, i.cancel) }
 
 var shown = Show{Line: func(string, ...any) {}, Board: func(*Plan) (Board, error) { return silent{}, nil }}
 
@@ -87,6 +96,15 @@ func TestCarryOut(t *testing.T) {
 	}
 	if v, err = p.Judge(out); err != nil || v.records["tiny"].Meta.Started != second.Meta.Started {
 		t.Errorf("judged is the record of %v, %v", v.records["tiny"].Meta.Started, err)
+	}
+	// A repetition that is interrupted leaves the whole record.
+	ctx, cancel := context.WithCancel(t.Context())
+	interrupted := Show{Line: shown.Line, Board: func(*Plan) (Board, error) { return interrupting{cancel: cancel}, nil }}
+	if err := p.again(ctx, provider, out, []string{"tiny"}, 1, OverloadedDir, interrupted); err == nil {
+		t.Error("the repetition was not interrupted")
+	}
+	if kept, err := record.Read(record.Dir(out, "tiny")); err != nil || !kept.Meta.Started.Equal(second.Meta.Started) || len(p.Unsettled(out)) != 0 {
+		t.Errorf("the record is that of %v, want %v: %v", kept.Meta.Started, second.Meta.Started, err)
 	}
 	// A run with a truncated record, as after SIGKILL, continues with that scenario.
 	if left := p.Unsettled(out); len(left) != 0 {
