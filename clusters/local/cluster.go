@@ -69,7 +69,7 @@ type Cluster struct {
 	o        Options
 	settings framework.Settings
 	pki      *pki.PKI
-	prepared *pki.PKI // for clients that continue when the CAs are replaced
+	lasting  *pki.PKI // for clients that continue when the CAs are replaced
 	sw       *vnet.Switch
 	backend  string // the kind of device that joins the machines
 	dir      string

@@ -18,7 +18,7 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 		return framework.ServingEndpoint{Name: name, Address: hostPort(n.Address(), port), TLS: config, Names: []string{address}, Path: path}
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(n.cluster.prepared.CA())
+	roots.AppendCertsFromPEM(n.cluster.lasting.CA())
 	kubernetes := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	switch c {
 	case framework.APIServer:

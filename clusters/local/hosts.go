@@ -108,7 +108,7 @@ func (c *Cluster) addKwok(m *machine, node string) error {
 	if c.names != nil && first.Kind == framework.EntranceBalancer {
 		server = "https://" + net.JoinHostPort(pki.BalancerName(c.Name()), strconv.Itoa(component.APIServerPort))
 	}
-	kubeconfig, err := c.prepared.Kubeconfig(pki.Kwok(), server)
+	kubeconfig, err := c.lasting.Kubeconfig(pki.Kwok(), server)
 	if err != nil {
 		return err
 	}

@@ -32,10 +32,8 @@ func (c *Cluster) makeMachines() error {
 	if c.pki, err = pki.New(po); err != nil {
 		return err
 	}
-	if c.prepared, err = c.pki.Prepared(); err != nil {
-		return err
-	}
-	tls, err := c.prepared.EtcdClientTLS()
+	c.lasting = c.pki.Lasting()
+	tls, err := c.lasting.EtcdClientTLS()
 	if err != nil {
 		return err
 	}
@@ -72,7 +70,7 @@ func (c *Cluster) makeMachines() error {
 }
 
 func (c *Cluster) entrance(name string, kind framework.EntranceKind, node, url string) (framework.Entrance, error) {
-	config, err := c.prepared.RESTConfig(pki.Admin(), url)
+	config, err := c.lasting.RESTConfig(pki.Admin(), url)
 	return framework.Entrance{Name: name, Kind: kind, Node: node, Config: config}, err
 }
 

@@ -72,7 +72,7 @@ func (c *Cluster) ReplaceCA(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return n.reissue(ctx, c.pki.Unprepared(), []framework.Component{framework.APIServer})
+	return n.reissue(ctx, c.pki.Untrusted(), []framework.Component{framework.APIServer})
 }
 
 // DropTokenKey makes the API server of a node accept only the tokens of service accounts that

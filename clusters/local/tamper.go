@@ -41,9 +41,9 @@ func (c *Cluster) addTamper(m *machine) error {
 	b, err := json.Marshal(tamper.Config{
 		Control: m.tamperSocket(),
 		Etcd: tamper.EtcdConfig{Listen: everywhere(tamperEtcdPort), Member: self(component.EtcdClientPort),
-			Cert: file(pki.EtcdServerCert), Key: file(pki.EtcdServerKey), CA: file(pki.EtcdCACert)},
+			Cert: file(pki.EtcdServerCert), Key: file(pki.EtcdServerKey), CA: file(pki.EtcdClientCACert)},
 		API: tamper.APIConfig{Listen: everywhere(tamperAPIPort), Server: self(component.APIServerPort),
-			Cert: file(pki.APIServerCert), Key: file(pki.APIServerKey), CA: file(pki.CACert),
+			Cert: file(pki.APIServerCert), Key: file(pki.APIServerKey), CA: file(pki.ClientCACert),
 			FrontCert: file(pki.FrontProxyCert), FrontKey: file(pki.FrontProxyKey)},
 	})
 	config := filepath.Join(m.dir, "tamper.json")

@@ -37,7 +37,7 @@ func etcd(n Node) Command {
 		// Plain HTTP, for health and metrics only, reached from the node alone.
 		"listen-metrics-urls":   metrics,
 		"client-cert-auth":      "true",
-		"trusted-ca-file":       n.pki(pki.EtcdCACert),
+		"trusted-ca-file":       n.pki(pki.EtcdClientCACert),
 		"cert-file":             n.pki(pki.EtcdServerCert),
 		"key-file":              n.pki(pki.EtcdServerKey),
 		"peer-client-cert-auth": "true",

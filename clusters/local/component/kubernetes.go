@@ -44,7 +44,7 @@ func apiServer(n Node) Command {
 
 		"tls-cert-file":        n.pki(pki.APIServerCert),
 		"tls-private-key-file": n.pki(pki.APIServerKey),
-		"client-ca-file":       n.pki(pki.CACert),
+		"client-ca-file":       n.pki(pki.ClientCACert),
 
 		"authorization-mode":               "Node,RBAC",
 		"enable-admission-plugins":         "NodeRestriction",
@@ -135,7 +135,7 @@ func (n Node) elected(kubeconfig string, port int, cert, key string) flags {
 		// The CAs are given here and not read from the API server, which may not be up yet when
 		// this starts.
 		"authentication-skip-lookup":   "true",
-		"client-ca-file":               n.pki(pki.CACert),
+		"client-ca-file":               n.pki(pki.ClientCACert),
 		"requestheader-client-ca-file": n.pki(pki.FrontProxyCACert),
 		"leader-elect":                 "true",
 		"profiling":                    "false",

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -62,7 +63,7 @@ func (p *PKI) EtcdClientTLS() (*tls.Config, error) {
 
 // EtcdClient returns the TLS configuration of an etcd client, PEM encoded.
 func (p *PKI) EtcdClient() (rest.TLSClientConfig, error) {
-	cert, key, err := p.issueClient(p.etcd, p.clients.etcd, leaf{name: "holdfast-etcd-client", client: true})
+	cert, key, err := cmp.Or(p.clients.etcd, p.etcd).issue(leaf{name: "holdfast-etcd-client", client: true})
 	if err != nil {
 		return rest.TLSClientConfig{}, fmt.Errorf("failed to issue an etcd client certificate: %w", err)
 	}
@@ -82,7 +83,7 @@ func (p *PKI) FrontProxy() (rest.TLSClientConfig, error) {
 const frontProxyName = "front-proxy-client"
 
 func (p *PKI) clientCert(id Identity) (cert, key []byte, err error) {
-	cert, key, err = p.issueClient(p.kubernetes, p.clients.kubernetes, leaf{name: id.User, groups: id.Groups, client: true})
+	cert, key, err = cmp.Or(p.clients.kubernetes, p.kubernetes).issue(leaf{name: id.User, groups: id.Groups, client: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to issue the client certificate of %s: %w", id.User, err)
 	}

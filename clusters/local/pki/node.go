@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // WriteNode writes the files of a control-plane node into dir, which it creates if needed.
@@ -36,9 +37,11 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 
 	files := map[string][]byte{
 		CACert:           p.CA(),
+		ClientCACert:     slices.Concat(p.CA(), p.lasting.kubernetes.certPEM),
 		SigningCACert:    p.kubernetes.certPEM,
 		CAKey:            p.kubernetes.keyPEM,
 		EtcdCACert:       p.EtcdCA(),
+		EtcdClientCACert: slices.Concat(p.EtcdCA(), p.lasting.etcd.certPEM),
 		FrontProxyCACert: p.frontProxyCA(),
 	}
 	for _, want := range []struct {

@@ -40,7 +40,8 @@ type PKI struct {
 	authorities             // the ones that sign
 	trusted     authorities // further ones that are trusted; zero for none
 	old, next   authorities
-	clients     authorities // see Prepared; zero if its clients are not
+	lasting     authorities // of clients alone: trusted as such, also when the others are replaced
+	clients     authorities // the ones that sign for clients instead; see Lasting
 	// nextSigns is set once a node was given the next key of service accounts to sign with.
 	nextSigns *atomic.Bool
 }
@@ -85,6 +86,7 @@ func Kwok() Identity {
 // Names below the directory of WriteNode.
 const (
 	CACert                = "ca.crt"
+	ClientCACert          = "client-ca.crt" // CACert, and the CA of lasting clients
 	CAKey                 = "ca.key"
 	APIServerCert         = "apiserver.crt"
 	APIServerKey          = "apiserver.key"
@@ -100,12 +102,13 @@ const (
 	SchedulerCert         = "scheduler.crt" // serving
 	SchedulerKey          = "scheduler.key"
 	// SigningCACert is the certificate of CAKey alone: CACert may hold several.
-	SigningCACert  = "signing-ca.crt"
-	EtcdCACert     = "etcd/ca.crt"
-	EtcdServerCert = "etcd/server.crt"
-	EtcdServerKey  = "etcd/server.key"
-	EtcdPeerCert   = "etcd/peer.crt"
-	EtcdPeerKey    = "etcd/peer.key"
+	SigningCACert    = "signing-ca.crt"
+	EtcdCACert       = "etcd/ca.crt"
+	EtcdClientCACert = "etcd/client-ca.crt" // likewise
+	EtcdServerCert   = "etcd/server.crt"
+	EtcdServerKey    = "etcd/server.key"
+	EtcdPeerCert     = "etcd/peer.crt"
+	EtcdPeerKey      = "etcd/peer.key"
 
 	AdminConfig             = "admin.conf"
 	ControllerManagerConfig = "controller-manager.conf"
@@ -127,6 +130,9 @@ func New(o Options) (*PKI, error) {
 		return nil, err
 	}
 	if p.next, err = p.newAuthorities(" 2"); err != nil {
+		return nil, err
+	}
+	if p.lasting, err = p.newAuthorities(" clients"); err != nil {
 		return nil, err
 	}
 	p.authorities = p.old

@@ -1,19 +1,12 @@
 package pki
 
 import (
-	"crypto"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// At returns the PKI of a node at a stage of the replacement of the CAs by the prepared new
-// ones.
+// At returns the PKI of a node at a stage of the replacement of the CAs by the new ones.
 //
 // The key of service accounts that signs no more tokens verifies them at the last stage, too:
 // those that it signed are valid until they expire, and the client that requested a token chose
@@ -46,67 +39,21 @@ func (p *PKI) OneTokenKey(stage framework.TrustStage) *PKI {
 	return at
 }
 
-// Unprepared returns the PKI of a node that was given the new CA of Kubernetes without a period
+// Untrusted returns the PKI of a node that was given the new CA of Kubernetes without a period
 // of trusting both: a violation to plant.
-func (p *PKI) Unprepared() *PKI {
+func (p *PKI) Untrusted() *PKI {
 	at := p.At(framework.TrustOld)
 	at.kubernetes = p.next.kubernetes
 	return at
 }
 
-// Prepared returns the PKI of clients that need not change when the CAs are replaced: they
-// trust the old and the new CAs, and their certificates come from an intermediate CA that both
-// have signed.
-func (p *PKI) Prepared() (*PKI, error) {
+// Lasting returns the PKI of clients that need not change when the CAs are replaced: they trust the
+// old and the new CAs, and CAs of their own sign for them. An API server verifies a client's
+// certificate at each request, against every certificate that may have signed it: there is one.
+func (p *PKI) Lasting() *PKI {
 	at := p.At(framework.TrustBoth)
-	var err error
-	if at.clients.kubernetes, err = crossSigned(p.options.Cluster+" clients", p.old.kubernetes, p.next.kubernetes); err != nil {
-		return nil, err
-	}
-	at.clients.etcd, err = crossSigned(p.options.Cluster+" etcd clients", p.old.etcd, p.next.etcd)
-	return at, err
-}
-
-// crossSigned creates a CA with a certificate from each of two.
-func crossSigned(name string, one, other *Authority) (*Authority, error) {
-	key, keyPEM, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	a := &Authority{key: key, keyPEM: keyPEM}
-	for _, signer := range []*Authority{one, other} {
-		cert, err := signer.signAuthority(name, key.Public())
-		if err != nil {
-			return nil, fmt.Errorf("failed to have %s sign for %s: %w", signer.cert.Subject.CommonName, name, err)
-		}
-		if a.cert, err = x509.ParseCertificate(cert); err != nil {
-			return nil, err
-		}
-		a.certPEM = append(a.certPEM, encodeCert(cert)...)
-	}
-	return a, nil
-}
-
-// signAuthority returns a certificate for the key of an intermediate CA.
-func (a *Authority) signAuthority(name string, key crypto.PublicKey) ([]byte, error) {
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
-	return x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter.Add(-time.Second),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, IsCA: true,
-	}, a.cert, key, a.key)
-}
-
-// issueClient issues a client's certificate: from prepared if there is one, with its
-// certificates, or else from the CA.
-func (p *PKI) issueClient(from, prepared *Authority, l leaf) (cert, key []byte, err error) {
-	if prepared == nil {
-		return from.issue(l)
-	}
-	cert, key, err = prepared.issue(l)
-	return slices.Concat(cert, prepared.certPEM), key, err
+	at.clients = p.lasting
+	return at
 }
 
 // both returns the certificates of a CA and of another one, if there is one.

@@ -107,3 +107,54 @@ func TestTrustedCAs(t *testing.T) {
 		t.Errorf("%s is trusted", at.Trusted())
 	}
 }
+
+// TestLasting shows that nodes accept a lasting client at each stage of a replacement, and that it
+// verifies their certificates at each.
+func TestLasting(t *testing.T) {
+	p, _ := newTestPKI(t)
+	client, err := p.Lasting().RESTConfig(Admin(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	member, err := p.Lasting().EtcdClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stage := range []framework.TrustStage{framework.TrustOld, framework.TrustBoth, framework.TrustBothUseNew, framework.TrustNew} {
+		dir := t.TempDir()
+		if err := p.At(stage).WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		read := func(name string) []byte {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		for _, x := range []struct {
+			what     string
+			cert, ca []byte
+			usage    x509.ExtKeyUsage
+			verifies bool
+		}{
+			{"a client of the API server", client.CertData, read(ClientCACert), x509.ExtKeyUsageClientAuth, true},
+			{"a client of etcd", member.CertData, read(EtcdClientCACert), x509.ExtKeyUsageClientAuth, true},
+			{"a client of the API server as a peer of etcd", client.CertData, read(EtcdCACert), x509.ExtKeyUsageClientAuth, false},
+			{"a client of etcd as a peer of etcd", member.CertData, read(EtcdCACert), x509.ExtKeyUsageClientAuth, false},
+			{"the API server", read(APIServerCert), client.CAData, x509.ExtKeyUsageServerAuth, true},
+			{"etcd", read(EtcdServerCert), member.CAData, x509.ExtKeyUsageServerAuth, true},
+		} {
+			block, rest := pem.Decode(x.cert)
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil || len(rest) > 0 {
+				t.Fatalf("%s: %v, and %d bytes more", x.what, err, len(rest))
+			}
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(x.ca)
+			if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x.usage}}); (err == nil) != x.verifies {
+				t.Errorf("%s at %s: %v", x.what, stage, err)
+			}
+		}
+	}
+}
