@@ -33,17 +33,18 @@ spec:
 // TestClusterExternalEtcd runs against a cluster made by hand whose etcd has hosts of its own.
 // Their members are found, administered with the certificates that are there, and hit. All
 // components are children of a process named k0s, which starts each again after 5 s: holdfast
-// detects them as k0s's, and kills one that is to stay down at each start.
+// detects those of the control plane as k0s's, and kills one that is to stay down at each start.
 func TestClusterExternalEtcd(t *testing.T) {
 	cluster, said := byHand(t, `holdfast inventory init --kubeconfig admin.conf
 cat >host-isolated.yaml <<'END'
 `+hostIsolated+`END
+holdfast profile detect node-1 --inventory nodes.yaml
 holdfast profile detect etcd-1 --inventory nodes.yaml
 holdfast consent --inventory nodes.yaml --level process,network | kubectl apply -f -
 holdfast inventory check nodes.yaml
 holdfast run --inventory nodes.yaml --scenario etcd-leader-killed --out killed || true
 holdfast run --inventory nodes.yaml -f host-isolated.yaml --out isolated || true`, "EXTERNAL_ETCD=1", "SUPERVISOR=k0s")
-	for _, want := range []string{"profile k0s fits", "node node-3 (ssh 10.88.0.13): distribution k0s: kube-apiserver", "node etcd-3 (ssh 10.88.0.16): distribution k0s: etcd"} {
+	for _, want := range []string{"profile k0s fits", "profile processes fits", "node node-3 (ssh 10.88.0.13): distribution k0s: kube-apiserver", "node etcd-3 (ssh 10.88.0.16): distribution processes: etcd"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the output does not have %q", want)
 		}
