@@ -53,8 +53,8 @@ func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time
 	if err != nil {
 		return nil, err
 	}
-	// Whoever watches the process may end the freeze early: the kubelet kills one whose liveness
-	// probe fails.
+	// A process watcher may end the freeze early: the kubelet kills a process whose liveness probe
+	// fails.
 	heal, thawed := i.undo, false
 	i.undo = func(ctx context.Context) (Proof, error) {
 		if still, seen := p.orHeld(frozen)(ctx); !thawed && !still && i.proof.Proven {

@@ -11,21 +11,27 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// tokenKeys returns the key with which a node signs tokens of service accounts, and those with
-// which it verifies them.
-func tokenKeys(t *testing.T, p *PKI) (signs *ecdsa.PrivateKey, verify []*ecdsa.PublicKey) {
+// written returns what reads the files that a node gets.
+func written(t *testing.T, p *PKI) (read func(name string) []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	read := func(name string) []byte {
+	return func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
+}
+
+// tokenKeys returns the key with which a node signs tokens of service accounts, and those with
+// which it verifies them.
+func tokenKeys(t *testing.T, p *PKI) (signs *ecdsa.PrivateKey, verify []*ecdsa.PublicKey) {
+	t.Helper()
+	read := written(t, p)
 	block, _ := pem.Decode(read(ServiceAccountKey))
 	signs, err := x509.ParseECPrivateKey(block.Bytes)
 	if err != nil {
@@ -121,17 +127,7 @@ func TestLasting(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stage := range []framework.TrustStage{framework.TrustOld, framework.TrustBoth, framework.TrustBothUseNew, framework.TrustNew} {
-		dir := t.TempDir()
-		if err := p.At(stage).WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		read := func(name string) []byte {
-			b, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		}
+		read := written(t, p.At(stage))
 		for _, x := range []struct {
 			what     string
 			cert, ca []byte
