@@ -180,7 +180,8 @@ func TestClusterFused(t *testing.T) {
 		default:
 			continue
 		}
-		if one.Verdict != want && (one.Verdict != judge.Inconclusive || want == judge.NotApplicable && len(overloaded) == 0) {
+		excused := slices.ContainsFunc(r.Results, func(o judge.Result) bool { return o.Requirement == one.ID && slices.Contains(overloaded, o.Scenario) })
+		if one.Verdict != want && (one.Verdict != judge.Inconclusive || want == judge.NotApplicable && !excused) {
 			t.Errorf("%s is %q, want %q: %s", one.ID, one.Verdict, want, one.Sentence)
 		}
 		if one.Verdict == judge.Pass && strings.Contains(one.Sentence, "Coarser fault: the kill of ") && strings.Contains(one.Sentence, "hit one process with") {
