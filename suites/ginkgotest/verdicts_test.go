@@ -48,8 +48,8 @@ var needsFive = strings.NewReplacer("NAME", "needs-five", "CLUSTER", "{}", "spec
 // and a scenario that does not apply. They share a results directory.
 func TestVerdicts(t *testing.T) {
 	localtest.NeedClusters(t, clusters.Default())
-	// API servers have I + M, 12 s, to list themselves, before an empty list is a failure.
-	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}", "4s", "16s").Replace(ownScenario)
+	// API servers have 2I + M, 22 s, to list themselves, before an empty list is a failure.
+	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}", "4s", "26s").Replace(ownScenario)
 	files := []string{write(t, "planted.yaml", planted), write(t, "off-and-isolated.yaml", offAndIsolated), write(t, "needs-five.yaml", needsFive)}
 	cmd := command(t, 2, "-ginkgo.junit-report=junit.xml", "-ginkgo.output-dir=.", "--out", "out", "--file", strings.Join(files, ","))
 	out := filepath.Join(cmd.Dir, "out")
@@ -82,6 +82,9 @@ func TestVerdicts(t *testing.T) {
 	// A failure has the judge's sentence; a skip says why.
 	if failure := cases["planted"].Failure; sentence == "" || !strings.Contains(failure, "HA-EP-001: "+sentence) {
 		t.Errorf("planted failed with %q, want %q", failure, sentence)
+	}
+	if want := "planted: HA-EP-001: " + sentence; !strings.Contains(text, want) {
+		t.Errorf("the end of the output lacks %q", want)
 	}
 	if why := cases["off-and-isolated"].Skipped.Message; !strings.Contains(why, "inconclusive: ") || !strings.Contains(why, "proof") {
 		t.Errorf("off-and-isolated was skipped with %q", why)
