@@ -185,13 +185,20 @@ func (s *suite) report(_ ginkgo.SpecContext, r ginkgo.Report) {
 	v, err := p.Judge(s.dir, s.options.Judges...)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	gomega.Expect(v.Write(s.dir)).To(gomega.Succeed())
-	progress("results: " + filepath.Join(s.dir, "report.html"))
 	unclear := problems
 	for _, spec := range r.SpecReports {
+		// Ginkgo's summary at the end has only the names of specs.
+		if spec.Failed() {
+			progress(spec.LeafNodeText + ": " + spec.FailureMessage())
+		}
+		for _, more := range spec.AdditionalFailures {
+			progress(spec.LeafNodeText + ": " + more.Failure.Message)
+		}
 		if spec.State.Is(types.SpecStateSkipped) && strings.HasPrefix(spec.Failure.Message, inconclusive) {
 			unclear = append(unclear, spec.LeafNodeText+" is "+spec.Failure.Message)
 		}
 	}
+	progress("results: " + filepath.Join(s.dir, "report.html"))
 	if len(unclear) > 0 {
 		ginkgo.Fail(strings.Join(unclear, "\n"))
 	}
