@@ -5,12 +5,17 @@
 // some time. kwok applies a stage once per event; if an API server answers for example
 // "etcdserver: request timed out" while etcd has no leader, a pod is stuck permanently, and a
 // workload looks broken on a healthy control plane. The proxy repeats kwok's patches and
-// deletions until the answer is final. All other requests, including watches and leases, pass
-// through once.
+// deletions until the answer is final.
+//
+// A kubelet renews its lease from the last answer. kwok renews the one that its watch showed it, and
+// a watch may take half a minute to come back after all API servers were away: until then each
+// renewal but the first would conflict, and healthy nodes be evicted. The proxy makes such a renewal
+// one of the newest version. All other requests pass through once.
 package retry
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,10 +25,13 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 )
 
 // Pauses between attempts: the first, which each further one doubles, and the longest.
@@ -69,20 +77,25 @@ type again struct {
 	log     *log.Logger
 }
 
+// nodeLeases is the path of the leases of nodes.
+const nodeLeases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
+
 // RoundTrip implements http.RoundTripper. It repeats a patch or a deletion, while its client
 // waits, until another attempt would not change the answer.
 func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPatch && r.Method != http.MethodDelete {
+	renewal := r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, nodeLeases)
+	if r.Method != http.MethodPatch && r.Method != http.MethodDelete && !renewal {
 		return a.carrier.RoundTrip(r)
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
+	if renewal {
+		return a.renew(r, body)
+	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		attempt := r.Clone(r.Context())
-		attempt.Body = io.NopCloser(bytes.NewReader(body))
-		resp, err := a.carrier.RoundTrip(attempt)
+		resp, err := a.send(r, r.Method, body)
 		if err == nil && settled(resp.StatusCode) {
 			return resp, nil
 		}
@@ -99,6 +112,50 @@ func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+func (a *again) send(r *http.Request, method string, body []byte) (*http.Response, error) {
+	attempt := r.Clone(r.Context())
+	attempt.Method, attempt.Body, attempt.ContentLength = method, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return a.carrier.RoundTrip(attempt)
+}
+
+// renew carries the renewal of a node's lease, and another one of the newest version if that
+// is newer and the sender still holds it.
+func (a *again) renew(r *http.Request, body []byte) (*http.Response, error) {
+	resp, err := a.send(r, r.Method, body)
+	if err != nil || resp.StatusCode != http.StatusConflict {
+		return resp, err
+	}
+	newest := a.newest(r, body)
+	if newest == nil {
+		return resp, nil
+	}
+	_ = resp.Body.Close()
+	return a.send(r, r.Method, newest)
+}
+
+// newest returns a lease in the newest version; nil if its holder does not hold it.
+func (a *again) newest(r *http.Request, body []byte) []byte {
+	var mine, stored coordination.Lease
+	if json.Unmarshal(body, &mine) != nil {
+		return nil
+	}
+	resp, err := a.send(r, http.MethodGet, nil)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&stored) != nil ||
+		ptr.Deref(mine.Spec.HolderIdentity, "") != ptr.Deref(stored.Spec.HolderIdentity, "") {
+		return nil
+	}
+	mine.ResourceVersion = stored.ResourceVersion
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // settled reports whether an answer is final. An API server that has just started forbids

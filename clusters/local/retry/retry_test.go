@@ -2,7 +2,9 @@ package retry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -12,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	coordination "k8s.io/api/coordination/v1"
 )
 
 // TestAgain sends requests through the proxy to a server that answers as its list says,
@@ -30,7 +34,7 @@ func TestAgain(t *testing.T) {
 		"a deletion done before":                {http.MethodDelete, []int{404}, 404, 1},
 		"a patch that is wrong":                 {http.MethodPatch, []int{422}, 422, 1},
 		"a patch that comes too late":           {http.MethodPatch, []int{409}, 409, 1},
-		"a lease, which kwok sees to itself":    {http.MethodPut, []int{500}, 500, 1},
+		"an update, which kwok sees to itself":  {http.MethodPut, []int{500}, 500, 1},
 		"a read":                                {http.MethodGet, []int{500}, 500, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +68,56 @@ func TestAgain(t *testing.T) {
 			_ = resp.Body.Close()
 			if resp.StatusCode != test.want || asked != test.asked {
 				t.Errorf("answered %d after %d attempts, want %d after %d", resp.StatusCode, asked, test.want, test.asked)
+			}
+		})
+	}
+}
+
+// TestRenewal renews a lease whose newest version, the seventh, a client has not seen.
+func TestRenewal(t *testing.T) {
+	for _, tt := range []struct {
+		name, holder, version string
+		want, renewed         int
+	}{
+		{"of the newest version", "kwok-1", "7", 200, 1},
+		{"of an older version", "kwok-1", "5", 200, 1},
+		{"of a lease that another has taken", "kwok-2", "5", 409, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var mu sync.Mutex
+			renewed := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Method == http.MethodGet {
+					fmt.Fprint(w, `{"metadata": {"name": "worker-1", "resourceVersion": "7"}, "spec": {"holderIdentity": "kwok-1"}}`)
+					return
+				}
+				var lease coordination.Lease
+				if err := json.NewDecoder(r.Body).Decode(&lease); err != nil || *lease.Spec.LeaseDurationSeconds != 40 {
+					t.Errorf("%+v, %v", lease, err)
+				}
+				if lease.ResourceVersion != "7" {
+					w.WriteHeader(http.StatusConflict)
+					return
+				}
+				renewed++
+			}))
+			defer server.Close()
+			front := httptest.NewServer(through(t, server.URL))
+			defer front.Close()
+			body := fmt.Sprintf(`{"metadata": {"name": "worker-1", "resourceVersion": %q}, "spec": {"holderIdentity": %q, "leaseDurationSeconds": 40}}`, tt.version, tt.holder)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL+nodeLeases+"worker-1", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != tt.want || renewed != tt.renewed {
+				t.Errorf("answered %d, renewed %d times, want %d and %d", resp.StatusCode, renewed, tt.want, tt.renewed)
 			}
 		})
 	}
