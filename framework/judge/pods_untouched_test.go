@@ -74,6 +74,21 @@ func TestPodsEvicted(t *testing.T) {
 			return a.sorted()
 		}
 	}
+	// silentFrom has the heartbeats of worker-1 end again, after which it is marked and its pod deleted.
+	silentFrom := func(from, marked float64) func() *story {
+		return func() *story {
+			a := away(func(a *application) {
+				a.node(marked, "worker-1", "Unknown")
+				a.pod(marked+1, "catalog", 0, deleting)
+			})()
+			return a.change(func(r *record.Run) {
+				r.Meta.Settings["G"] = 13 * time.Second
+				r.Objects = slices.DeleteFunc(r.Objects, func(o record.Timed[record.Object]) bool {
+					return o.V.Kind == record.ObjectHeartbeat && o.V.Name == "worker-1" && o.At > sec(from)
+				})
+			})
+		}
+	}
 	rule(t, record.Check{Requirement: "HA-WL-004", Judge: "pods-untouched", Fault: "lost", Bound: "45s", Params: map[string]string{"evictions": "true"}}, []ruling{
 		{name: "as it should be", want: Pass, took: "2 pods", says: "None of the 2 running pods of catalog, which no client changed, was deleted or moved", story: away(func(*application) {})},
 		{name: "not ready for a while", want: Pass, story: away(func(a *application) {
@@ -85,6 +100,8 @@ func TestPodsEvicted(t *testing.T) {
 		{name: "moved", want: Fail, says: "was moved there from worker-1", story: away(func(a *application) {
 			a.pod(45, "catalog", 0, func(o *record.Object) { o.Pod.Node = "worker-2" })
 		})},
+		{name: "deleted when its node was silent again", want: Inconclusive, says: "a pod on worker-1 was evicted, but the node was silent again for 13", story: silentFrom(43, 56.5)},
+		{name: "deleted when its node was silent again, too early", want: Fail, says: "pod catalog-0 on worker-1", story: silentFrom(45, 56.5)},
 		{name: "a heartbeat got through", want: Inconclusive, says: "worker-2 was silent for 15s at most", story: away(func(a *application) { a.heartbeats("worker-2", 24, 25) })},
 		{name: "not watched for long enough", want: Inconclusive, says: "less than 45s", story: away(func(a *application) { a.cut(50) })},
 	})

@@ -54,8 +54,13 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 		if o.Kind != record.ObjectPod || !slices.Contains(parts, o.Part) {
 			continue
 		}
-		if evictions && !evicted(pods, o) {
-			continue
+		if evictions {
+			if !evicted(pods, o) {
+				continue
+			}
+			if problem := silentAgain(m, pods[o.UID].Pod.Node, at); problem != nil {
+				return *problem
+			}
 		}
 		if how := touched(pods, o); how != "" {
 			return Failed("Running pods must not be touched by the %s: pod %s on %s, of %s, which no client changed, %s at %s.",
@@ -90,6 +95,27 @@ func heardOf(m *facts.Matter) *Finding {
 	}
 	if len(nodes) == 0 {
 		return Inconclusive("the record shows no worker node when the %s took effect", m.Fault.What()).problem()
+	}
+	return nil
+}
+
+// silentAgain returns why a pod that was evicted from a node was not evicted for what happened during
+// the fault: after it was healed the node was silent for its grace period once more, and then marked.
+func silentAgain(m *facts.Matter, node string, evicted record.Nanos) *Finding {
+	last := m.Fault.HealEffect() // heartbeat
+	for i := range m.Run.Objects {
+		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+		switch {
+		case o.Name != node || at < m.Fault.HealEffect() || at > evicted:
+		case o.Kind == record.ObjectHeartbeat:
+			last = at
+		case o.Kind == record.ObjectNode && o.Node.Ready != "True":
+			if silent := facts.Since(last, at); silent >= m.Run.Meta.Settings["G"] {
+				return Inconclusive("a pod on %s was evicted, but the node was silent again for %s (%s to %s) after the %s was healed, longer than its grace period of %s",
+					node, text.Short(silent), text.When(last), text.When(at), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).problem()
+			}
+			return nil
+		}
 	}
 	return nil
 }
