@@ -30,6 +30,15 @@ func watched(gone, back float64) *story {
 	return s
 }
 
+// newLeaders has etcd elect another leader at these times.
+func newLeaders(s *story, times ...float64) *story {
+	s.at(5).etcd("node-1", "m1", 2)
+	for i, t := range times {
+		s.at(t).etcd("node-1", "m3", uint64(3+i))
+	}
+	return s
+}
+
 func TestEndpointRemoved(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-EP-003", Judge: "endpoint-removed", Fault: "kill", Bound: "T + I + M"}, []ruling{
 		{name: "as it should be", story: func() *story { return watched(28, 53) }, want: Pass, took: "18s",
@@ -40,6 +49,12 @@ func TestEndpointRemoved(t *testing.T) {
 		{name: "back before it was healed, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return watched(28, 45).change(func(r *record.Run) { r.Harness[40].V.Late = 5 * time.Second })
 		}},
+		{name: "a new leader renewed its lease", want: Pass, took: "26.5s", story: func() *story { return newLeaders(watched(39, 53), 12.5) },
+			says: "left Endpoints and EndpointSlice 26.5s after the election of another etcd leader, which renewed the leases of all addresses, under the kill of kube-apiserver on node-2, within 28s (T + I + M + E"},
+		{name: "two new leaders renewed its lease", want: Pass, story: func() *story { return newLeaders(watched(47, 53), 12.5, 20.5) }},
+		{name: "a new leader renewed its lease, and that is over", want: Fail, took: "28.5s", story: func() *story { return newLeaders(watched(41, 53), 12.5) }},
+		{name: "a new leader when its lease had run out", want: Fail, took: "30s", story: func() *story { return newLeaders(watched(40, 53), 29) }},
+		{name: "a new leader before that", want: Fail, took: "30s", story: func() *story { return newLeaders(watched(40, 53), 8) }},
 		{name: "slice too late", want: Fail, took: "39s", says: "endpointslice through node-3", story: func() *story {
 			return watched(28, 53).change(func(r *record.Run) {
 				for i := range r.Endpoints {

@@ -163,6 +163,20 @@ func leaderKilled() *story {
 	return s.traffic("node-2", 11.29, 40).traffic("node-3", 11.19, 40)
 }
 
+// splitVotes kills the leader on node-1 in term 2 at 10 s; the next leaders are of these terms, and
+// writes continue at a time.
+func splitVotes(until float64, terms ...uint64) *story {
+	s := leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30)
+	s.run.Etcd = slices.DeleteFunc(s.run.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At > sec(10) })
+	for i, term := range terms {
+		s.at(12+float64(i)).etcd("node-3", "m3", term)
+	}
+	for _, n := range []string{"node-2", "node-3"} {
+		s.traffic(n, 1, 9.9).failing(n, 10, until-1).traffic(n, until-0.01, 40)
+	}
+	return s
+}
+
 func TestWriteGap(t *testing.T) {
 	check := record.Check{Requirement: "HA-QR-005", Level: "MUST", Judge: "write-gap", Fault: "kill", Bound: "2E + M"}
 	elects := check
@@ -211,6 +225,10 @@ func TestWriteGap(t *testing.T) {
 			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 16).failing("node-3", 10, 11).
 				traffic("node-2", 17.01, 40).traffic("node-3", 11, 40)
 		}},
+		{name: "a split vote", want: Pass, took: "5.5s", says: "within 6s (2E + M + split votes, E = 1s, M = 2s, split votes = 2s)", story: func() *story { return splitVotes(15.5, 4) }},
+		{name: "too long for a split vote", want: Fail, took: "6.5s", says: "within 6s", story: func() *story { return splitVotes(16.5, 4) }},
+		{name: "too long for two leaders", want: Fail, took: "5.5s", says: "within 4s", story: func() *story { return splitVotes(15.5, 3, 4) }},
+		{name: "more split votes than can be", want: Fail, took: "8.5s", says: "within 8s", story: func() *story { return splitVotes(18.5, 9) }},
 		{name: "too long, harness starved", want: Inconclusive, says: "up to 500ms late, more than 400ms", story: func() *story {
 			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 16).failing("node-3", 10, 11).
 				traffic("node-2", 17.01, 40).traffic("node-3", 11, 40).change(func(r *record.Run) { r.Harness[12].V.Late = 500 * time.Millisecond })

@@ -67,6 +67,7 @@ func TestEndpointsFollow(t *testing.T) {
 		{name: "listed at once", want: Pass, says: "after 0s at most (node-4 (10.77.0.14) was added)", story: func() *story { return grown(9) }},
 		{name: "listed in time", want: Pass, took: "20s", story: func() *story { return grown(30) }},
 		{name: "listed late", want: Fail, took: "30s", says: "after node-4 (10.77.0.14) was added: endpoints through node-1 did after 30s", story: func() *story { return grown(40) }},
+		{name: "listed late, and a new leader", want: Fail, took: "30s", story: func() *story { return newLeaders(grown(40), 13) }},
 		{name: "never listed", want: Fail, took: "49s", says: "still held [10.77.0.11 10.77.0.12 10.77.0.13] after 49s", story: func() *story { return grown(100) }},
 		{name: "not watched for long enough", want: Inconclusive, says: "less than 27s", story: func() *story {
 			return grown(100).change(func(r *record.Run) {
@@ -138,6 +139,9 @@ func TestEndpointsFollow(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-EP-009", Judge: "endpoints-follow", Bound: "T + I + M", Params: map[string]string{"changes": "old, new"}}, []ruling{
 		{name: "replaced", want: Pass, took: "15s", says: "(node-2 (10.77.0.12) was lost)", story: func() *story { return replacing(25) }},
 		{name: "the old one reclaimed late", want: Fail, took: "28s", story: func() *story { return replacing(38) }},
+		{name: "a new leader renewed its lease", want: Pass, took: "28s", says: "within 27s (T + I + M, I = 10s, M = 2s, T = 15s) and E of the election of another etcd leader", story: func() *story {
+			return newLeaders(replacing(38), 13)
+		}},
 		{name: "no such change", want: Inconclusive, says: `no change of nodes "old"`, story: func() *story { return grown(11) }},
 	})
 }

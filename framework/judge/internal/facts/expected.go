@@ -59,6 +59,12 @@ func (e Expected) String() string {
 // Met reports whether a list of addresses is as it must be.
 func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addresses), e.want) }
 
+// Exceeded reports whether a list has all addresses that it must have, and others.
+func (e Expected) Exceeded(addresses []string) bool {
+	lacks := func(a string) bool { return !slices.Contains(addresses, a) }
+	return !e.Met(addresses) && !slices.ContainsFunc(e.want, lacks)
+}
+
 // Settling is how a list of addresses reached its expected state.
 type Settling struct {
 	// Wrong is the last state that differs from the expected one, nil if none does; Last is the

@@ -49,6 +49,24 @@ func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (wors
 	return worst, open
 }
 
+// mostSplitVotes is how many split votes in a row extend a bound: etcd's members split one in some
+// hundred votes.
+const mostSplitVotes = 2
+
+// withSplitVotes extends the check's bound, if it has time for an election of etcd, by that for
+// each election between from and to that ended without a leader.
+func withSplitVotes(m *facts.Matter, from, to record.Nanos) *facts.Matter {
+	e, elects := m.Bound.Inputs["E"]
+	n := min(m.SplitVotes(from, to), mostSplitVotes)
+	if !elects || n == 0 {
+		return m
+	}
+	extended := *m
+	bound := m.Bound.Plus("split votes", time.Duration(2*n)*e)
+	extended.Bound = &bound
+	return &extended
+}
+
 // enoughAttempts is how many writes, and how many quorum reads, must have been tried through each
 // entrance to conclude that none had an effect. A check may require more.
 const enoughAttempts = 10

@@ -9,8 +9,8 @@ import (
 func isolatedMember() Definition {
 	return Definition{verdict.Doc{
 		Name:       "isolated-member",
-		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound.",
-		Source:     "API server HA proposal, section 1, case 1",
+		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound, and 2E more for each election that ends in a split vote (two at most).",
+		Source:     "API server HA proposal, section 1, case 1; raft, section 5.2",
 		Lasting:    true,
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
@@ -48,10 +48,11 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 	if len(others) == 0 {
 		return Inconclusive("the record names no API server on the majority side")
 	}
+	m = withSplitVotes(m, from, to)
 	worst, problem := judgeGaps(m, others, from, to)
 	if problem != nil {
-		return *problem
+		return bounded(*m.Bound)(*problem)
 	}
-	return Passed("While %s was isolated, of %s, no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
-		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length())
+	return bounded(*m.Bound)(Passed("While %s was isolated, of %s, no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
+		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length()))
 }

@@ -12,8 +12,8 @@ import (
 func writeGap() Definition {
 	return Definition{verdict.Doc{
 		Name:       "write-gap",
-		Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and etcd has a new leader if the old one was hit.",
-		Source:     "Automated HA master deployment",
+		Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and 2E more for each election that ends in a split vote (two at most), and etcd has a new leader if the old one was hit.",
+		Source:     "Automated HA master deployment; raft, section 5.2",
 		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
 			"newLeader": "\"true\": etcd must have another leader in a higher term afterwards (default false)",
@@ -24,6 +24,11 @@ func writeGap() Definition {
 
 func judgeWriteGap(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
+	m = withSplitVotes(m, from, to)
+	return bounded(*m.Bound)(writesResume(m, from, to))
+}
+
+func writesResume(m *facts.Matter, from, to record.Nanos) Finding {
 	entrances := m.APIServers(m.HitBetween(from, to)...)
 	if m.Param("balancer", "false") == "true" && slices.Contains(m.Run.Meta.Entrances, "balancer") {
 		entrances = append(entrances, "balancer")

@@ -1,0 +1,49 @@
+package facts
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// AddressesRenewed returns when the leases of the addresses of API servers were last renewed after
+// from, although the servers may be gone; zero if they were not. A new leader of etcd gives every
+// lease its whole time again, and E more (etcd, lessor.Promote). The record shows that by the term
+// of what members apply.
+func (m *Matter) AddressesRenewed(from record.Nanos) (at record.Nanos) {
+	s := m.Run.Meta.Settings
+	held := s["T"] + s["E"] + s["M"] // statuses are read once a second
+	var term uint64
+	for _, e := range m.Run.Etcd {
+		if !e.V.OK || e.V.Term <= term {
+			continue
+		}
+		if term > 0 && e.At > from && text.Span(max(from, at), e.At) <= held {
+			at = e.At
+		}
+		term = e.V.Term
+	}
+	return at
+}
+
+// SplitVotes returns how many elections of etcd between two times ended without a leader. Members
+// that campaign at the same moment may split the vote; each then waits for another E to 2E, and
+// tries again in the next term (raft, section 5.2). With pre-vote, only that leaves a term without
+// a leader.
+func (m *Matter) SplitVotes(from, to record.Nanos) (n int) {
+	var before, last uint64
+	led := map[uint64]bool{}
+	for _, e := range m.Run.Etcd {
+		switch term := e.V.Term; {
+		case !e.V.OK || e.At > to:
+		case e.At <= from:
+			before = max(before, term)
+		case term > before:
+			led[term] = true
+			last = max(last, term)
+		}
+	}
+	if before == 0 || last == 0 {
+		return 0
+	}
+	return int(last-before) - len(led)
+}
