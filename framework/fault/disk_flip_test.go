@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/binary"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,4 +47,35 @@ func TestDiskFlipKept(t *testing.T) {
 			t.Errorf("%+v, %v", healed, err)
 		}
 	})
+}
+
+// TestInsideRecord: damage is within the data of a record, not in a length.
+func TestInsideRecord(t *testing.T) {
+	var log []byte
+	add := func(size int) (start int) {
+		padding := (8 - size%8) % 8
+		word := uint64(size)
+		if padding > 0 {
+			word |= uint64(0x80|padding) << 56
+		}
+		log = binary.LittleEndian.AppendUint64(log, word)
+		start = len(log)
+		log = append(log, make([]byte, size+padding)...)
+		return start
+	}
+	for range 17 {
+		add(237) // up to 4216
+	}
+	add(32)
+	want := add(101)
+	log = append(log, make([]byte, 512)...) // not written yet
+	if offset, ok := insideRecord(log, 16); !ok || offset != int64(want+42) {
+		t.Errorf("%d, %t, want %d", offset, ok, want+42)
+	}
+	if offset, ok := insideRecord(log, 51); ok {
+		t.Errorf("%d, of a record that is too short", offset)
+	}
+	if offset, ok := insideRecord(log[:want+50], 16); ok {
+		t.Errorf("%d, of a record that was not read whole", offset)
+	}
 }

@@ -1,6 +1,8 @@
 package judges
 
 import (
+	"time"
+
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
@@ -19,8 +21,13 @@ func damageContained() Definition {
 	}, judgeDamageContained}
 }
 
-// damageLooks is how often the member must have been queried.
-const damageLooks = 3
+const (
+	// damageLooks is how often the member must have been queried.
+	damageLooks = 3
+	// answerLag is how much earlier than its entry a member's answer may be: other queries of
+	// the same member may come between.
+	answerLag = 500 * time.Millisecond
+)
 
 func judgeDamageContained(m *facts.Matter) Finding {
 	reads, to := m.Fault, m.Fault.Healed.Called
@@ -29,7 +36,7 @@ func judgeDamageContained(m *facts.Matter) Finding {
 			return Inconclusive("the record has no injection %q", id)
 		}
 	}
-	from := max(m.Fault.Effect(), reads.Effect())
+	from := max(m.Fault.Effect(), reads.Effect()) + record.Nanos(answerLag)
 	node, asked := m.Fault.Node(), 0
 	served := facts.Endless // when it first answered and followed a leader
 	alone := facts.Endless  // when it first answered without a leader
