@@ -150,8 +150,8 @@ type HealthCheck struct {
 	// Disabled turns the checks off: the balancer also sends clients to dead API servers. Use
 	// it to plant a violation.
 	Disabled bool `json:"disabled,omitempty"`
-	// Interval is the time from the start of one check to that of the next,
-	// 1 s by default.
+	// Interval is the time from the start of one check to that of the next, 1 s by default; with
+	// HAProxy, from the end of one.
 	Interval time.Duration `json:"interval"`
 	// Timeout is how long one check may take; at most Interval, 1 s by default.
 	Timeout time.Duration `json:"timeout"`
@@ -176,9 +176,12 @@ func (h HealthCheck) FailTimeout() time.Duration {
 const NameTTL = time.Second
 
 // Detection is the longest time from when an API server stops answering until clients are no
-// longer sent to it.
+// longer sent to it. That of an external balancer is as long as HAProxy's.
 func (b LoadBalancer) Detection() time.Duration {
 	switch b.Kind {
+	case BalancerHAProxy, BalancerExternal:
+		// It counts the interval from the end of a check (process_chk_conn).
+		return time.Duration(b.HealthCheck.Fall) * (b.HealthCheck.Interval + b.HealthCheck.Timeout)
 	case BalancerNone:
 		return 0
 	case BalancerNGINX:

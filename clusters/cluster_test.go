@@ -78,7 +78,7 @@ func TestFullFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.LeaseDuration != 30*time.Second || s.ElectionTimeout != 2*time.Second || s.BalancerDetection != 1750*time.Millisecond {
+	if s.LeaseDuration != 30*time.Second || s.ElectionTimeout != 2*time.Second || s.BalancerDetection != 2250*time.Millisecond {
 		t.Errorf("settings are %+v", s)
 	}
 }
