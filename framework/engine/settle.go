@@ -99,12 +99,16 @@ func (r *run) parts(limit time.Duration) (all []part) {
 		since = r.w.Since(r.recovery.from)
 	}
 	for _, c := range elected {
-		if r.observers.Renewal(string(c)).Held {
+		if seen := r.observers.Renewal(string(c)); seen.Held {
 			l, p := s.LeaseDuration, s.RetryPeriod
 			if own, ok := s.Elections[c]; ok {
 				l, p = own.LeaseDuration, own.RetryPeriod
 			}
-			all = append(all, part{record.PartLease + string(c), limit + l + p*44/10 + s.Margin,
+			election := l + p*44/10
+			if seen.Coordinated {
+				election += record.CoordinatedElection + record.ElectionController
+			}
+			all = append(all, part{record.PartLease + string(c), limit + election + s.Margin,
 				func(context.Context) error { return r.renewed(c, since, p) }})
 		}
 	}

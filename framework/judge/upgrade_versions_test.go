@@ -116,6 +116,14 @@ func TestOlderLeads(t *testing.T) {
 			return scheduler().change(func(r *record.Run) { r.Steps, r.Changes = nil, nil })
 		}},
 		{name: "the lease stands still", want: Fail, says: "kube-scheduler v1.36.3 on node-2 held its lease while v1.37.1 on node-1 served, and from 14.000s on the lease was neither renewed nor taken over for 30s", story: upgraded(still)},
+		{name: "the lease stands still, as in a coordinated election", want: Inconclusive, says: "0 elected components", story: upgraded(func(s *story) {
+			still(s)
+			s.change(func(r *record.Run) {
+				for i := range r.Leases {
+					r.Leases[i].V.Strategy = "OldestEmulationVersion"
+				}
+			})
+		})},
 		{name: "the lease stands still after a fault", want: Inconclusive, says: "0 elected components", story: upgraded(func(s *story) {
 			still(s)
 			s.fault("kill", "kill", "node-3", "etcd", 18, 40)

@@ -50,6 +50,8 @@ type Renewal struct {
 	At record.Nanos
 	// Held reports that the lease was held at some time.
 	Held bool
+	// Coordinated reports that API servers choose the holder, as in coordinated leader election.
+	Coordinated bool
 }
 
 // Renewal returns the observed renewals of an elected component's lease.
@@ -73,7 +75,7 @@ func (s *sighting) saw(l lease, node string, call record.Nanos) {
 	r, holder := &s.renewal, l.Spec.HolderIdentity
 	switch {
 	case r.Holder != holder:
-		*r = Renewal{Holder: holder, Node: node, Held: r.Held || holder != ""}
+		*r = Renewal{Holder: holder, Node: node, Held: r.Held || holder != "", Coordinated: l.Spec.Strategy != ""}
 	case version > s.version && holder != "" && !l.Spec.RenewTime.Equal(s.renew):
 		r.At = s.asked
 	}

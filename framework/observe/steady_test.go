@@ -190,6 +190,10 @@ func TestRenewal(t *testing.T) {
 		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Metadata.ResourceVersion = holder, at.Add(renewed), strconv.Itoa(version)
 		return l
 	}
+	coordinated := func(l lease) lease {
+		l.Spec.Strategy = "OldestEmulationVersion"
+		return l
+	}
 	var s sighting
 	for i, step := range []struct {
 		lease lease
@@ -197,14 +201,15 @@ func TestRenewal(t *testing.T) {
 		want  Renewal
 	}{
 		{state("", 0, 1), 1, Renewal{}},
-		{state("node-1_a", time.Second, 2), 2, Renewal{"node-1_a", "node-1", 0, true}}, // acquired
-		{state("node-1_a", time.Second, 2), 3, Renewal{"node-1_a", "node-1", 0, true}},
-		{state("node-1_a", 2*time.Second, 3), 4, Renewal{"node-1_a", "node-1", 3, true}},
-		{state("node-1_a", time.Second, 2), 5, Renewal{"node-1_a", "node-1", 3, true}},   // overtaken
-		{state("node-1_a", 2*time.Second, 5), 6, Renewal{"node-1_a", "node-1", 3, true}}, // changed by another client
-		{state("node-2_b", time.Minute, 6), 7, Renewal{"node-2_b", "node-2", 0, true}},
-		{state("node-2_b", 0, 7), 8, Renewal{"node-2_b", "node-2", 7, true}}, // by a clock that was set back
+		{state("node-1_a", time.Second, 2), 2, Renewal{"node-1_a", "node-1", 0, true, false}}, // acquired
+		{state("node-1_a", time.Second, 2), 3, Renewal{"node-1_a", "node-1", 0, true, false}},
+		{state("node-1_a", 2*time.Second, 3), 4, Renewal{"node-1_a", "node-1", 3, true, false}},
+		{state("node-1_a", time.Second, 2), 5, Renewal{"node-1_a", "node-1", 3, true, false}},   // overtaken
+		{state("node-1_a", 2*time.Second, 5), 6, Renewal{"node-1_a", "node-1", 3, true, false}}, // changed by another client
+		{state("node-2_b", time.Minute, 6), 7, Renewal{"node-2_b", "node-2", 0, true, false}},
+		{state("node-2_b", 0, 7), 8, Renewal{"node-2_b", "node-2", 7, true, false}}, // by a clock that was set back
 		{state("", 0, 8), 9, Renewal{Held: true}},
+		{coordinated(state("node-2_b", 0, 9)), 10, Renewal{"node-2_b", "node-2", 0, true, true}},
 	} {
 		s.saw(step.lease, HolderNode(step.lease.Spec.HolderIdentity, nil), step.call)
 		if s.renewal != step.want {

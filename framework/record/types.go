@@ -232,6 +232,20 @@ type Lease struct {
 	Strategy string `json:"strategy,omitempty"`
 }
 
+// With coordinated leader election (KEP-4355), one API server runs a controller that elects the
+// active instances. Its times are from k8s.io/kubernetes v1.37.1,
+// pkg/controlplane/controller/leaderelection.
+const (
+	// CoordinatedElection is how long that controller may take once a lease has expired: it looks at
+	// the lease every 5 s (defaultRequeueInterval), and waits for 5 s for the instance that does not
+	// answer (electionDuration).
+	CoordinatedElection = 10 * time.Second
+	// ElectionController is how long it may take until another API server runs the controller: L +
+	// 4.4P of its own election (the defaults of --coordinated-leadership-lease-duration, 15 s, and
+	// --coordinated-leadership-retry-period, 2 s).
+	ElectionController = 23800 * time.Millisecond
+)
+
 // EtcdStatus is one response, or a missing response, of an etcd member.
 type EtcdStatus struct {
 	Node    string `json:"node"`

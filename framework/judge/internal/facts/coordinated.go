@@ -2,24 +2,10 @@ package facts
 
 import (
 	"slices"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
-)
-
-// With coordinated leader election (KEP-4355), one API server runs a controller that elects the
-// active instances. Its times are from k8s.io/kubernetes v1.37.1,
-// pkg/controlplane/controller/leaderelection.
-const (
-	// coordinatedElection is how long that controller may take once a lease has expired: it looks at
-	// the lease every 5 s (defaultRequeueInterval), and waits for 5 s for the instance that does not
-	// answer (electionDuration).
-	coordinatedElection = 10 * time.Second
-	// electionController is how long it may take until another API server runs the controller: L +
-	// 4.4P of its own election (the defaults of --coordinated-leadership-lease-duration, 15 s, and
-	// --coordinated-leadership-retry-period, 2 s).
-	electionController = 23800 * time.Millisecond
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Coordinated returns the bound of what waits for a takeover after the check's fault: longer if API
@@ -30,10 +16,10 @@ func (m *Matter) Coordinated(b verdict.Bound) verdict.Bound {
 	if !m.coordinates() || m.Check.Params["kept"] == "true" || m.Check.Params["component"] == "further" {
 		return b
 	}
-	b = b.Plus("coordinated election", coordinatedElection)
+	b = b.Plus("coordinated election", record.CoordinatedElection)
 	if len(in.Group) > 0 || !slices.Contains(text.SplitList(DefaultElected), in.Component) {
 		// It may have hit the API server that runs the controller.
-		b = b.Plus("election controller", electionController)
+		b = b.Plus("election controller", record.ElectionController)
 	}
 	return b
 }

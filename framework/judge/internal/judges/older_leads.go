@@ -140,6 +140,9 @@ func (h heldTime) beside(m *facts.Matter, component string) (all []olderLead) {
 func (h heldTime) standsStill(m *facts.Matter, l olderLead) *Finding {
 	s := m.Settings(l.component)
 	limit := s["L"] + time.Duration(4.4*float64(s["P"])) + s["M"]
+	if slices.ContainsFunc(h.states, func(s record.Timed[record.Lease]) bool { return s.V.Strategy != "" }) {
+		limit += record.CoordinatedElection + record.ElectionController // API servers restart
+	}
 	if len(m.Touching(l.from, l.to, record.Nanos(s["M"]))) > 0 {
 		return nil
 	}

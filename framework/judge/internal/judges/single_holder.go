@@ -162,8 +162,9 @@ func formerActsUntil(m *facts.Matter, component string, held record.Lease, from 
 // noHolder is the finding for a component whose lease no instance held.
 func noHolder(m *facts.Matter, component string, states int, from, to record.Nanos) Finding {
 	acting := facts.Instances(m.Run, component, to)
-	// Time enough for one retry, before which an election may be in progress.
-	retry, err := verdict.ParseBound("P + M", m.Settings(component))
+	// Time enough for one retry, before which an election may be in progress. client-go jitters it by up
+	// to a factor of 1.2 more.
+	retry, err := verdict.ParseBound("2.2P + M", m.Settings(component))
 	if err != nil {
 		return Inconclusive("the check cannot be judged: %v", err)
 	}
