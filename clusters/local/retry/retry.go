@@ -15,7 +15,6 @@ package retry
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +28,8 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
@@ -127,35 +128,53 @@ func (a *again) renew(r *http.Request, body []byte) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusConflict {
 		return resp, err
 	}
-	newest := a.newest(r, body)
-	if newest == nil {
+	newest, err := a.newest(r, body)
+	if err != nil {
+		a.log.Printf("%s %s: %s; not again: %v", r.Method, r.URL.Path, resp.Status, err)
 		return resp, nil
 	}
 	_ = resp.Body.Close()
 	return a.send(r, r.Method, newest)
 }
 
-// newest returns a lease in the newest version; nil if its holder does not hold it.
-func (a *again) newest(r *http.Request, body []byte) []byte {
-	var mine, stored coordination.Lease
-	if json.Unmarshal(body, &mine) != nil {
-		return nil
+// newest returns a lease, which must have the same holder, in the newest version.
+func (a *again) newest(r *http.Request, body []byte) ([]byte, error) {
+	mine, err := decode(body)
+	if err != nil {
+		return nil, err
 	}
 	resp, err := a.send(r, http.MethodGet, nil)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&stored) != nil ||
-		ptr.Deref(mine.Spec.HolderIdentity, "") != ptr.Deref(stored.Spec.HolderIdentity, "") {
-		return nil
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stored, err := decode(answer)
+	if err != nil {
+		return nil, err
+	}
+	if now := ptr.Deref(stored.Spec.HolderIdentity, ""); now != ptr.Deref(mine.Spec.HolderIdentity, "") {
+		return nil, fmt.Errorf("%q holds it", now)
 	}
 	mine.ResourceVersion = stored.ResourceVersion
-	b, err := json.Marshal(mine)
-	if err != nil {
-		return nil
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), r.Header.Get("Content-Type"))
+	if !ok {
+		return nil, fmt.Errorf("the content type %q is unknown", r.Header.Get("Content-Type"))
 	}
-	return b
+	return runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, coordination.SchemeGroupVersion), mine)
+}
+
+// decode reads a lease as JSON or as Protobuf, which kwok sends.
+func decode(body []byte) (*coordination.Lease, error) {
+	lease := &coordination.Lease{}
+	_, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, lease)
+	return lease, err
 }
 
 // settled reports whether an answer is final. An API server that has just started forbids

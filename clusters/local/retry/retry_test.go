@@ -1,10 +1,9 @@
 package retry
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -16,6 +15,10 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 )
 
 // TestAgain sends requests through the proxy to a server that answers as its list says,
@@ -76,25 +79,38 @@ func TestAgain(t *testing.T) {
 // TestRenewal renews a lease whose newest version, the seventh, a client has not seen.
 func TestRenewal(t *testing.T) {
 	for _, tt := range []struct {
-		name, holder, version string
-		want, renewed         int
+		name, holder, version, media string
+		want, renewed                int
 	}{
-		{"of the newest version", "kwok-1", "7", 200, 1},
-		{"of an older version", "kwok-1", "5", 200, 1},
-		{"of a lease that another has taken", "kwok-2", "5", 409, 0},
+		{"of the newest version", "kwok-1", "7", runtime.ContentTypeProtobuf, 200, 1},
+		{"of an older version", "kwok-1", "5", runtime.ContentTypeProtobuf, 200, 1},
+		{"of an older version, as JSON", "kwok-1", "5", runtime.ContentTypeJSON, 200, 1},
+		{"of a lease that another has taken", "kwok-2", "5", runtime.ContentTypeProtobuf, 409, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), tt.media)
+			encode := func(holder, version string) []byte {
+				b, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, coordination.SchemeGroupVersion), &coordination.Lease{
+					ObjectMeta: meta.ObjectMeta{Name: "worker-1", ResourceVersion: version},
+					Spec:       coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(40))}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			stored := encode("kwok-1", "7")
 			var mu sync.Mutex
 			renewed := 0
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
 				if r.Method == http.MethodGet {
-					fmt.Fprint(w, `{"metadata": {"name": "worker-1", "resourceVersion": "7"}, "spec": {"holderIdentity": "kwok-1"}}`)
+					_, _ = w.Write(stored)
 					return
 				}
-				var lease coordination.Lease
-				if err := json.NewDecoder(r.Body).Decode(&lease); err != nil || *lease.Spec.LeaseDurationSeconds != 40 {
+				body, _ := io.ReadAll(r.Body)
+				lease, err := decode(body)
+				if err != nil || *lease.Spec.LeaseDurationSeconds != 40 {
 					t.Errorf("%+v, %v", lease, err)
 				}
 				if lease.ResourceVersion != "7" {
@@ -106,11 +122,11 @@ func TestRenewal(t *testing.T) {
 			defer server.Close()
 			front := httptest.NewServer(through(t, server.URL))
 			defer front.Close()
-			body := fmt.Sprintf(`{"metadata": {"name": "worker-1", "resourceVersion": %q}, "spec": {"holderIdentity": %q, "leaseDurationSeconds": 40}}`, tt.version, tt.holder)
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL+nodeLeases+"worker-1", strings.NewReader(body))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL+nodeLeases+"worker-1", bytes.NewReader(encode(tt.holder, tt.version)))
 			if err != nil {
 				t.Fatal(err)
 			}
+			r.Header.Set("Content-Type", tt.media)
 			resp, err := http.DefaultClient.Do(r)
 			if err != nil {
 				t.Fatal(err)
