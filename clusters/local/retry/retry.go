@@ -32,7 +32,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 )
 
 // Pauses between attempts: the first, which each further one doubles, and the longest.
@@ -159,7 +158,7 @@ func (a *again) newest(r *http.Request, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now := ptr.Deref(stored.Spec.HolderIdentity, ""); now != ptr.Deref(mine.Spec.HolderIdentity, "") {
+	if now := holder(stored); now != holder(mine) {
 		return nil, fmt.Errorf("%q holds it", now)
 	}
 	mine.ResourceVersion = stored.ResourceVersion
@@ -175,6 +174,13 @@ func decode(body []byte) (*coordination.Lease, error) {
 	lease := &coordination.Lease{}
 	_, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, lease)
 	return lease, err
+}
+
+func holder(l *coordination.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
 }
 
 // settled reports whether an answer is final. An API server that has just started forbids

@@ -18,7 +18,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 )
 
 // TestAgain sends requests through the proxy to a server that answers as its list says,
@@ -92,7 +91,7 @@ func TestRenewal(t *testing.T) {
 			encode := func(holder, version string) []byte {
 				b, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, coordination.SchemeGroupVersion), &coordination.Lease{
 					ObjectMeta: meta.ObjectMeta{Name: "worker-1", ResourceVersion: version},
-					Spec:       coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(40))}})
+					Spec:       coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(40))}})
 				if err != nil {
 					t.Fatal(err)
 				}
