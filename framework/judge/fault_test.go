@@ -228,6 +228,7 @@ func TestWriteGap(t *testing.T) {
 		{name: "a split vote", want: Pass, took: "5.5s", says: "within 6s (2E + M + split votes, E = 1s, M = 2s, split votes = 2s)", story: func() *story { return splitVotes(15.5, 4) }},
 		{name: "too long for a split vote", want: Fail, took: "6.5s", says: "within 6s", story: func() *story { return splitVotes(16.5, 4) }},
 		{name: "too long for two leaders", want: Fail, took: "5.5s", says: "within 4s", story: func() *story { return splitVotes(15.5, 3, 4) }},
+		{name: "too long, and a split vote in a later election", want: Fail, took: "5.5s", says: "within 4s", story: func() *story { return splitVotes(15.5, 3, 5) }},
 		{name: "more split votes than can be", want: Fail, took: "8.5s", says: "within 8s", story: func() *story { return splitVotes(18.5, 9) }},
 		{name: "too long, harness starved", want: Inconclusive, says: "up to 500ms late, more than 400ms", story: func() *story {
 			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 16).failing("node-3", 10, 11).

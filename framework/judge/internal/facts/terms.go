@@ -25,25 +25,19 @@ func (m *Matter) AddressesRenewed(from record.Nanos) (at record.Nanos) {
 	return at
 }
 
-// SplitVotes returns how many elections of etcd between two times ended without a leader. Members
-// that campaign at the same moment may split the vote; each then waits for another E to 2E, and
-// tries again in the next term (raft, section 5.2). With pre-vote, only that leaves a term without
-// a leader.
-func (m *Matter) SplitVotes(from, to record.Nanos) (n int) {
-	var before, last uint64
-	led := map[uint64]bool{}
+// SplitVotes returns how many elections of etcd ended without a leader before the first one after
+// from that the record shows until to. Members that campaign at the same moment may split the vote;
+// each then waits for another E to 2E, and tries again in the next term (raft, section 5.2).
+func (m *Matter) SplitVotes(from, to record.Nanos) int {
+	var before uint64
 	for _, e := range m.Run.Etcd {
 		switch term := e.V.Term; {
 		case !e.V.OK || e.At > to:
 		case e.At <= from:
 			before = max(before, term)
-		case term > before:
-			led[term] = true
-			last = max(last, term)
+		case before > 0 && term > before:
+			return int(term - before - 1)
 		}
 	}
-	if before == 0 || last == 0 {
-		return 0
-	}
-	return int(last-before) - len(led)
+	return 0
 }

@@ -54,7 +54,7 @@ func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (wors
 const mostSplitVotes = 2
 
 // withSplitVotes extends the check's bound, if it has time for an election of etcd, by that for
-// each election between from and to that ended without a leader.
+// each split vote before the first leader after from.
 func withSplitVotes(m *facts.Matter, from, to record.Nanos) *facts.Matter {
 	e, elects := m.Bound.Inputs["E"]
 	n := min(m.SplitVotes(from, to), mostSplitVotes)
