@@ -169,8 +169,8 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 	}
 	names := framework.NodeNames(framework.NodesWith(s.cluster, framework.Etcd))
 	node := r.Node
-	if node == "" && len(names) > 0 {
-		node = names[0]
+	if node == "" {
+		node = backup.Serving(ctx, access, names)
 	}
 	if !slices.Contains(names, node) {
 		return true, fmt.Errorf("cluster %s has no etcd member on %s; it has some on %s", s.cluster.Name(), node, strings.Join(names, ", "))

@@ -2,9 +2,11 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -26,7 +28,7 @@ func unfinished(ctx context.Context, r ChangeRequest, steps []framework.Step, er
 	if interrupted {
 		far += ", and the next one may still complete"
 	}
-	if strings.Contains(err.Error(), again) && !interrupted {
+	if errors.Is(err, scaling.ErrStays) || strings.Contains(err.Error(), again) && !interrupted {
 		return fmt.Errorf("%w; %s", err, far)
 	}
 	return fmt.Errorf("%w; %s; %s", err, far, r.remedy(interrupted))

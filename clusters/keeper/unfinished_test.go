@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -38,6 +39,10 @@ func TestUnfinished(t *testing.T) {
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), again) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	stays := scaling.Stays("node-4", errors.New("no quorum"))
+	if err := unfinished(t.Context(), ChangeRequest{Nodes: 5}, steps, stays); !errors.Is(err, stays) || strings.Contains(err.Error(), again) || !strings.Contains(err.Error(), "remove the node") {
+		t.Errorf("a node that stays: %v", err)
 	}
 	refused := errors.New("no such node")
 	if err := unfinished(t.Context(), ChangeRequest{Nodes: 5, Check: true}, nil, refused); err != refused {

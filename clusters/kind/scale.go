@@ -112,13 +112,15 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	if c.balancer != nil {
 		n.Client.Balancer = c.balancer.name
 	}
-	back.Add(func(ctx context.Context) error { return c.forget(ctx, n.name) })
-	// A voting member must be removed before its container, which may cost the quorum; a
-	// kubeadm that still runs there may add another member until the container is removed.
-	removed := func(ctx context.Context) error { return members.Remove(ctx, n.peerURL()) }
-	back.Add(removed)
-	back.Add(n.discard)
-	back.Add(removed)
+	entrance := c.entrance(n)
+	back.Add(func(ctx context.Context) error {
+		if err := members.Remove(ctx, n.peerURL()); err != nil {
+			c.include(n, entrance)
+			return scaling.Stays(n.name, err)
+		}
+		// A kubeadm that still runs there may add another member until the container is removed.
+		return errors.Join(n.discard(ctx), members.Remove(ctx, n.peerURL()), c.forget(ctx, n.name))
+	})
 	err = framework.DoStep(ctx, n.name, record.StepJoin, func(ctx context.Context) (string, error) {
 		return "kubeadm join succeeded", c.join(ctx, n)
 	})
@@ -128,7 +130,6 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	if err := n.startAgent(ctx); err != nil {
 		return nil, fmt.Errorf("starting the agent on %s: %w", n.name, err)
 	}
-	entrance := c.entrance(n)
 	err = framework.DoStep(ctx, n.name, record.StepReady, func(ctx context.Context) (string, error) {
 		return "/readyz answers 200, its etcd member answers, its Node is ready", c.awaitNode(ctx, n, entrance)
 	})
@@ -151,10 +152,15 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	if err := c.balanceStep(ctx, n, record.StepBalance, all, n); err != nil {
 		return nil, err
 	}
+	c.include(n, entrance)
+	return n, nil
+}
+
+// include makes a node one of the cluster's.
+func (c *Cluster) include(n *node, entrance framework.Entrance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes, c.entrances = all, append(slices.Clip(c.entrances), entrance)
-	return n, nil
+	c.nodes, c.entrances = append(slices.Clip(c.nodes), n), append(slices.Clip(c.entrances), entrance)
 }
 
 // awaitNode returns when the API server of a joined node is ready, its etcd answers, and its

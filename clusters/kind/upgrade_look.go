@@ -131,10 +131,11 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	case n.role == controlPlaneRole && semver.Compare(version, configured) < 0:
 		return fmt.Errorf("kubeadm's configuration of the cluster is already for %s: upgrade it to that", configured)
 	}
-	servers := map[string]string{}
+	has := map[string]map[framework.Component]string{}
 	for _, other := range controlPlane {
 		v := l.apiServer(other.name)
-		servers[other.name] = v
+		has[other.name] = map[framework.Component]string{framework.APIServer: v,
+			framework.ControllerManager: l.component(other.name, framework.ControllerManager), framework.Scheduler: l.component(other.name, framework.Scheduler)}
 		switch {
 		case v == "":
 			return fmt.Errorf("the API has no node %s, so its version is unknown: bring it back or remove it first", other.name)
@@ -142,7 +143,7 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 			return fmt.Errorf("a kubelet may not be newer than an API server, and that of %s is %s: upgrade the control-plane nodes first", other.name, v)
 		}
 	}
-	if err := upgrading.APIServers(version, servers); n.role == controlPlaneRole && err != nil {
+	if err := upgrading.APIServer(version, has); n.role == controlPlaneRole && err != nil {
 		return err
 	}
 	for _, other := range slices.Concat(controlPlane, workers) {

@@ -87,7 +87,13 @@ func TestUpgradeRefusal(t *testing.T) {
 			t.Errorf("%s: add-ons follow: %t", test.what, !test.addons)
 		}
 	}
-	l := told(map[string][2]string{"b": {"v1.36.3", "v1.36.3"}})
+	// The previous upgrade of b was interrupted after its API server.
+	l := told(map[string][2]string{"a": {"v1.36.3", "v1.36.3"}, "b": {"v1.35.8", "v1.36.3"}})
+	l.pods["b"][framework.Scheduler] = told(map[string][2]string{"b": {"", "v1.35.8"}}).pods["b"][framework.Scheduler]
+	if err := l.refusal(a, "v1.37.1", "v1.36.3", c.nodes, nil); err == nil || !strings.Contains(err.Error(), "that of b is v1.35.8: complete the upgrade of that node to v1.36 first") {
+		t.Error(err)
+	}
+	l = told(map[string][2]string{"b": {"v1.36.3", "v1.36.3"}})
 	if err := l.refusal(a, "v1.37.1", "v1.36.3", c.nodes, nil); err == nil || !strings.Contains(err.Error(), "has not registered it") {
 		t.Error(err)
 	}

@@ -23,7 +23,7 @@ func (c *Cluster) addAddonManager(n *node) error {
 		return err
 	}
 	m := n.machine
-	config, err := c.pki.Kubeconfig(pki.AddonManager(), component.APIServerURL(n.Address()))
+	config, err := c.lasting.Kubeconfig(pki.AddonManager(), component.APIServerURL(n.Address()))
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
 	switch {
 	case low == framework.TrustOld && high > low:
 		stage = framework.TrustBoth
-	case low == framework.TrustBoth:
+	case low == framework.TrustBoth && high > low:
 		stage = framework.TrustBothUseNew
 	}
 	return c.pki.At(stage).Kubeconfig(pki.Admin(), server)

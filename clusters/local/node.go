@@ -36,6 +36,9 @@ type node struct {
 	// versions are the components' versions, which differ while the node is between two
 	// versions of Kubernetes; guarded by mu.
 	versions map[framework.Component]string
+	// unsettled are the components of which a change to another version or to other arguments
+	// failed, so that their next start may bring it; guarded by mu.
+	unsettled map[framework.Component]bool
 	// reconfigured are arguments that were set after its creation; guarded by mu.
 	reconfigured clusters.ExtraArgs
 	// trust are the lowest and the highest stage of the CA replacement of which the node may
@@ -76,7 +79,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	}
 	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
 	n := &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m,
-		members: members, existing: existing, data: filepath.Join(m.dir, "etcd"), versions: map[framework.Component]string{}}
+		members: members, existing: existing, data: filepath.Join(m.dir, "etcd"), versions: map[framework.Component]string{}, unsettled: map[framework.Component]bool{}}
 	if err := c.equip(n); err != nil {
 		return nil, errors.Join(err, c.discard(n))
 	}

@@ -50,15 +50,13 @@ func (c *Cluster) ReplaceNode(ctx context.Context, name string) (framework.Node,
 	return n.offered(), nil
 }
 
-// removedNode returns the spec of a removed node, in the versions that the others run.
+// removedNode returns the spec of a removed node.
 func (c *Cluster) removedNode(name string) (clusters.Node, netip.Prefix, error) {
 	n := c.removed[name]
 	if n == nil {
 		return clusters.Node{}, netip.Prefix{}, framework.Untouched{Err: fmt.Errorf("no node of that name was removed; these were: %v", slices.Sorted(maps.Keys(c.removed)))}
 	}
-	spec, other := n.spec, c.controlPlane()[0]
-	spec.KubernetesVersion, spec.EtcdVersion = other.version(framework.APIServer), other.version(framework.Etcd)
-	return spec, n.machine.addr, nil
+	return n.spec, n.machine.addr, nil
 }
 
 // nextNode returns the spec of the next node: one without overrides, with a name and an address
@@ -103,21 +101,26 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo, which func() 
 	if err != nil {
 		return nil, err
 	}
+	spec.KubernetesVersion, spec.EtcdVersion = c.oldest(framework.APIServer), c.oldest(framework.Etcd)
 	self := component.Member{Name: spec.Name, Address: addr.Addr()}
 	n, err := c.makeNode(spec, addr, append(slices.Clip(c.members), self), true)
 	if err != nil {
 		return nil, err
 	}
-	back.Add(func(context.Context) error { return c.discard(n) })
 	entrance, err := c.entranceOf(n)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.discard(n))
 	}
-	back.Add(func(ctx context.Context) error { return members.Remove(ctx, n.peerURL()) })
+	back.Add(func(ctx context.Context) error {
+		if err := members.Remove(ctx, n.peerURL()); err != nil {
+			c.include(n, entrance)
+			return scaling.Stays(n.Name(), err)
+		}
+		return errors.Join(c.discard(n), c.forget(self.Name))
+	})
 	if err := scaling.AddLearner(ctx, members, n.Name(), n.peerURL()); err != nil {
 		return nil, err
 	}
-	back.Add(func(context.Context) error { return c.forget(self.Name) })
 	if err := c.know(self); err != nil {
 		return nil, err
 	}
@@ -150,10 +153,15 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo, which func() 
 	if err := c.balanceStep(ctx, n, record.StepBalance, all); err != nil {
 		return nil, err
 	}
+	c.include(n, entrance)
+	return n, nil
+}
+
+// include makes a node one of the cluster's.
+func (c *Cluster) include(n *node, entrance framework.Entrance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes, c.entrances = all, append(slices.Clip(c.entrances), entrance)
-	return n, nil
+	c.nodes, c.entrances = append(slices.Clip(c.nodes), n), append(slices.Clip(c.entrances), entrance)
 }
 
 // RemoveNode implements framework.Scaler.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const scaleNamespace = "/api/v1/namespaces/default/configmaps"
@@ -247,7 +248,30 @@ func TestScaleFromOne(t *testing.T) {
 	if err := c.RemoveNode(t.Context(), "node-1"); err == nil {
 		t.Error("the last node was removed")
 	}
-	added(t, c)
+	t.Run("its member cannot be removed again", func(t *testing.T) {
+		old := c.controlPlane()[0]
+		ctx := framework.WithSteps(t.Context(), func(s framework.Step) error {
+			if s.Name == record.StepPromote {
+				return errors.Join(old.Freeze(t.Context(), framework.Etcd, time.Minute), errors.New("interrupted"))
+			}
+			return nil
+		})
+		if _, err := c.AddNode(ctx); err == nil || !strings.Contains(err.Error(), "node-2 stays in the cluster") {
+			t.Fatal(err)
+		}
+		if err := old.Thaw(t.Context(), framework.Etcd); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 30*time.Second, "etcd has a quorum", func() bool {
+			_, err := c.etcdMembers().List(t.Context())
+			return err == nil
+		})
+		if n := voters(t, c); n != 2 || len(c.Nodes()) != 2 {
+			t.Errorf("%d nodes, %d voting members", len(c.Nodes()), n)
+		}
+		removed(t, c, "node-2")
+	})
+	n := added(t, c)
 	followed(t, c)
 	eventually(t, 10*time.Second, "HAProxy finds both up", func() bool {
 		backends, err := c.Backends(t.Context())
@@ -255,7 +279,7 @@ func TestScaleFromOne(t *testing.T) {
 	})
 	removed(t, c, "node-1")
 	followed(t, c)
-	if backends, err := c.Backends(t.Context()); err != nil || len(backends) != 1 || backends[0].Name != "node-2" {
+	if backends, err := c.Backends(t.Context()); err != nil || len(backends) != 1 || backends[0].Name != n.Name() {
 		t.Errorf("the balancer's backends are %v, %v", backends, err)
 	}
 	if !ready(t, c, framework.BalancerHost) {

@@ -75,7 +75,7 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 		slices.Reverse(order)
 	}
 	for _, component := range order {
-		if n.version(component) == version {
+		if n.runs(component, version) {
 			if err := n.awaitServing(ctx, component); err != nil {
 				return upgradeError(name, "Kubernetes "+version, err, false)
 			}
@@ -90,9 +90,6 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 	}
 	if err := n.upgradeAddons(ctx, version); err != nil {
 		return upgradeError(name, "Kubernetes "+version, err, false)
-	}
-	if !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return !n.runs(version) }) {
-		c.spec.Spec.KubernetesVersion = version // of nodes that join from now on
 	}
 	return nil
 }
@@ -116,14 +113,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*node,
 	if err != nil {
 		return nil, err
 	}
-	servers := map[string]string{}
-	for _, other := range c.controlPlane() {
-		servers[other.Name()] = other.version(framework.APIServer)
-	}
-	if err := upgrading.APIServers(version, servers); err != nil {
-		return nil, err
-	}
-	return n, nil
+	return n, upgrading.APIServer(version, c.Versions())
 }
 
 // changeable returns the node of a name if its components can be restarted now.
@@ -157,7 +147,7 @@ func (c *Cluster) UpgradeEtcd(ctx context.Context, name, version string) error {
 	if err != nil {
 		return upgradeError(name, "etcd "+version, err, true)
 	}
-	if n.version(framework.Etcd) == version {
+	if n.runs(framework.Etcd, version) {
 		return upgradeError(name, "etcd "+version, n.awaitServing(ctx, framework.Etcd), false)
 	}
 	// Otherwise the others wait for an election timeout until they elect another leader.
@@ -229,9 +219,17 @@ func (n *node) version(c framework.Component) string {
 	return n.versions[c]
 }
 
-// runs reports whether all of the node is of a version of Kubernetes.
-func (n *node) runs(version string) bool {
-	return !slices.ContainsFunc(restartOrder, func(c framework.Component) bool { return n.version(c) != version })
+// runs reports whether a component is of a version, also after its next start.
+func (n *node) runs(c framework.Component, version string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.versions[c] == version && !n.unsettled[c]
+}
+
+// oldest returns the oldest version of a component on the nodes, in which another node can
+// join: etcd refuses a member whose minor version is below that of the oldest one.
+func (c *Cluster) oldest(component framework.Component) string {
+	return slices.MinFunc(framework.Map(c.controlPlane(), func(n *node) string { return n.version(component) }), semver.Compare)
 }
 
 // changeTo restarts a component in a version, with further arguments, and returns when it
@@ -249,10 +247,6 @@ func (n *node) changeTo(ctx context.Context, c framework.Component, version stri
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(commands, func(cs agent.Component) bool { return cs.Name == c })
-	if err := n.machine.renew(ctx, commands[i]); err != nil {
-		return "", err
-	}
 	before, err := n.Process(ctx, c)
 	if err != nil {
 		return "", err
@@ -260,19 +254,25 @@ func (n *node) changeTo(ctx context.Context, c framework.Component, version stri
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	n.mu.Lock()
+	n.unsettled[c] = true
+	n.mu.Unlock()
 	// Of a stop that is interrupted it is not known when the agent acts on it: it may hold
 	// the component down after the start.
-	pair := context.WithoutCancel(ctx)
-	err = n.Stop(pair, c, restartHold)
+	uninterrupted := context.WithoutCancel(ctx)
+	i := slices.IndexFunc(commands, func(cs agent.Component) bool { return cs.Name == c })
+	if err := n.machine.renew(uninterrupted, commands[i]); err != nil {
+		return "", err
+	}
+	err = n.Stop(uninterrupted, c, restartHold)
 	if errors.Is(err, framework.ErrNothingDone) {
 		err = nil // it is down
 	}
-	err = errors.Join(err, n.Start(pair, c))
-	if err != nil {
+	if err = errors.Join(err, n.Start(uninterrupted, c)); err != nil {
 		return "", err
 	}
 	n.mu.Lock()
-	n.versions[c], n.reconfigured = version, further
+	n.versions[c], n.unsettled[c], n.reconfigured = version, false, further
 	n.mu.Unlock()
 	if err := n.awaitServing(ctx, c); err != nil {
 		return "", err

@@ -43,7 +43,7 @@ func TestClusterChangesKilled(t *testing.T) {
 	// API servers end watches on shutdown, rather than after 30 s.
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	spec := fmt.Sprintf("apiVersion: holdfast.dev/v1alpha1\nkind: Cluster\nspec:\n  nodes: %d\n  workers: 0\n  kubernetesVersion: %s\n"+
-		"  extraArgs: {kube-apiserver: {shutdown-watch-termination-grace-period: 1s}}\n", nodes, older)
+		"  extraArgs: {kube-apiserver: {shutdown-watch-termination-grace-period: 1s}, addon-manager: {interval: 2s}}\n", nodes, older)
 	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +67,7 @@ func TestClusterChangesKilled(t *testing.T) {
 	c.killedAfterEachStep(2, "rotate", "certificates", "--node", "node-1")
 	c.killedAfterEachStep(2, "rotate", "ca")
 	c.whole(nodes)
+	c.appliesAddons()
 	w.stop()
 	w.check()
 
@@ -155,6 +156,26 @@ func (c commandLine) whole(nodes int) {
 	if !s.Ready || members != nodes {
 		c.t.Errorf("%d control-plane nodes, want %d; ready: %t %q", members, nodes, s.Ready, s.Problems)
 	}
+}
+
+// appliesAddons deletes an add-on, which the add-on managers create again.
+func (c commandLine) appliesAddons() {
+	c.t.Helper()
+	client, err := c.client()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	const addon = "addon-dns"
+	all := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	if err = all.Delete(c.t.Context(), addon, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if _, err = all.Get(c.t.Context(), addon, metav1.GetOptions{}); err == nil {
+			return
+		}
+	}
+	c.t.Errorf("no add-on manager has created %s again: %v", addon, err)
 }
 
 // writer creates ConfigMaps through the cluster's forwarded address, as a user's client does.

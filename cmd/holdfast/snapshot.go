@@ -41,7 +41,7 @@ Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
   holdfast snapshot save before.db --node node-2 -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is read (default: the first one)")
+	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is read (default: the first one that answers)")
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -63,6 +63,25 @@ func TestSaveUnanswered(t *testing.T) {
 	}
 }
 
+// TestServing takes the first member that answers.
+func TestServing(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, 2)
+	names := []string{"node-1", "node-2"}
+	if node := Serving(t.Context(), c, names); node != "node-1" {
+		t.Errorf("both answer: %q", node)
+	}
+	c.Stop(0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if node := Serving(ctx, c, names); node != "node-2" {
+		t.Errorf("the first is stopped: %q", node)
+	}
+	if node := Serving(ctx, c, nil); node != "" {
+		t.Errorf("no member: %q", node)
+	}
+}
+
 // operated is a member that records what is done with it.
 type operated struct {
 	framework.EtcdOperator

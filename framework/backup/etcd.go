@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,6 +36,19 @@ func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers [
 		peers = append(peers, framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs})
 	}
 	return peers, read.Header.Revision, nil
+}
+
+// Serving returns the first node whose etcd member answers, or else the first node; none if
+// there is none.
+func Serving(ctx context.Context, access framework.EtcdAccess, nodes []string) string {
+	answers := framework.Map(nodes, func(node string) error {
+		_, _, err := ask(ctx, access, node)
+		return err
+	})
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[max(0, slices.Index(answers, nil))]
 }
 
 // awaitRevision returns when the member on a node reads with a quorum, at a revision or a

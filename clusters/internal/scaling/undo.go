@@ -32,3 +32,13 @@ func (u Undo) All(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ErrStays is what to do about a node that could not be added, and stays.
+var ErrStays = errors.New("remove the node (`holdfast scale`) when etcd has a quorum")
+
+// Stays returns the error of a node that could not be added, and whose etcd member could not be
+// removed. It remains a node of the cluster: its member may vote, and without its machine the
+// quorum could be lost for good.
+func Stays(node string, err error) error {
+	return fmt.Errorf("%s stays in the cluster, but not behind the load balancer, since its etcd member could not be removed: %w: %w", node, err, ErrStays)
+}

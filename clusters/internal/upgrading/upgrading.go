@@ -23,16 +23,23 @@ func Minor(version string) int {
 	return n
 }
 
-// APIServers returns why an API server must not change to a version, given the versions of all
-// nodes' API servers, its own included: API servers may be one minor version apart
-// (https://kubernetes.io/releases/version-skew-policy).
-func APIServers(version string, nodes map[string]string) error {
+// APIServer returns why an API server must not change to a version, given the versions of the
+// components of all control-plane nodes, its own included; an empty version is unknown. API
+// servers may be one minor version apart, and a controller manager or a scheduler at most one
+// older than an API server (https://kubernetes.io/releases/version-skew-policy).
+func APIServer(version string, nodes map[string]map[framework.Component]string) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		switch apart := Minor(version) - Minor(nodes[node]); {
-		case apart > 1:
-			return fmt.Errorf("API servers must be within one minor version, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])+1)
-		case apart < -1:
-			return fmt.Errorf("API servers must be within one minor version, and that of %s is %s: downgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])-1)
+		for _, c := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
+			v := nodes[node][c]
+			switch apart := Minor(version) - Minor(v); {
+			case v == "":
+			case c == framework.APIServer && apart > 1:
+				return fmt.Errorf("API servers must be within one minor version, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", node, v, Minor(v)+1)
+			case c == framework.APIServer && apart < -1:
+				return fmt.Errorf("API servers must be within one minor version, and that of %s is %s: downgrade all control-plane nodes to v1.%d first", node, v, Minor(v)-1)
+			case apart > 1:
+				return fmt.Errorf("%s may be at most one minor version older than an API server, and that of %s is %s: complete the upgrade of that node to v1.%d first", c, node, v, Minor(v)+1)
+			}
 		}
 	}
 	return nil

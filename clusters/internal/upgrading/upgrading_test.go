@@ -7,20 +7,29 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-func TestAPIServers(t *testing.T) {
+func TestAPIServer(t *testing.T) {
+	runs := func(server, others string) map[framework.Component]string {
+		return map[framework.Component]string{framework.APIServer: server, framework.ControllerManager: others, framework.Scheduler: others}
+	}
 	for _, test := range []struct {
-		to    string
-		nodes map[string]string
-		says  string
+		to   string
+		a, b map[framework.Component]string
+		says string
 	}{
-		{"v1.37.1", map[string]string{"a": "v1.36.3", "b": "v1.37.1"}, ""},
-		{"v1.36.3", map[string]string{"a": "v1.37.1", "b": "v1.36.3"}, ""},
-		{"v1.37.1", map[string]string{"a": "v1.36.3", "b": "v1.35.8"}, "that of b is v1.35.8: upgrade all control-plane nodes to v1.36 first"},
-		{"v1.35.8", map[string]string{"a": "v1.36.3", "b": "v1.37.1"}, "that of b is v1.37.1: downgrade all control-plane nodes to v1.36 first"},
+		{"v1.37.1", runs("v1.36.3", "v1.36.3"), runs("v1.37.1", "v1.37.1"), ""},
+		{"v1.36.3", runs("v1.37.1", "v1.37.1"), runs("v1.36.3", "v1.36.3"), ""},
+		{"v1.37.1", runs("v1.36.3", "v1.36.3"), runs("v1.35.8", "v1.35.8"), "that of b is v1.35.8: upgrade all control-plane nodes to v1.36 first"},
+		{"v1.35.8", runs("v1.36.3", "v1.36.3"), runs("v1.37.1", "v1.37.1"), "that of b is v1.37.1: downgrade all control-plane nodes to v1.36 first"},
+		// The previous upgrade was interrupted after the API server of b.
+		{"v1.37.1", runs("v1.36.3", "v1.36.3"), runs("v1.36.3", "v1.35.8"), "that of b is v1.35.8: complete the upgrade of that node to v1.36 first"},
+		{"v1.36.3", runs("v1.36.3", "v1.36.3"), runs("v1.36.3", "v1.35.8"), ""},
+		{"v1.35.8", runs("v1.36.3", "v1.36.3"), runs("v1.36.3", "v1.35.8"), ""},
+		// A component is down, and its version unknown.
+		{"v1.37.1", runs("v1.36.3", ""), runs("v1.37.1", "v1.37.1"), ""},
 	} {
-		err := APIServers(test.to, test.nodes)
+		err := APIServer(test.to, map[string]map[framework.Component]string{"a": test.a, "b": test.b})
 		if (err == nil) != (test.says == "") || err != nil && !strings.HasSuffix(err.Error(), test.says) {
-			t.Errorf("to %s beside %v: %v", test.to, test.nodes, err)
+			t.Errorf("to %s beside %v and %v: %v", test.to, test.a, test.b, err)
 		}
 	}
 }
