@@ -34,6 +34,7 @@ func (c *Cluster) addAddonManager(n *node) error {
 	if err := addons.Write(dir, release); err != nil {
 		return fmt.Errorf("on %s: %w", m.name, err)
 	}
+	n.addons = release
 	m.config.Components = append(m.config.Components, m.runsItself(framework.AddonManager, roleAddons, path, dir, interval.String()))
 	return nil
 }
@@ -45,7 +46,7 @@ func (n *node) upgradeAddons(ctx context.Context, version string) error {
 	spec := n.spec
 	spec.KubernetesVersion = version
 	_, release, ok, err := spec.AddonManager()
-	if err != nil || !ok {
+	if err != nil || !ok || n.addons == release {
 		return err
 	}
 	return framework.DoStep(ctx, n.Name(), "write the add-ons of "+release, func(context.Context) (string, error) {
@@ -53,6 +54,7 @@ func (n *node) upgradeAddons(ctx context.Context, version string) error {
 		if err := addons.Write(dir, release); err != nil {
 			return "", err
 		}
+		n.addons = release
 		return fmt.Sprintf("%s has the files of %s", dir, release), nil
 	})
 }

@@ -31,6 +31,7 @@ type node struct {
 	members  []component.Member
 	existing bool
 	data     string // etcd's data directory
+	addons   string // the release of its add-ons, if it has an add-on manager
 
 	mu sync.Mutex
 	// versions are the components' versions, which differ while the node is between two
