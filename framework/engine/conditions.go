@@ -337,11 +337,14 @@ func checkNoOther(ctx context.Context, api *client.API, addresses []string) erro
 	return nil
 }
 
+// written are the objects like the one that write writes.
+const written = "/api/v1/namespaces/" + workload.DefaultNamespace + "/configmaps"
+
 // write writes an object of its own, whether it exists or not.
 func (r *run) write(ctx context.Context, api *client.API) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"holdfast-writable"},"data":{"at":"%d"}}`, r.w.Now())
 	a := api.Do(ctx, client.Request{
-		Method: http.MethodPatch, Path: "/api/v1/namespaces/" + workload.DefaultNamespace + "/configmaps/holdfast-writable",
+		Method: http.MethodPatch, Path: written + "/holdfast-writable",
 		Query: url.Values{"fieldManager": {"holdfast"}, "force": {"true"}},
 		Type:  "application/apply-patch+yaml", Body: []byte(body),
 	})

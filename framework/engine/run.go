@@ -178,6 +178,7 @@ type run struct {
 	recovery   recovery
 	settling   *settling   // nil if nothing is followed
 	listed     bool        // the API servers' addresses were listed correctly
+	served     bool        // every API server acknowledged a write and opened a watch
 	added      []namedNode // in the order of joining, those that still exist
 	removed    []namedNode // in the order of leaving, those that were not replaced
 	background []func()    // stops what runs beside the timeline
@@ -229,7 +230,7 @@ func (r *run) whole(ctx context.Context) error {
 		}
 	}()
 
-	r.lookListed(ctx)
+	r.lookBefore(ctx)
 	err = r.timeline(ctx)
 	r.stopBackground()
 	r.healAll(ctx)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -64,7 +66,7 @@ func (r *run) follow(ctx context.Context, p part, from time.Time) {
 // yet can no longer be attributed to the previous healing.
 func (r *run) disturb(ctx context.Context) {
 	r.unsettle()
-	r.lookListed(ctx)
+	r.lookBefore(ctx)
 }
 
 func (r *run) unsettle() {
@@ -83,12 +85,27 @@ func (r *run) settled() {
 	}
 }
 
-// lookListed checks whether the addresses of the API servers are listed correctly while nothing
-// is broken: only if they ever were, can they be so again.
-func (r *run) lookListed(ctx context.Context) {
-	if !r.listed && len(r.unhealed()) == 0 {
-		r.listed = r.condition(ctx, &Until{Condition: endpointsExact}) == nil
+// lookBefore checks, while nothing is broken, whether the addresses of the API servers are listed
+// correctly and whether all serve requests: only if they ever were, or did, can they again.
+func (r *run) lookBefore(ctx context.Context) {
+	if len(r.unhealed()) > 0 {
+		return
 	}
+	r.listed = r.listed || r.condition(ctx, &Until{Condition: endpointsExact}) == nil
+	r.served = r.served || r.throughEach(r.serves)(ctx) == nil
+}
+
+// serves says why an API server does not acknowledge a write or does not open a watch, as when its
+// watch cache is not filled again. /readyz shows neither.
+func (r *run) serves(ctx context.Context, api *client.API) error {
+	if err := r.write(ctx, api); err != nil {
+		return err
+	}
+	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: written, Query: url.Values{"watch": {"true"}}})
+	if err != nil {
+		return fmt.Errorf("a watch was not opened: %w", err)
+	}
+	return body.Close()
 }
 
 // parts are those that were steady at some earlier time.
@@ -112,21 +129,26 @@ func (r *run) parts(limit time.Duration) (all []part) {
 				func(context.Context) error { return r.renewed(c, since, p) }})
 		}
 	}
+	if r.served {
+		// A list that fills a watch cache may wait behind a round of linearizable reads that
+		// started during the fault.
+		all = append(all, part{record.PartRequests, limit + etcdRequest + 2*s.ElectionTimeout + s.Margin, r.throughEach(r.serves)})
+	}
 	if !r.listed {
 		return all
 	}
 	want := r.unhitAddresses()
 	return append(all,
-		part{record.PartListed, limit + s.EndpointInterval + s.Margin, r.addresses(func(ctx context.Context, api *client.API) error {
+		part{record.PartListed, limit + s.EndpointInterval + s.Margin, r.throughEach(func(ctx context.Context, api *client.API) error {
 			return checkListed(ctx, api, want, true)
 		})},
-		part{record.PartUnlisted, limit + s.EndpointTTL + s.EndpointInterval + s.Margin, r.addresses(func(ctx context.Context, api *client.API) error {
+		part{record.PartUnlisted, limit + s.EndpointTTL + s.EndpointInterval + s.Margin, r.throughEach(func(ctx context.Context, api *client.API) error {
 			return checkNoOther(ctx, api, want)
 		})})
 }
 
-// addresses checks through every API server.
-func (r *run) addresses(look func(context.Context, *client.API) error) func(context.Context) error {
+// throughEach checks through every API server.
+func (r *run) throughEach(look func(context.Context, *client.API) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, requestLimit)
 		defer cancel()

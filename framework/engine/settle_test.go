@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -56,9 +57,10 @@ func (c brisk) renew(holder string) {
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	const (
-		lease = "lease of kube-scheduler"
-		live  = record.PartListed
-		dead  = record.PartUnlisted
+		lease    = "lease of kube-scheduler"
+		live     = record.PartListed
+		dead     = record.PartUnlisted
+		requests = record.PartRequests
 	)
 	for _, tc := range []struct {
 		name          string
@@ -67,6 +69,8 @@ func TestSettle(t *testing.T) {
 		again         bool   // all is well after a second
 		cut           bool   // the next fault comes immediately
 		unlisted      bool   // the addresses never were as they should be
+		served        bool   // all API servers served requests before
+		refuses       string // of one API server, after the healing
 		want          []string
 	}{
 		{name: "healthy", holder: "node-1_a", want: []string{dead + " true", lease + " true", live + " true"}},
@@ -77,6 +81,11 @@ func TestSettle(t *testing.T) {
 		{name: "no address", holder: "node-2_b", missing: true, want: []string{dead + " true", lease + " true", live + " false through node-"}},
 		{name: "a dead address", holder: "node-2_b", dead: true, want: []string{dead + " false through node-", lease + " true", live + " true"}},
 		{name: "unlisted", holder: "node-2_b", unlisted: true, want: []string{lease + " true"}},
+		{name: "serves", holder: "node-2_b", served: true, want: []string{dead + " true", lease + " true", live + " true", requests + " true"}},
+		{name: "refuses writes", holder: "node-2_b", served: true, refuses: http.MethodPatch,
+			want: []string{dead + " true", lease + " true", live + " true", requests + " false through node-2: a write was not acknowledged: "}},
+		{name: "opens no watch", holder: "node-2_b", served: true, refuses: "watch",
+			want: []string{dead + " true", lease + " true", live + " true", requests + " false through node-2: a watch was not opened: "}},
 		{name: "cut short", missing: true, dead: true, cut: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,6 +101,9 @@ func TestSettle(t *testing.T) {
 			if !tc.unlisted {
 				c.list(addresses...)
 			}
+			if tc.served {
+				c.api.Set(written+"/holdfast-writable", `{"metadata":{"name":"holdfast-writable"}}`)
+			}
 			c.renew("node-1_a")
 			var err error
 			if r.observers, err = observe.Start(t.Context(), observe.Config{Cluster: c, ProbeInterval: time.Second, LeaseInterval: 200 * time.Millisecond}, w); err != nil {
@@ -101,7 +113,7 @@ func TestSettle(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 				c.renew("node-1_a")
 			}
-			r.lookListed(t.Context())
+			r.lookBefore(t.Context())
 
 			after := addresses
 			if tc.missing {
@@ -112,6 +124,15 @@ func TestSettle(t *testing.T) {
 			}
 			if !tc.unlisted {
 				c.list(after...)
+			}
+			if tc.refuses != "" {
+				c.api.Server(1).Hook(func(w http.ResponseWriter, q *http.Request) bool {
+					if refused := q.Method == tc.refuses || q.URL.Query().Has(tc.refuses) && q.URL.Path == written; !refused {
+						return false
+					}
+					w.WriteHeader(http.StatusTooManyRequests)
+					return true
+				})
 			}
 			healed := time.Now()
 			r.recovery.from = healed

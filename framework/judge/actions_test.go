@@ -247,6 +247,24 @@ func TestOneActor(t *testing.T) {
 	wide(t, "one-actor", []ruling{
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
 			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
+		{name: "all audit logs are read to the end", want: Pass, story: func() *story { return succession().heard(threeNodes...) }},
+		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may have what elected components did", story: func() *story {
+			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2")
+		}},
+		{name: "an audit log that is not read to the end, and another has a late action", want: Fail, story: func() *story {
+			return succession().action("node-2", 42).heard("node-1", "node-2").logsRead(0, 55, "node-3")
+		}},
+		{name: "an audit log that is not read for a while", want: Pass, story: func() *story {
+			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2").logsRead(50, 60, "node-2")
+		}},
+		{name: "an audit log that is read until just before the end", want: Pass, story: func() *story {
+			return succession().heard("node-1", "node-3").logsRead(0, 53.5, "node-2")
+		}},
+		{name: "the audit log of an API server that is gone", want: Pass, story: func() *story {
+			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2").change(func(r *record.Run) {
+				r.Probes = slices.DeleteFunc(r.Probes, func(p record.Timed[record.Probe]) bool { return p.V.Entrance == "node-2" && p.At > sec(22) })
+			})
+		}},
 		{name: "nothing seen", want: NotApplicable, story: func() *story { return newStory() }},
 		{name: "no audit log at all, though an instance was active", want: Inconclusive, says: "does not show what kube-scheduler on node-1 did", story: func() *story {
 			return newStory().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)

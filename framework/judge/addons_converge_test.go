@@ -55,12 +55,33 @@ func TestAddonsConverge(t *testing.T) {
 		{name: "they agree on the old one", want: Fail, says: "through node-1, apps/deployments/dns has v1.36.3", story: func() *story {
 			return managed().fight().applies("node-2", "dns", 37).reads("dns", release36, 43)
 		}},
-		{name: "one applies without a pause", want: Fail, says: "although 3 managers had time for only", story: func() *story {
+		{name: "one applies without a pause", want: Fail, says: "the one on node-2 applied apps/deployments/dns 202 times, although it had time for only 16 comparisons", story: func() *story {
 			s := managed().fight()
 			for i := range 200 {
 				s.applies("node-2", "dns", 20+float64(i)/20)
 			}
 			return s.applies("node-2", "dns", 37).reads("dns", release37, 43)
+		}},
+		{name: "one applies twice as often as the interval allows", want: Fail, says: "the one on node-2 applied apps/deployments/dns 26 times", took: "26 applications", story: func() *story {
+			s := managed().fight()
+			for t := range steps(12, 36, 1) {
+				s.applies("node-2", "dns", t)
+			}
+			return s.applies("node-2", "dns", 37).reads("dns", release37, 43)
+		}},
+		{name: "each applies once per interval", want: Pass, says: "of 48 at most", story: func() *story {
+			s := managed()
+			for t := range steps(12, 37, 2) {
+				s.applies("node-1", "dns", t).applies("node-2", "dns", t+0.5).applies("node-3", "dns", t+1)
+			}
+			return s.applies("node-2", "dns", 37.5).reads("dns", release37, 43)
+		}},
+		{name: "one applies two add-ons once per interval each", want: Pass, story: func() *story {
+			s := managed().fight()
+			for t := range steps(12, 37, 2) {
+				s.applies("node-1", "dns", t).applies("node-1", "proxy", t+0.1)
+			}
+			return s.applies("node-2", "dns", 37).reads("dns", release37, 43).reads("proxy", release37, 44)
 		}},
 		{name: "an application that was refused changes nothing", want: Pass, says: "applied them 6 times", story: func() *story {
 			s := managed().fight().applies("node-2", "dns", 37).applies("node-1", "dns", 42.5).reads("dns", release37, 43)

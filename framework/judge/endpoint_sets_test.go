@@ -136,6 +136,18 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 		{name: "the survivor leaves, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return down().set(30.5, 405, "10.77.0.11").change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
 		}},
+		{name: "the survivor is never listed", want: Fail, took: "39s", says: "endpoints through node-3 did not list node-3 (10.77.0.13) for 39s from the first of the faults on, longer than 22s (2I + M, I = 10s, M = 2s)", story: func() *story {
+			return down().change(unlisted(0, 60))
+		}},
+		{name: "the survivor is never listed, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return down().change(unlisted(0, 60)).change(func(r *record.Run) { r.Harness[20].V.Late = 20 * time.Second })
+		}},
+		{name: "the survivor is not listed for less than 2I + M", want: Inconclusive, says: "does not show that default/kubernetes listed node-3 (10.77.0.13) in endpoints through node-3 and node-3 (10.77.0.13) in endpointslice through node-3 when", story: func() *story {
+			return steadily().fault("a", "kill", "node-1", "kube-apiserver", 10, 30).fault("b", "kill", "node-2", "kube-apiserver", 12, 52).change(unlisted(0, 60))
+		}},
+		{name: "the survivor is listed only after the faults began", want: Inconclusive, says: "does not show that default/kubernetes listed node-3", story: func() *story { return down().change(unlisted(0, 15)) }},
+		{name: "the survivor is read as listed soon after the faults began", want: Pass, story: func() *story { return down().change(unlisted(0, 12)) }},
+		{name: "the survivor is listed just before the faults", want: Pass, says: "and no API server that was up left it", story: func() *story { return down().change(unlisted(0, 9)) }},
 		{name: "the survivor leaves afterwards", want: Pass, story: func() *story { return down().set(55.5, 655, "10.77.0.11") }},
 		{name: "not read meanwhile", want: Inconclusive, says: "through node-3 from 10.000s for more than 3s, so changes of the list may have gone unseen", story: func() *story {
 			return down().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(10) && e.At < sec(50) }))
@@ -156,6 +168,17 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 		{name: "the substitute leaves", want: Fail, says: "did not list node-4 (10.77.0.14) at 30.500s", story: func() *story { return substituted(down(), 5).set(30.5, 405, "10.77.0.11") }},
 		{name: "the substitute came too late", want: Inconclusive, says: "hit every API server", story: func() *story { return substituted(down(), 15) }},
 	})
+}
+
+// unlisted takes node-3 out of the lists from one time to another.
+func unlisted(from, to float64) func(*record.Run) {
+	return func(r *record.Run) {
+		for i := range r.Endpoints {
+			if e := &r.Endpoints[i]; e.At >= sec(from) && e.At < sec(to) {
+				e.V.Addresses = slices.DeleteFunc(slices.Clone(e.V.Addresses), func(a string) bool { return a == "10.77.0.13" })
+			}
+		}
+	}
 }
 
 // substituted has node-4 in place of node-3, all the while in the lists, and from a time on among

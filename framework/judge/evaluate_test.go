@@ -271,10 +271,10 @@ func TestOrderAndDeterminism(t *testing.T) {
 // in records from before they were checked.
 func TestSteadyParts(t *testing.T) {
 	rule(t, record.Check{Requirement: "X", Judge: "steady-state"}, []ruling{
-		{name: "of before", want: Pass, says: "Not judged, since the record does not show them: leases, addresses of API servers, removal of other addresses, connections between nodes.", story: removed},
-		{name: "all", want: Pass, says: "limit of 20s. The slowest of each kind: leases after 21s, addresses of API servers after 1s, removal of other addresses after 25s, connections between nodes after 3s.", story: func() *story {
+		{name: "of before", want: Pass, says: "Not judged, since the record does not show them: leases, addresses of API servers, removal of other addresses, writes and watches, connections between nodes.", story: removed},
+		{name: "all", want: Pass, says: "limit of 20s. The slowest of each kind: leases after 21s, addresses of API servers after 1s, removal of other addresses after 25s, writes and watches after 2s, connections between nodes after 3s.", story: func() *story {
 			return removed().part("lease of kube-scheduler", 2*time.Second).part("lease of kube-controller-manager", 21*time.Second).part("lease of kube-scheduler", time.Second).
-				part(record.PartListed, time.Second).part(record.PartUnlisted, 25*time.Second).part(record.PartConnections, 3*time.Second)
+				part(record.PartListed, time.Second).part(record.PartUnlisted, 25*time.Second).part(record.PartRequests, 2*time.Second).part(record.PartConnections, 3*time.Second)
 		}},
 		{name: "some", want: Pass, says: "The slowest of each kind: leases after 1s. Not judged, since the record does not show them: addresses", story: func() *story {
 			return removed().part("lease of kube-scheduler", time.Second)

@@ -348,10 +348,25 @@ func TestAvailableThroughScaling(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-MB-002", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"inARow": "1"}}, []ruling{
 		{name: "always", want: Pass, took: "0s", story: through(5, 5)},
-		{name: "one retry", want: Pass, took: "0s", story: through(21, 21.1)},
+		{name: "one retry", want: Pass, took: "50ms", story: through(21, 21.1)},
 		{name: "more than one", want: Fail, says: "4 times in a row", story: through(21, 21.4)},
 		{name: "two at the same time", want: Pass, story: together(2, false)},
 		{name: "ten at the same time, and one after that", want: Fail, says: "2 times in a row", story: together(10, true)},
 		{name: "long", want: Fail, says: "must not go without a successful request", story: through(21, 28)},
+	})
+	// lost has a node lose its power at 10 s, and its member removed by 20 s.
+	lost := func(from, to float64) func() *story {
+		return func() *story {
+			s := newStory().changed("lost", record.NodeLost, "node-2", "10.77.0.12", 9, 10)
+			s.run.Nodes[0].At = sec(20)
+			return s.probes("balancer", true, 5, from).probes("balancer", false, from, to).probes("balancer", true, to, 40).at(45)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-005", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
+		{name: "just after the loss of power", want: Fail, took: "5.95s", story: lost(11, 17)},
+		{name: "while the member is removed", want: Fail, took: "5.95s", story: lost(18, 24)},
+		{name: "just after the removal", want: Fail, took: "5.9s", story: lost(23, 29)},
+		{name: "short, while the member is removed", want: Pass, took: "2.95s", story: lost(18, 21)},
+		{name: "long after the removal", want: Pass, took: "0s", story: lost(24.5, 31)},
 	})
 }

@@ -277,6 +277,12 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a watch reached no server", want: Fail, took: "1 of 1201", story: func() *story { return watched(record.WatchRefused, 0, 0, "connection refused") }},
 		{name: "a watch that its client gave up", want: Pass, story: func() *story { return watched(record.WatchRefused, 0, 0, "closed by the client") }},
 		{name: "a watch from a version that is gone", want: Pass, story: func() *story { return watched(record.WatchRefused, 410, 0, "status 410 (Expired): too old") }},
+		{name: "a watch that is forbidden", want: Fail, took: "1 of 1201", says: "refused (status 403 (Forbidden): no)", story: func() *story { return watched(record.WatchRefused, 403, 0, "status 403 (Forbidden): no") }},
+		{name: "a watch by an unknown client", want: Fail, took: "1 of 1201", story: func() *story { return watched(record.WatchRefused, 401, 0, "status 401 (Unauthorized): no") }},
+		{name: "a watch of what is not served", want: Fail, took: "1 of 1201", story: func() *story { return watched(record.WatchRefused, 404, 0, "status 404: page not found") }},
+		{name: "a watch that is not valid", want: Pass, story: func() *story {
+			return watched(record.WatchRefused, 422, 0, "status 422 (Invalid): sendInitialEvents is forbidden")
+		}},
 		{name: "a watch of a cache that is being filled", want: Pass, story: func() *story {
 			return watched(record.WatchRefused, 429, 1, "status 429 (TooManyRequests): storage is (re)initializing")
 		}},

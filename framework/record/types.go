@@ -369,6 +369,8 @@ const (
 	PartListed = "live addresses in default/kubernetes"
 	// PartUnlisted: no API server lists any other address.
 	PartUnlisted = "dead addresses in default/kubernetes"
+	// PartRequests: every API server acknowledges a write and opens a watch.
+	PartRequests = "writes and watches"
 	// PartConnections: no TCP connection between control-plane nodes waits for a retransmission.
 	PartConnections = "connections between nodes"
 )

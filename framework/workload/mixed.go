@@ -244,8 +244,8 @@ func (m *mixed) apply(ctx context.Context) {
 }
 
 // ask makes and records one request, and reports whether it was answered with the object. A read
-// that fails is repeated, since the API server may have lost etcd for a moment, and each try is
-// recorded.
+// or a patch that fails is repeated, since the API server may have lost etcd for a moment, and each
+// try is recorded.
 func (m *mixed) ask(ctx context.Context, s mixedServer, kind record.OpType, key string, r client.Request, want map[string]any) bool {
 	for try := 1; ; try++ {
 		op, a := m.request(ctx, s, kind, key, r)
@@ -262,7 +262,8 @@ func (m *mixed) ask(ctx context.Context, s mixedServer, kind record.OpType, key 
 			op.Outcome, op.Error = record.OK, ""
 		}
 		_ = m.w.Append(record.KindOp, op)
-		failed := kind == record.OpGet && op.Outcome == record.Unknown && a.Status != http.StatusNotFound
+		failed := kind == record.OpGet && op.Outcome == record.Unknown && a.Status != http.StatusNotFound ||
+			kind == record.OpPatch && op.Outcome != record.OK
 		if !failed || try == stepTries || !client.Pause(ctx, 250*time.Millisecond) {
 			return op.Outcome == record.OK
 		}

@@ -105,6 +105,13 @@ func TestMixedPass(t *testing.T) {
 			fails(w)
 			return true
 		}, []string{created, failed, ok2, patched2, ok1, ok3, patched3, ok1}},
+		{"a change fails once", func(_ *apitest.Cluster, w http.ResponseWriter, r *http.Request, n int) bool {
+			if r.Method != http.MethodPatch || n > 1 {
+				return false
+			}
+			fails(w)
+			return true
+		}, []string{created, ok2, "patch node-2 unknown", patched2, ok1, ok3, patched3, ok1}},
 		{"reads fail", func(_ *apitest.Cluster, w http.ResponseWriter, r *http.Request, _ int) bool {
 			if r.Method != http.MethodGet {
 				return false
@@ -118,21 +125,21 @@ func TestMixedPass(t *testing.T) {
 			}
 			apitest.Fail(w, 429, "TooManyRequests", "try again later")
 			return true
-		}, []string{created, ok2, "patch node-2 refused"}},
+		}, append([]string{created, ok2}, slices.Repeat([]string{"patch node-2 refused"}, stepTries)...)},
 		{"a change is not made", func(_ *apitest.Cluster, w http.ResponseWriter, r *http.Request, _ int) bool {
 			if r.Method != http.MethodPatch {
 				return false
 			}
 			apitest.Fail(w, 503, "ServiceUnavailable", "apiserver is shutting down")
 			return true
-		}, []string{created, ok2, "patch node-2 unknown"}},
+		}, append([]string{created, ok2}, slices.Repeat([]string{"patch node-2 unknown"}, stepTries)...)},
 		{"a change is made and not answered", func(c *apitest.Cluster, _ http.ResponseWriter, r *http.Request, _ int) bool {
 			if r.Method != http.MethodPatch {
 				return false
 			}
 			c.Server(0).ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
-		}, []string{created, ok2, "patch node-2 unknown"}},
+		}, append([]string{created, ok2}, slices.Repeat([]string{"patch node-2 unknown"}, stepTries)...)},
 		{"a change loses a field", func(c *apitest.Cluster, w http.ResponseWriter, r *http.Request, _ int) bool {
 			if r.Method != http.MethodPatch {
 				return false

@@ -173,18 +173,5 @@ func standbysDown(ctx context.Context, c framework.Cluster) error {
 
 // deafen drops the nodes' announcements of an address that moves, for as long as the cut lasts.
 func deafen(ctx context.Context, c framework.Cluster) error {
-	n, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return errors.New("the network cannot be impaired")
-	}
-	var links []framework.Link
-	for _, from := range c.Nodes() {
-		for _, to := range c.Nodes() {
-			if from != to {
-				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: []uint16{vip.Port}})
-			}
-		}
-	}
-	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, 12*time.Second)
-	return err
+	return cut(ctx, c, between(c, vip.Port), 12*time.Second)
 }

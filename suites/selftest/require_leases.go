@@ -79,7 +79,7 @@ func leasePlants() []Plant {
 		{Name: "third-for-good", Violation: "no standby scheduler can write its lease once the third active one is killed",
 			Cluster: proxied, Scenario: "catalogue/three-leaders-killed", From: 13, May: neverSteady, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-007", Says: "none did"}}},
-		{Name: "nobody-renews", Violation: "no controller manager can write its lease once the API server of the active one is killed",
+		{Name: "renewal-refused", Violation: "no controller manager can write its lease once the API server of the active one is killed",
 			Cluster: proxied, Scenario: "catalogue/active-apiserver-killed", From: 1, May: neverSteady, Tamper: refused(managers),
 			Catches: []Catch{
 				{Requirement: "HA-LE-010", Says: "none renewed the lease"},

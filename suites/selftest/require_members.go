@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -76,35 +77,39 @@ func memberPlants() []Plant {
 	}
 }
 
+// cut cuts links for ttl.
+func cut(ctx context.Context, c framework.Cluster, links []framework.Link, ttl time.Duration) error {
+	n, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return fmt.Errorf("the network of cluster %s cannot be cut", c.Name())
+	}
+	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, ttl)
+	return err
+}
+
+// between returns the links from each node to each other one, to these ports only if any are given.
+func between(c framework.Cluster, ports ...uint16) (links []framework.Link) {
+	for _, from := range c.Nodes() {
+		for _, to := range c.Nodes() {
+			if from.Name() != to.Name() {
+				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: ports})
+			}
+		}
+	}
+	return links
+}
+
 // toBalancer is the path of clients to the load balancer.
 var toBalancer = []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}
 
 // cutClientsOnce cuts clients off from the balancer once.
 func cutClientsOnce(ctx context.Context, c framework.Cluster) error {
-	network, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return errors.New("the network of the cluster cannot be cut")
-	}
-	_, err := network.Impair(ctx, toBalancer, framework.Impairment{Cut: true}, 30*time.Second)
-	return err
+	return cut(ctx, c, toBalancer, 30*time.Second)
 }
 
 // cutMembersOnce cuts the etcd members off from each other once.
 func cutMembersOnce(ctx context.Context, c framework.Cluster) error {
-	network, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return errors.New("the network of the cluster cannot be cut")
-	}
-	var links []framework.Link
-	for _, from := range c.Nodes() {
-		for _, to := range c.Nodes() {
-			if from.Name() != to.Name() {
-				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: []uint16{2380}})
-			}
-		}
-	}
-	_, err := network.Impair(ctx, links, framework.Impairment{Cut: true}, 6*time.Second)
-	return err
+	return cut(ctx, c, between(c, 2380), 6*time.Second)
 }
 
 // cutClients repeatedly cuts clients off from the balancer, until ctx is done.

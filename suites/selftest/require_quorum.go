@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -123,20 +124,8 @@ func parted(ctx context.Context, c framework.Cluster) error {
 	if err != nil {
 		return err
 	}
-	network, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return fmt.Errorf("the network of cluster %s cannot be impaired", c.Name())
-	}
-	var links []framework.Link
-	for _, from := range c.Nodes() {
-		for _, to := range c.Nodes() {
-			if from.Name() != leader.Node && to.Name() != leader.Node && from.Name() != to.Name() {
-				links = append(links, framework.Link{From: from.Name(), To: to.Name()})
-			}
-		}
-	}
-	_, err = network.Impair(ctx, links, framework.Impairment{Cut: true}, partedTime)
-	return err
+	links := slices.DeleteFunc(between(c), func(l framework.Link) bool { return l.From == leader.Node || l.To == leader.Node })
+	return cut(ctx, c, links, partedTime)
 }
 
 // killLeader kills the etcd member that leads; its watcher starts it again.

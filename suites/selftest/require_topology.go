@@ -122,11 +122,5 @@ func withoutBalancerName(ctx context.Context, c framework.Cluster) error {
 
 // behindBalancer cuts the load balancer off from the second node, until the end of the scenario.
 func behindBalancer(ctx context.Context, c framework.Cluster) error {
-	n, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return fmt.Errorf("the network of cluster %s cannot be impaired", c.Name())
-	}
-	link := framework.Link{From: framework.BalancerHost, To: c.Nodes()[1].Name()}
-	_, err := n.Impair(ctx, []framework.Link{link}, framework.Impairment{Cut: true}, 20*time.Second)
-	return err
+	return cut(ctx, c, []framework.Link{{From: framework.BalancerHost, To: c.Nodes()[1].Name()}}, 20*time.Second)
 }

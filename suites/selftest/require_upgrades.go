@@ -176,17 +176,12 @@ func cutBalancer(ctx context.Context, c framework.Cluster) error {
 }
 
 // cutAgain alternates between cutting links and leaving them whole, until ctx is done.
-func cutAgain(ctx context.Context, c framework.Cluster, links []framework.Link, cut, whole time.Duration) error {
-	network, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return errors.New("the network of the cluster cannot be cut")
+func cutAgain(ctx context.Context, c framework.Cluster, links []framework.Link, ttl, whole time.Duration) error {
+	if err := cut(ctx, c, links, ttl); err != nil {
+		return err
 	}
 	go func() {
-		for ctx.Err() == nil {
-			if _, err := network.Impair(ctx, links, framework.Impairment{Cut: true}, cut); err != nil {
-				return
-			}
-			client.Pause(ctx, cut+whole)
+		for client.Pause(ctx, ttl+whole) && cut(ctx, c, links, ttl) == nil {
 		}
 	}()
 	return nil

@@ -25,7 +25,7 @@ func watchRequirementPlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 7,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.EarlyBookmark, Prefix: configs, After: 5, Times: 3})},
 			Catches: []Catch{{Requirement: "HA-WCH-003", Says: "must come after all changes up to its version"}, {Judge: "watch-bookmark"}}},
-		{Name: "gone-not-told", Violation: "etcd members that start watches of compacted history with the next change",
+		{Name: "gone-not-reported", Violation: "etcd members that start watches of compacted history with the next change",
 			Cluster: proxied, Scenario: "catalogue/apiservers-silent", From: 8, Until: 10,
 			// A bookmark may follow the gap.
 			May:    []string{"HA-INV-007"},

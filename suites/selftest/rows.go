@@ -19,8 +19,6 @@ const (
 	Missed State = "missed"
 	// Accused: it found a violation on the healthy twin.
 	Accused State = "healthy twin accused"
-	// Unplantable: nothing can be planted for it, for the reason given.
-	Unplantable State = "not plantable"
 	// NoPlant: no violation is planted for it.
 	NoPlant State = "no planted violation"
 	// Unclear: the machine was too busy, or the plant did nothing.
@@ -80,10 +78,7 @@ func Rows(names []string, outcomes []Outcome) ([]Row, error) {
 				rows = append(rows, row)
 			}
 		}
-		if why := unplantable()[s.Requirement]; len(rows) == n && why != "" {
-			s.State, s.Why = Unplantable, why
-			rows = append(rows, s)
-		} else if len(rows) == n {
+		if len(rows) == n {
 			s.State, s.Why = NoPlant, "nothing shows that it can fail"
 			rows = append(rows, s)
 		}

@@ -82,7 +82,7 @@ func Plants() []Plant {
 			Cluster: proxied, Scenario: "controller-manager-killed", From: 1,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
 			Catches: []Catch{{Judge: "takeover", Says: "none did"}}},
-		{Name: "nobody-active-afterwards", Violation: "no controller manager can write the lease, even after the healing",
+		{Name: "no-active-instance-afterwards", Violation: "no controller manager can write the lease, even after the healing",
 			Cluster: proxied, Scenario: "controller-manager-killed", From: 1,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
 			Catches: []Catch{{Judge: "steady-state", Says: "steady again except: lease of kube-controller-manager"}}},
@@ -90,6 +90,10 @@ func Plants() []Plant {
 			Cluster: proxied, Scenario: "apiserver-killed", From: 5,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/masterleases/"}, 3)},
 			Catches: []Catch{{Judge: "steady-state", Says: "steady again except: live addresses in default/kubernetes"}}},
+		{Name: "read-only-afterwards", Violation: "an API server that is ready again, and refuses writes",
+			Cluster: proxied, Scenario: "apiserver-killed", From: 5,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd + "holdfast-writable"}, 3)},
+			Catches: []Catch{{Judge: "steady-state", Says: "steady again except: writes and watches"}}},
 		{Name: "not-steady", Violation: "an API server that is not ready for longer than the recovery limit",
 			Cluster: proxied, Scenario: "traffic", From: 1,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/readyz", Times: 30}, 3)},
@@ -106,9 +110,4 @@ func Plants() []Plant {
 	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(),
 		leasePlants(), applicationPlants(), quorumPlants(), endpointPlants(), watchRequirementPlants(),
 		topologyPlants(), supervisedPlants(), balancingPlants(), failoverPlants(), upgradePlants(), memberPlants(), recoveryPlants(), trustPlants())
-}
-
-// unplantable returns why nothing can be planted for a requirement, by ID.
-func unplantable() map[string]string {
-	return map[string]string{}
 }

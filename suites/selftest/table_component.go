@@ -34,7 +34,7 @@ func componentPlants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.FalseAlarm}, 2)},
 			Catches: []Catch{{Judge: "etcd-alarms", Says: "CORRUPT"}}},
 		{Name: "ends-by-itself", Violation: "a scheduler that is killed, unknown to the record",
-			Cluster: proxied, Scenario: "traffic", Do: killScheduler,
+			Cluster: proxied, Scenario: "traffic", Do: killed(3, framework.Scheduler, 0),
 			Catches: []Catch{{Judge: "restarts", Says: "kube-scheduler on node-3"}}},
 		{Name: "does-not-stay-up", Violation: "a scheduler that keeps exiting after it was killed",
 			Cluster: proxied, Scenario: "scheduler-killed", From: 2, Do: loopScheduler,
@@ -43,17 +43,6 @@ func componentPlants() []Plant {
 			Cluster: unelected, Scenario: "namespaces",
 			Catches: []Catch{{Judge: "one-actor", Says: "kube-controller-manager"}}},
 	}
-}
-
-// killScheduler kills the scheduler of the last node; its watcher starts it again.
-func killScheduler(ctx context.Context, c framework.Cluster) error {
-	nodes := c.Nodes()
-	last := nodes[len(nodes)-1]
-	k, ok := last.(framework.Killer)
-	if !ok {
-		return fmt.Errorf("no component of %s can be killed", last.Name())
-	}
-	return k.Kill(ctx, framework.Scheduler, 0)
 }
 
 // loopScheduler makes the scheduler of the last node exit soon after each start, for longer than

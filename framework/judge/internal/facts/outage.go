@@ -20,7 +20,7 @@ type Outage struct {
 	// Before is the last one's end.
 	After, Before record.Nanos
 	// From and To are the starts of the first and the last failed probe: a request in between
-	// failed.
+	// failed. For an outage of Waits, requests in between failed or waited.
 	From, To record.Nanos
 	Probes   int // that failed
 	// Row is how many of them failed one after the other: each was started when the one before
@@ -64,6 +64,46 @@ func Outages(probes []record.Probe) []Outage {
 			}
 			all = append(all, o)
 		}
+	}
+	return all
+}
+
+// Waits returns the outages after from that probes of one series saw by waiting, in order of time:
+// from the start of the first probe after a success had ended to the end of the next success, if
+// another probe started in between, which did not succeed earlier. It leaves out the time just
+// before the start of the probe that succeeded, in which no other one started: a request may have
+// succeeded then. Outages has the failed probes; no Probes and no Row count here.
+func Waits(probes []record.Probe, from record.Nanos) []Outage {
+	var starts []record.Nanos
+	var ok []record.Probe
+	for _, p := range probes {
+		if p.Start >= from {
+			starts = append(starts, p.Start)
+		}
+		if p.OK && p.End > from {
+			ok = append(ok, p)
+		}
+	}
+	slices.Sort(starts)
+	slices.SortStableFunc(ok, func(a, b record.Probe) int { return cmp.Compare(a.End, b.End) })
+	count := func(before record.Nanos) int { n, _ := slices.BinarySearch(starts, before); return n }
+	var all []Outage
+	last := from // end of the last success
+	for _, p := range ok {
+		first, own, next := count(last), count(p.Start), count(p.End)
+		after := last
+		last = p.End
+		if next-first < 2 {
+			continue
+		}
+		to := p.End
+		switch {
+		case own > first:
+			to -= p.Start - starts[own-1]
+		case p.Start < starts[first]:
+			to = starts[next-1]
+		}
+		all = append(all, Outage{After: after, From: starts[first], To: to, Before: p.End})
 	}
 	return all
 }

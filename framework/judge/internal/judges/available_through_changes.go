@@ -3,6 +3,7 @@ package judges
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +17,8 @@ import (
 func availableThroughChanges() Definition {
 	return Definition{verdict.Doc{
 		Name:       "available-through-changes",
-		Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound.",
-		Source:     "Automated HA master deployment",
+		Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound, whether its requests fail or wait, and, if the bound has time for an election of etcd, 2E more for each that ends in a split vote (two at most).",
+		Source:     "Automated HA master deployment; raft, section 5.2",
 		NeedsBound: true,
 		Params: map[string]string{
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
@@ -29,7 +30,7 @@ func availableThroughChanges() Definition {
 }
 
 func judgeAvailableThroughChanges(m *facts.Matter) Finding {
-	changes, problem := changesIn(m, slices.Concat(m.Run.Nodes, m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m, slices.Concat(untilRemoved(m.Run.Nodes), m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}
@@ -47,6 +48,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	}
 	var worst, row facts.Outage
 	var worstKind, rowKind facts.ProbeKind
+	allowed := m.Bound // for the worst
 	failures := 0
 	silent := "" // the kind that was not tried for too long
 	var outages []facts.Outage
@@ -64,25 +66,32 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 			}
 		}
 		all = append(all, during...)
+		slices.SortStableFunc(during, facts.ByStart)
 		if hole, from := facts.LongestHole(during, s.from, s.effect); hole > max(time.Second, m.Bound.Limit/4) {
 			return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
 		}
-		if missing := facts.Unasked(slices.SortedStableFunc(slices.Values(during), facts.ByStart), kinds, s.from, s.effect, facts.LongestSilence); missing != "" && silent == "" {
+		if missing := facts.Unasked(during, kinds, s.from, s.effect, facts.LongestSilence); missing != "" && silent == "" {
 			silent = missing
 		}
-		for k, probes := range byKind {
-			for _, o := range facts.Outages(probes) {
+		for _, k := range slices.SortedFunc(maps.Keys(byKind), func(a, b facts.ProbeKind) int { return cmp.Compare(a.String(), b.String()) }) {
+			for _, o := range slices.Concat(facts.Outages(byKind[k]), facts.Waits(byKind[k], s.from)) {
 				// An outage counts if it begins within the period, even if it lasts beyond that.
 				if o.From >= s.until {
 					continue
 				}
 				failures += o.Probes
-				outages = append(outages, o)
+				if o.Probes > 0 {
+					outages = append(outages, o)
+				}
 				if o.Row > row.Row {
 					row, rowKind = o, k
 				}
-				if worst.Probes == 0 || o.AtLeast() > worst.AtLeast() {
-					worst, worstKind = o, k
+				limit := m.Bound
+				if o.AtLeast() > limit.Limit {
+					limit = withSplitVotes(m, o.After, o.Before).Bound
+				}
+				if o.AtLeast()-limit.Limit > worst.AtLeast()-allowed.Limit {
+					worst, worstKind, allowed = o, k, limit
 				}
 			}
 		}
@@ -94,9 +103,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if missing := facts.MissingProbes(all, kinds, changes[0].Called); missing != "" {
 		return Inconclusive("too few probes through %s while nodes were changed: %s", entrance, missing)
 	}
-	if took := worst.AtLeast(); took > m.Bound.Limit {
-		return Failed("While nodes are changed one after the other, a client of %s must not go without a successful request for longer than %s: no %s succeeded for %s, from %s.",
-			entrance, m.Bound, worstKind, text.Short(took), text.When(worst.From)).Took(took).Rests(worst.From, worst.Before).Shows(evidence...)
+	if took := worst.AtLeast(); took > allowed.Limit {
+		return bounded(*allowed)(Failed("While nodes are changed one after the other, a client of %s must not go without a successful request for longer than %s: no %s succeeded for %s, from %s.",
+			entrance, allowed, worstKind, text.Short(took), text.When(worst.From)).Took(took).Rests(worst.From, worst.Before).Shows(evidence...))
 	}
 	if inARow > 0 && row.Row > inARow {
 		return Failed("While nodes are changed one after the other, a client of %s that tries again must succeed: %d times in a row no %s did, from %s to %s.",
@@ -105,14 +114,14 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if silent != "" {
 		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)
 	}
-	return Passed("Through %d changes of nodes, %d of %d probes through %s failed; the longest time without a successful probe of one kind was %s, and all such times add up to %s (limit for each: %s).",
-		len(changes), failures, len(all), entrance, text.Short(worst.AtLeast()), text.Short(covered(outages)), m.Bound).
-		Took(worst.AtLeast()).Shows(evidence...)
+	return bounded(*allowed)(Passed("Through %d changes of nodes, %d of %d probes through %s failed, for %s in all; the longest time without a successful probe of one kind was %s, within %s.",
+		len(changes), failures, len(all), entrance, text.Short(covered(outages)), text.Short(worst.AtLeast()), allowed).
+		Took(worst.AtLeast()).Shows(evidence...))
 }
 
 // throughEach describes for each entrance what its clients saw from the first change until the
-// bound after the last one: failed requests, the longest time without a successful request of one
-// kind, and all such times together.
+// bound after the last one: failed requests, how long they failed, and the longest time without a
+// successful request of one kind.
 func throughEach(m *facts.Matter, kinds []record.ProbeKind, periods []changePeriod) (lines []string) {
 	from, until := periods[0].from, periods[len(periods)-1].until
 	for _, entrance := range m.Run.Meta.Entrances {
@@ -135,11 +144,13 @@ func throughEach(m *facts.Matter, kinds []record.ProbeKind, periods []changePeri
 		var outages []facts.Outage
 		longest := time.Duration(0)
 		for _, probes := range byKind {
-			for _, o := range facts.Outages(probes) {
-				outages, longest = append(outages, o), max(longest, o.AtLeast())
+			failing := facts.Outages(probes)
+			outages = append(outages, failing...)
+			for _, o := range slices.Concat(failing, facts.Waits(probes, from)) {
+				longest = max(longest, o.AtLeast())
 			}
 		}
-		lines = append(lines, fmt.Sprintf("through %s from %s to %s, %d of %d probes failed; those of one kind did not succeed for %s in all, at most %s at a time",
+		lines = append(lines, fmt.Sprintf("through %s from %s to %s, %d of %d probes failed, for %s in all; the longest time without a successful probe of one kind was %s",
 			entrance, text.When(from), text.When(until), failed, tried, text.Short(covered(outages)), text.Short(longest)))
 	}
 	return lines
@@ -150,6 +161,18 @@ func throughEach(m *facts.Matter, kinds []record.ProbeKind, periods []changePeri
 type changePeriod struct {
 	what                string
 	from, effect, until record.Nanos
+}
+
+// untilRemoved returns changes in which the loss of a node lasts until its member is removed, which
+// is recorded then: its effect is the loss of power.
+func untilRemoved(changes []record.Timed[record.NodeChange]) []record.Timed[record.NodeChange] {
+	changes = slices.Clone(changes)
+	for i := range changes {
+		if c := &changes[i]; c.V.Phase == record.NodeLost {
+			c.V.Effect = max(c.V.Effect, c.At)
+		}
+	}
+	return changes
 }
 
 // changePeriods returns the times of changes; overlapping ones are merged.

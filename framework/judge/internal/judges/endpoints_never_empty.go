@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -14,7 +15,7 @@ import (
 func endpointsNeverEmpty() Definition {
 	return Definition{verdict.Doc{
 		Name:      "endpoints-never-empty",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are never empty, and an API server that no fault hits stays listed.",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are never empty, and an API server that no fault hits stays listed: it is listed before the faults, and within 2I + M in any case.",
 		Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
 		Killed:    true,
 		Params: map[string]string{
@@ -66,15 +67,32 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	if len(survivors) == 0 {
 		return Inconclusive("the faults active during %s hit every API server, so none had to stay listed", text.And(faults))
 	}
-	var names []string
+	starting, err := verdict.ParseBound("2I + M", m.Run.Meta.Settings)
+	if err != nil {
+		return Inconclusive("the check cannot be judged: %v", err)
+	}
+	var names, before []string
 	for _, n := range survivors {
 		names = append(names, n.Name)
 		for _, h := range all {
+			if h.Via == n.Name {
+				if took, last := neverListed(h, n.Address, from, to); took > starting.Limit {
+					return bounded(starting)(Failed("An API server that no fault hits must be in default/kubernetes: %s did not list %s (%s) for %s from the first of the faults on, longer than %s.",
+						h, n.Name, n.Address, text.Short(took), starting).Took(took).Rests(m.Lapse(from, last)))
+				}
+				// It may have been listed just before that, and read later.
+				if listed, _ := h.Lists(n.Address, from+record.Nanos(facts.Blind)); !listed {
+					before = append(before, fmt.Sprintf("%s (%s) in %s", n.Name, n.Address, h))
+				}
+			}
 			if missed := misses(h, n.Address, from, to); missed != nil {
 				return Failed("An API server that no fault hits must stay in default/kubernetes: %s did not list %s (%s) %s (version %s).",
 					h, n.Name, n.Address, text.At(missed.At), missed.V.Revision).Rests(m.Lapse(missed.At, missed.At))
 			}
 		}
+	}
+	if len(before) > 0 {
+		return Inconclusive("the record does not show that default/kubernetes listed %s when the first of the faults was injected", text.And(before))
 	}
 	// A reading after the healing of the first fault was requested covers the time up to that.
 	if hole := unwatched(all, names, from, to+record.Nanos(facts.Blind)); hole != "" {
@@ -130,6 +148,18 @@ func together(m *facts.Matter, faults []string) (from, to record.Nanos) {
 		}
 	}
 	return from, to
+}
+
+// neverListed returns how long after from, up to to, the last state was seen if none since listed an
+// address; 0 if one did.
+func neverListed(h facts.History, address string, from, to record.Nanos) (took time.Duration, last record.Nanos) {
+	for _, s := range h.Between(from, to) {
+		if slices.Contains(s.V.Addresses, address) {
+			return 0, 0
+		}
+		last = max(last, s.At)
+	}
+	return text.Span(from, last), last
 }
 
 // misses returns the first state between from and to without an address that the previous state

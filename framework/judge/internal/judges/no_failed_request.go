@@ -194,11 +194,17 @@ func (t *requests) lists(entrance string) {
 	}
 }
 
-// HTTP statuses of answers about the version that a request names.
 const (
-	statusGone     = 410
-	statusTimeout  = 504
-	statusInternal = 500 // the first of the server's own errors
+	// HTTP statuses of answers about the version that a request names.
+	statusGone    = 410
+	statusTimeout = 504
+	// statusInternal is the first of the server's own errors.
+	statusInternal = 500
+	// HTTP statuses of refusals of a client that the API server does not know or allow, or of what
+	// it does not serve.
+	statusUnauthorized = 401
+	statusForbidden    = 403
+	statusNotFound     = 404
 )
 
 // listAnswered reports whether an API server answered a list: with the list, or that it does not
@@ -263,13 +269,16 @@ func (t *requests) watches(entrance string) {
 
 // unopened reports whether no API server answered the attempt to open a watch: with the watch, or
 // that the request cannot be met. A version may be newer than the API server's cache (504), and
-// the client may have given up by its own decision.
+// the client may have given up by its own decision. The clients may watch what they watch, and it
+// exists, so 401, 403 and 404 are failures, as for lists.
 func unopened(w *record.Watch) bool {
 	switch {
 	case w.Phase != record.WatchRefused:
 		return false
 	case w.Status == 0:
 		return !strings.HasPrefix(w.Error, facts.ClientsOwn)
+	case w.Status == statusUnauthorized, w.Status == statusForbidden, w.Status == statusNotFound:
+		return true
 	}
 	return w.Status >= statusInternal && (w.Status != statusTimeout || w.From == "")
 }

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,8 +34,8 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	wrote := map[string]string{}     // the last version that wrote an object
 	reads := map[[2]string]int{}     // by direction: from one version to another
 	kinds := map[string]bool{}
-	read := map[passage]bool{}
-	unread := map[passage][]record.Op{} // reads that failed
+	made := map[passage]bool{}
+	vain := map[passage][]record.Op{} // requests that failed
 	refused := 0
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return int(a.V.Call - b.V.Call) })
@@ -53,12 +54,12 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 		}
 		is, before := version[op.Entrance], wrote[op.Key]
 		kind, _, _ := strings.Cut(op.Key, "/")
-		between := op.Type == record.OpGet && before != "" && is != "" && is != before
+		p, between := passage{before, is, kind, op.Type == record.OpGet}, before != "" && is != "" && is != before
 		switch {
 		case op.Outcome != record.OK:
 			refused++
 			if between {
-				unread[passage{before, is, kind}] = append(unread[passage{before, is, kind}], op)
+				vain[p] = append(vain[p], op)
 			}
 			continue
 		case op.Type != record.OpGet:
@@ -74,9 +75,10 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 			return Failed("An object must be read as it was written, whatever the versions of the API servers: %s, written last by %s, through %s (%s): %s.",
 				op.Key, text.OrUnknown(before), op.Entrance, text.OrUnknown(is), bad).Shows(text.Describe(op))
 		}
-		if between {
+		made[p] = made[p] || between
+		if between && p.read {
 			reads[[2]string{before, is}]++
-			kinds[kind], read[passage{before, is, kind}] = true, true
+			kinds[kind] = true
 		}
 	}
 	if len(reads) == 0 {
@@ -100,47 +102,63 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 		total += reads[d]
 		directions = append(directions, fmt.Sprintf("%d from %s to %s", reads[d], d[0], d[1]))
 	}
-	maps.DeleteFunc(unread, func(p passage, _ []record.Op) bool { return read[p] })
-	if f := neverRead(unread); f != nil {
+	maps.DeleteFunc(vain, func(p passage, _ []record.Op) bool { return made[p] })
+	if f := neverMade(vain); f != nil {
 		return *f
 	}
-	return Passed("Objects of %d kinds were read as they were written by an API server of another version: %s.", len(kinds), text.And(directions)).
+	others := ""
+	if refused > 0 {
+		others = fmt.Sprintf(" (%s failed)", text.Plural(refused, "request"))
+	}
+	return Passed("Objects of %d kinds were read as they were written by an API server of another version: %s%s.", len(kinds), text.And(directions), others).
 		counted("%d reads", total)
 }
 
 func byVersions(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 
-// passage is from the version that wrote objects of a kind to the one that they are read through.
-type passage struct{ from, to, kind string }
+// passage is from the version that wrote objects of a kind to the one that they are read or changed
+// through.
+type passage struct {
+	from, to, kind string
+	read           bool
+}
 
-// enoughTries is how many reads of a kind that an API server fails to answer show that it cannot.
-// The harness tries each that often.
+// enoughTries is how many requests for a kind that an API server does not accept show that it
+// cannot. The harness tries each that often.
 const enoughTries = 5
 
-// neverRead returns what it means that every read of a kind failed, which others did not: an API
-// server that answers only with a failure of its own cannot read what the other one wrote.
-func neverRead(unread map[passage][]record.Op) (open *Finding) {
+// neverMade returns what it means that every read or every change of a kind failed, which others
+// did not: an API server that answers only with a failure of its own, or that an object is not
+// valid, cannot read or change what the other one wrote.
+func neverMade(vain map[passage][]record.Op) (open *Finding) {
 	order := func(a, b passage) int {
-		return slices.Compare([]string{a.from, a.to, a.kind}, []string{b.from, b.to, b.kind})
+		return cmp.Or(slices.Compare([]string{a.from, a.to, a.kind}, []string{b.from, b.to, b.kind}), strings.Compare(a.did(), b.did()))
 	}
-	for _, p := range slices.SortedFunc(maps.Keys(unread), order) {
-		ops := unread[p]
+	for _, p := range slices.SortedFunc(maps.Keys(vain), order) {
+		ops := vain[p]
 		last := ops[len(ops)-1]
 		other := slices.ContainsFunc(ops, func(op record.Op) bool { return !ownFailure(op.Error) })
 		if len(ops) >= enoughTries && !other {
-			return Failed("An object must be read as it was written, whatever the versions of the API servers: none of %d reads of a %s that %s wrote was answered by %s (%s).",
-				len(ops), p.kind, p.from, p.to, last.Error).Shows(text.Describe(last)).problem()
+			return Failed("An object must be read as it was written, and keep its fields when it is changed, whatever the versions of the API servers: none of %d requests through %s had a %s %s that %s wrote (%s).",
+				len(ops), p.to, p.kind, p.did(), p.from, last.Error).Shows(text.Describe(last)).problem()
 		}
 		if open == nil {
-			open = Inconclusive("no %s that %s wrote was read through %s (%s)", p.kind, p.from, p.to, last.Error).Shows(text.Describe(last)).problem()
+			open = Inconclusive("no %s that %s wrote was %s through %s (%s)", p.kind, p.from, p.did(), p.to, last.Error).Shows(text.Describe(last)).problem()
 		}
 	}
 	return open
 }
 
-// ownFailure reports whether an API server answered that it failed, and not because of etcd, a
-// connection or a time limit.
+func (p passage) did() string {
+	if p.read {
+		return "read"
+	}
+	return "changed"
+}
+
+// ownFailure reports whether an API server answered that it failed, or that an object is not valid,
+// and not because of a conflict, etcd, a connection or a time limit.
 func ownFailure(problem string) bool {
-	return strings.HasPrefix(problem, "status 500 (") &&
+	return strings.HasPrefix(problem, "status 422 (") || strings.HasPrefix(problem, "status 500 (") &&
 		!slices.ContainsFunc([]string{"etcdserver:", "rpc error", "context deadline", "context canceled", "connection"}, func(cause string) bool { return strings.Contains(problem, cause) })
 }

@@ -85,6 +85,11 @@ func judgeOneActor(m *facts.Matter) Finding {
 	case acts == 0:
 		return notApplicable("The record shows no change by an elected component.")
 	}
+	// Older records do not show that logs are read.
+	read := slices.ContainsFunc(m.Run.Asked, func(a record.Timed[record.Action]) bool { return a.V.Verb == "" })
+	if node := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{To: m.Run.EndAt}); read && node != "" {
+		return Inconclusive("the audit log of the API server on %s was not read to the end, and may have what elected components did", node)
+	}
 	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))
 	if longest != nil {
 		f.Sentence = fmt.Sprintf("Two instances of an elected component acted at the same time for no longer than its election allows: %s. In all: %s.",

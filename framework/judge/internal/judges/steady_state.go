@@ -17,7 +17,7 @@ func steadyState() Definition {
 	return Definition{verdict.Doc{
 		Name:      "steady-state",
 		Invariant: "HA-INV-010",
-		Guarantee: "Everything is in its steady state before the experiment and again after healing: members and API servers within the recovery limit; leases of elected components, addresses of API servers and connections between nodes each within a limit of its own.",
+		Guarantee: "Everything is in its steady state before the experiment and again after healing: members and API servers within the recovery limit; leases of elected components, addresses of API servers, writes and watches through each API server and connections between nodes each within a limit of its own.",
 		Source:    "The recovery limit of the catalogue",
 	}, judgeSteadyState}
 }
@@ -118,7 +118,7 @@ func partsSteady(run *record.Run) string {
 	var steady, unknown []string
 	for _, kind := range []struct{ part, name string }{
 		{record.PartLease, "leases"}, {record.PartListed, "addresses of API servers"}, {record.PartUnlisted, "removal of other addresses"},
-		{record.PartConnections, record.PartConnections},
+		{record.PartRequests, record.PartRequests}, {record.PartConnections, record.PartConnections},
 	} {
 		known, took := false, time.Duration(0)
 		for _, s := range run.Steadies {
