@@ -243,7 +243,7 @@ func unfilling(c Config, s *filledState) string {
 	script := awaitMount(s.Mount) + "rm -f " + shellescape.Quote(s.Path) + " || rc=1\n"
 	for _, one := range c.Components {
 		if one.Name == framework.Etcd && one.Unit != "" {
-			script += "systemctl start --no-block " + shellescape.Quote(one.Unit) + "\n"
+			script += startUnit(one.Unit) + "\n"
 		}
 	}
 	return script

@@ -167,7 +167,7 @@ func TestFillHealScript(t *testing.T) {
 	}
 	script := healScript(Config{Components: []Component{{Name: framework.Etcd, Unit: "etcd.service"}}}, &state{Filled: &filledState{Path: "/their own/etcd/" + fillName, Mount: "/their own"}})
 	want := "i=0; until grep -qF ' /their\\040own ' /proc/self/mountinfo || [ $i -ge 300 ]; do sleep 1; i=$((i+1)); done\n[ $i -lt 300 ] || rc=1\n" +
-		"rm -f '/their own/etcd/" + fillName + "' || rc=1\nsystemctl start --no-block etcd.service\nexit $rc\n"
+		"rm -f '/their own/etcd/" + fillName + "' || rc=1\nsystemctl reset-failed etcd.service 2>/dev/null\nsystemctl start --no-block etcd.service\nexit $rc\n"
 	if !strings.HasSuffix(script, "\n"+want) {
 		t.Errorf("the script is\n%s", script)
 	}

@@ -136,7 +136,7 @@ func healScript(c Config, st *state) string {
 		}
 		switch {
 		case one.Unit != "":
-			fmt.Fprintf(&b, "systemctl start --no-block %s\n", shellescape.Quote(one.Unit))
+			b.WriteString(startUnit(one.Unit) + "\n")
 		case one.Manifest != "":
 			m := manifest(one.Manifest)
 			from, to := shellescape.Quote(m.aside().path()), shellescape.Quote(m.path())
@@ -177,7 +177,7 @@ func unwiping(c Config) string {
 	e := etcd{data: c.EtcdData}
 	stop, start := "", ""
 	if unit := c.Components[i].Unit; unit != "" {
-		stop, start = "systemctl stop "+shellescape.Quote(unit), "systemctl start --no-block "+shellescape.Quote(unit)
+		stop, start = stopUnit(unit), startUnit(unit)
 	} else {
 		stop = `for p in /proc/[0-9]*; do
 	IFS= read -r args <"$p/cmdline" || [ -n "$args" ] || continue

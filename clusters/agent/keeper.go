@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"al.essio.dev/pkg/shellescape"
 )
 
 // keeper controls what starts a component: kubelet, systemd or agent. Methods can be repeated.
@@ -98,15 +100,35 @@ type unitKeeper string
 // early: systemd kills the running process first.
 func (unitKeeper) early() bool { return false }
 
-func (u unitKeeper) hold(ctx context.Context) error { return systemctl(ctx, "stop", string(u)) }
+func (u unitKeeper) hold(ctx context.Context) error {
+	return systemctl(ctx, "stop", aloneFlag, string(u))
+}
 
 // release does not wait: while the node boots, the unit waits for the agent.
 func (u unitKeeper) release(ctx context.Context) error {
+	_ = systemctl(ctx, "reset-failed", string(u)) // see startUnit
 	return systemctl(ctx, "start", "--no-block", string(u))
 }
 
 // hurry starts a unit that waits for its restart, and the restart is then dropped.
 func (u unitKeeper) hurry(ctx context.Context) error { return u.release(ctx) }
+
+// aloneFlag has a unit stopped alone. Without it, systemd also stops the units that have Requires= or
+// PartOf= on it, and nothing starts them again. A process that exits stops only those with BindsTo=,
+// as here (transaction_add_job_and_dependencies and unit_notify in systemd's src/core).
+const aloneFlag = "--job-mode=ignore-requirements"
+
+// stopUnit returns the shell command that stops a unit alone.
+func stopUnit(unit string) string {
+	return "systemctl stop " + aloneFlag + " " + shellescape.Quote(unit)
+}
+
+// startUnit returns the shell commands that start a unit, also one that has reached its start limit, as
+// in a crash loop: systemd refuses to start it until reset-failed, which fails if the unit is not loaded.
+func startUnit(unit string) string {
+	unit = shellescape.Quote(unit)
+	return "systemctl reset-failed " + unit + " 2>/dev/null\nsystemctl start --no-block " + unit
+}
 
 func systemctl(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()

@@ -32,7 +32,8 @@ type process struct {
 }
 
 // findProcess returns the component's process; nil if none runs. Of several the oldest counts:
-// the others were started inside its container.
+// the others were started inside its container. A pod of the API, such as a second scheduler, may run
+// the program of a static pod, and does not count.
 func findProcess(c Component) (*process, error) {
 	pids, err := procfs.Find("/proc", func(args []string) bool { return filepath.Base(args[0]) == c.Command })
 	if err != nil {
@@ -50,6 +51,7 @@ func findProcess(c Component) (*process, error) {
 		if fits && c.Parent != "" {
 			p.shim, fits = shimOf(st.Parent, c.Parent)
 		}
+		fits = fits && !(c.Manifest != "" && manifest(c.Manifest).excludes(pid))
 		if !fits || oldest != nil && oldest.ticks <= p.ticks {
 			p.close()
 			continue

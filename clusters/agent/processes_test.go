@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -214,7 +217,8 @@ func TestNodeRestarts(t *testing.T) {
 	}
 }
 
-// TestUnit kills the process of a systemd unit. A stand-in for systemctl records its arguments.
+// TestUnit kills the process of a systemd unit, and stops the unit again if it is started during the
+// hold, by a unit that requires it. A stand-in for systemctl records its arguments.
 func TestUnit(t *testing.T) {
 	bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
 	script := "#!/bin/sh\necho \"$@\" >>" + told + "\n"
@@ -232,15 +236,56 @@ func TestUnit(t *testing.T) {
 	start()
 	n.runs(framework.NodeAgent)
 	must(t, n.Kill(t.Context(), framework.NodeAgent, time.Hour))
+	requests := func() []string {
+		b, err := os.ReadFile(told)
+		must(t, err)
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	start()
+	eventually(t, "it is stopped again", func() bool { return len(requests()) == 2 })
 	must(t, n.Start(t.Context(), framework.NodeAgent))
 	start()
 	n.runs(framework.NodeAgent)
 	must(t, n.Kill(t.Context(), framework.NodeAgent, 0))
-	b, err := os.ReadFile(told)
-	must(t, err)
-	want := []string{"stop kubelet.service", "start --no-block kubelet.service"}
-	if got := strings.Split(strings.TrimSpace(string(b)), "\n"); !slices.Equal(got, want) {
+	const stop = "stop --job-mode=ignore-requirements kubelet.service"
+	want := []string{stop, stop, "reset-failed kubelet.service", "start --no-block kubelet.service"}
+	if got := requests(); !slices.Equal(got, want) {
 		t.Errorf("systemctl was told %q, want %q", got, want)
+	}
+}
+
+// TestSecondProgram: a pod of the API that runs the program of a static pod is not the component, unless
+// the manifest has its UID.
+func TestSecondProgram(t *testing.T) {
+	t.Parallel()
+	const uid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+	dir, name := t.TempDir(), fmt.Sprint("scheduler-of-two-", nodes.Add(1))
+	c := Component{Name: scheduler, Command: name, Parent: filepath.Base(procfs.Arguments("/proc", os.Getpid())[0]), Manifest: filepath.Join(dir, "kube-scheduler.yaml")}
+	write(t, c.Manifest, fmt.Sprintf(testManifest, scheduler))
+	cmd := sleeper(t, name)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	finds := func() bool {
+		p, err := findProcess(c)
+		must(t, err)
+		if p != nil {
+			p.close()
+		}
+		return p != nil
+	}
+	eventually(t, "it is found", finds)
+	groups, shown := filepath.Join(dir, "cgroup"), filepath.Join("/proc", fmt.Sprint(cmd.Process.Pid), "cgroup")
+	write(t, groups, "0::/kubepods/besteffort/pod"+uid+"/5f70bf18a086\n")
+	if err := unix.Mount(groups, shown, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting on %s: %v", shown, err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(shown, unix.MNT_DETACH) })
+	if finds() {
+		t.Error("the process of another pod is found")
+	}
+	write(t, c.Manifest, "metadata: {uid: "+uid+"}\n")
+	if !finds() {
+		t.Error("the process of a static pod with a UID of its own is not found")
 	}
 }
 

@@ -69,14 +69,16 @@ func (b *batch) Flush() error {
 	return err
 }
 
-// answers is the size of the buffer for the kernel's answers to a batch, one for each change. The
-// usual one holds those on about ten links; a larger one needs privileges in the first user
-// namespace.
-const answers = 4 << 20
+// buffers is the size of the buffers for a batch and for the kernel's answers to it, one for each change.
+// The usual one holds the answers on about ten links, and a batch with the addresses of about a hundred
+// workers, beyond which the kernel refuses it with EMSGSIZE; a larger one needs privileges in the first
+// user namespace.
+const buffers = 4 << 20
 
 func newBatch() (*batch, error) {
 	conn, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
-		_ = c.SetReadBuffer(answers)
+		_ = c.SetReadBuffer(buffers)
+		_ = c.SetWriteBuffer(buffers)
 		return nil
 	}))
 	if err != nil {

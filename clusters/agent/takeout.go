@@ -67,9 +67,10 @@ func (s *store) active() []string {
 }
 
 // Used returns the shell script that prints "used" if an agent runs or has run on a node,
-// "unused" if its program is there and never ran, and nothing if the node has no agent.
+// "unused" if files of one are there that never ran, also those of an installation that failed, and
+// nothing if the node has no agent.
 func Used() string {
-	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ]; then echo unused; fi"
+	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ] || [ -e " + ConfigPath + " ] || [ -e " + UnitPath + " ]; then echo unused; fi"
 }
 
 // InUse returns the shell script that prints for how many seconds the agent of a node has not
@@ -79,23 +80,19 @@ func InUse() string {
 }
 
 // TakeOut returns the shell script that stops the agent and its guard, if they exist, heals
-// what is active, as far as a shell can, and removes both completely. It does not need
-// holdfast's program. What the shell cannot heal now, such as a certificate on a full file system, it
-// keeps in the agent's directory, and fails; in the guard it tries again until it can.
+// what is active, as far as a shell can, and then removes both completely. It does not need
+// holdfast's program. If the shell cannot heal something now, such as a certificate on a full file
+// system, or the node restarts meanwhile, nothing is removed: the script fails, and the guard, and the
+// agent after a restart of the node, try again until they can.
 func TakeOut() string {
-	return `if [ -e ` + GuardUnitPath + ` ]; then
-	systemctl disable ` + GuardName + `
-	# The guard itself comes to its end below.
-	[ "$(cat ` + guardPID + `)" = $$ ] || systemctl stop ` + GuardName + `
-	rm -f ` + GuardUnitPath + `
-	systemctl daemon-reload
+	return `if [ -e ` + UnitPath + ` ]; then
+	systemctl stop ` + UnitName + `
 fi
-` + endGuard + `if [ -e ` + UnitPath + ` ]; then
-	systemctl disable --now ` + UnitName + `
-	rm -f ` + UnitPath + `
-	systemctl daemon-reload
+# The guard itself comes to its end below.
+if [ -e ` + GuardUnitPath + ` ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" != $$ ]; then
+	systemctl stop ` + GuardName + `
 fi
-` + endAgents + `
+` + endGuard + endAgents + `
 undo() {
 	failed=0
 	for script in ` + lostScripts(defaultDir) + ` ` + undoFile(defaultDir) + `; do
@@ -112,12 +109,22 @@ while [ $failed != 0 ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" = $$ ]; do
 	sleep ` + undoPause + `
 	undo
 done
-rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + `
 if [ $failed != 0 ]; then
+	if [ -e ` + GuardUnitPath + ` ]; then
+		systemctl start --no-block ` + GuardName + `
+	elif [ -e ` + GuardPath + ` ]; then
+		` + KeepGuard() + `	fi
 	echo "not everything could be healed: ` + defaultDir + ` has the rest" >&2
 	exit 1
 fi
-rm -rf ` + defaultDir + `
+# Not before: a node that restarts while it is healed needs both.
+for unit in ` + GuardUnitPath + ` ` + UnitPath + `; do
+	[ -e "$unit" ] || continue
+	systemctl disable "${unit##*/}"
+	rm -f "$unit"
+	systemctl daemon-reload
+done
+rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + ` ` + defaultDir + `
 true
 `
 }

@@ -121,27 +121,67 @@ func TestTakeOutManifests(t *testing.T) {
 }
 
 // TestTakeOutKeepsWhatIsNotHealed: the script that could not heal everything stays, with what it heals,
-// until it can.
+// until it can, and so do the units and the program, which heal it if the node restarts.
 func TestTakeOutKeepsWhatIsNotHealed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := &testNode{t: t, config: Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state")}}
 	mkdir(t, n.config.Dir)
-	binary, space := filepath.Join(dir, "program"), filepath.Join(dir, "space")
-	write(t, binary, "#!/bin/sh\n")
+	space, told := filepath.Join(dir, "space"), filepath.Join(dir, "told")
+	installed := []string{filepath.Join(dir, "program"), filepath.Join(dir, UnitName), filepath.Join(dir, GuardName)}
+	for _, file := range installed {
+		write(t, file, "#!/bin/sh\n")
+	}
+	write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+told+"\n")
+	must(t, os.Chmod(filepath.Join(dir, "systemctl"), 0o755))
 	write(t, undoFile(n.config.Dir), "[ -e "+space+" ]\n")
 	write(t, filepath.Join(n.config.Dir, "undo-1.sh"), "[ -e "+space+"-2 ]\n")
-	script := relocated(n, TakeOut(), BinaryPath, binary, "/etc/holdfast ", filepath.Join(dir, "none")+" ")
-	out, err := exec.Command("sh", "-c", script).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "not everything could be healed: "+n.config.Dir) || !exists(undoFile(n.config.Dir)) || exists(binary) {
-		t.Errorf("without space: %s, %v; the script is there: %t, the program: %t", out, err, exists(undoFile(n.config.Dir)), exists(binary))
+	script := relocated(n, TakeOut(), BinaryPath, installed[0], UnitPath, installed[1], GuardUnitPath, installed[2], "/etc/holdfast ", filepath.Join(dir, "none")+" ")
+	takeOut := func() ([]byte, error) {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		return cmd.CombinedOutput()
+	}
+	out, err := takeOut()
+	if err == nil || !strings.Contains(string(out), "not everything could be healed: "+n.config.Dir) || !exists(undoFile(n.config.Dir)) || len(left(installed)) != len(installed) {
+		t.Errorf("without space: %s, %v; the script is there: %t, and %q", out, err, exists(undoFile(n.config.Dir)), left(installed))
+	}
+	const stops = "stop " + UnitName + "\nstop " + GuardName + "\n"
+	const again = stops + "start --no-block " + GuardName + "\n"
+	if b, err := os.ReadFile(told); err != nil || string(b) != again {
+		t.Errorf("systemctl was told %q, %v, want %q", b, err, again)
 	}
 	write(t, space, "")
-	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err == nil || exists(undoFile(n.config.Dir)) || !exists(filepath.Join(n.config.Dir, "undo-1.sh")) {
+	if out, err := takeOut(); err == nil || exists(undoFile(n.config.Dir)) || !exists(filepath.Join(n.config.Dir, "undo-1.sh")) {
 		t.Errorf("with space for one: %s, %v; that script is there: %t", out, err, exists(undoFile(n.config.Dir)))
 	}
 	write(t, space+"-2", "")
-	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil || len(out) > 0 || exists(n.config.Dir) {
-		t.Errorf("with space: %s, %v; the directory is there: %t", out, err, exists(n.config.Dir))
+	if out, err := takeOut(); err != nil || len(out) > 0 || len(left(append(installed, n.config.Dir))) > 0 {
+		t.Errorf("with space: %s, %v; there is left %q", out, err, left(append(installed, n.config.Dir)))
+	}
+	const removes = stops + "disable " + GuardName + "\ndaemon-reload\ndisable " + UnitName + "\ndaemon-reload\n"
+	if b, err := os.ReadFile(told); err != nil || string(b) != again+again+removes {
+		t.Errorf("systemctl was told %q, %v, want %q", b, err, again+again+removes)
+	}
+}
+
+// TestUsed: an installation that failed leaves files without the program, and counts.
+func TestUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n := &testNode{t: t, config: Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state")}}
+	mkdir(t, n.config.Dir)
+	program, config, unit := filepath.Join(dir, "program"), filepath.Join(dir, "agent.json"), filepath.Join(dir, UnitName)
+	script := relocated(n, Used(), BinaryPath, program, ConfigPath, config, UnitPath, unit)
+	for _, tc := range []struct{ file, want string }{{"", ""}, {program, "unused\n"}, {config, "unused\n"}, {unit, "unused\n"}, {stateFile(n.config.Dir), "used\n"}} {
+		if tc.file != "" {
+			write(t, tc.file, "")
+		}
+		if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil || string(out) != tc.want {
+			t.Errorf("with %s: %q, %v, want %q", tc.file, out, err, tc.want)
+		}
+		if tc.file != "" {
+			must(t, os.Remove(tc.file))
+		}
 	}
 }

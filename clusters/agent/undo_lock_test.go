@@ -15,7 +15,7 @@ import (
 )
 
 // wipedNode is what a fault on the data of a member that is a systemd unit has left. The stand-in for
-// systemctl waits in "stop" until the test releases it.
+// systemctl waits in "stop" until the test releases it; the member's unit must be stopped alone.
 type wipedNode struct {
 	t      *testing.T
 	config Config
@@ -31,7 +31,7 @@ func newWipedNode(t *testing.T) *wipedNode {
 	for _, one := range []string{n.bin, n.config.Dir, n.config.EtcdData} {
 		mkdir(t, one)
 	}
-	write(t, filepath.Join(n.bin, "systemctl"), "#!/bin/sh\n[ \"$1\" != stop ] || { : >"+n.bin+"/stopping; until [ -e "+n.bin+"/go ]; do sleep 0.05; done; }\n")
+	write(t, filepath.Join(n.bin, "systemctl"), "#!/bin/sh\n[ \"$1 $2\" != \"stop "+aloneFlag+"\" ] || { : >"+n.bin+"/stopping; until [ -e "+n.bin+"/go ]; do sleep 0.05; done; }\n")
 	must(t, os.Chmod(filepath.Join(n.bin, "systemctl"), 0o755))
 	point, err := mountPoint(n.config.EtcdData)
 	must(t, err)

@@ -159,8 +159,8 @@ func (w *watcher) look() {
 }
 
 // runs records a process; with mu held. A process that starts while the component is held down
-// is killed and does not count: the hold had not taken effect yet, or the pod has a new
-// sandbox, whose shim must not start another one.
+// is killed and does not count: the hold had not taken effect yet, the pod has a new sandbox, whose
+// shim must not start another one, or systemd started the unit because another one requires it.
 func (w *watcher) runs(p *process) {
 	w.proc = p
 	w.stopHurry()
@@ -172,12 +172,14 @@ func (w *watcher) runs(p *process) {
 	}
 	switch {
 	case p.stray:
-		if w.keep.early() {
-			ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
-			defer cancel()
-			if err := w.keep.hold(ctx); err != nil {
-				complain(fmt.Errorf("holding %s down: %w", w.spec.Name, err))
-			}
+		// A keeper whose hold would stop the process gracefully comes after the kill, as in kill.
+		if !w.keep.early() {
+			_ = p.signal(syscall.SIGKILL)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
+		defer cancel()
+		if err := w.keep.hold(ctx); err != nil {
+			complain(fmt.Errorf("holding %s down: %w", w.spec.Name, err))
 		}
 		_ = p.signal(syscall.SIGKILL)
 	case !known:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,6 +84,27 @@ func Arguments(proc string, pid int) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// podGroup matches the element of a pod in the path of a control group: with the cgroup driver
+// cgroupfs its name, and with systemd the end of the name of a slice, with _ for - (GetPodCgroupNameSuffix
+// and ToSystemd in pkg/kubelet/cm of Kubernetes).
+var podGroup = regexp.MustCompile(`[/-]pod([0-9a-f]{32}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(?:/|$)`)
+
+// ScheduledPod returns the UID of the pod that a process runs in, from paths in its
+// /proc/PID/cgroup; empty if it runs in none, or in a static pod. The API server gives pods a UUID, and
+// the kubelet gives a static pod without a UID in its manifest a hash (applyDefaults in
+// pkg/kubelet/config of Kubernetes). Of pods inside one another the innermost counts: nodes may be pods.
+func ScheduledPod(cgroup string) (uid string) {
+	for line := range strings.Lines(cgroup) {
+		if all := podGroup.FindAllStringSubmatch(strings.TrimSpace(line), -1); len(all) > 0 {
+			uid = strings.ReplaceAll(all[len(all)-1][1], "_", "-")
+		}
+	}
+	if !strings.Contains(uid, "-") {
+		return ""
+	}
+	return uid
 }
 
 // Started returns the wall time of a process's start from its start ticks.

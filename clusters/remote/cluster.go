@@ -138,7 +138,6 @@ func (n *plain) Components() []framework.Component { return n.components }
 type Cluster struct {
 	*Observed
 	*agent.Network
-	consent Consent
 	shells  map[string]shell
 	done    func() // closes the connections
 	reached []*node
@@ -149,6 +148,9 @@ type Cluster struct {
 	once    sync.Once
 	program func() ([]byte, error) // see packProgram; packed once, for all nodes
 	onNode  error                  // is ErrOnNode if this process runs on a node
+
+	consentMu sync.Mutex
+	consent   Consent // guarded by consentMu; see allowed
 }
 
 var (
@@ -159,6 +161,27 @@ var (
 	_ framework.Lapser         = (*Cluster)(nil)
 	_ framework.PowerChecker   = (*Cluster)(nil)
 )
+
+// Permitted implements clusters.Permitted. Afterwards the cluster refuses what the owner has withdrawn.
+// What a consent adds during a run counts from the next one, which takes the snapshot that it may need.
+func (c *Cluster) Permitted(ctx context.Context) error {
+	now, err := c.access.permitted(ctx, c.harmless)
+	if err != nil {
+		return err
+	}
+	c.consentMu.Lock()
+	defer c.consentMu.Unlock()
+	now.Levels = slices.DeleteFunc(now.Levels, func(l Level) bool { return !c.consent.allows(l) })
+	c.consent = now
+	return nil
+}
+
+// allowed returns the consent of the owner, as last read.
+func (c *Cluster) allowed() Consent {
+	c.consentMu.Lock()
+	defer c.consentMu.Unlock()
+	return c.consent
+}
 
 // EtcdConfig implements framework.EtcdAccess: the member is reached through the node's agent.
 func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
@@ -261,7 +284,7 @@ func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
 // breaks records under a key that nodes are broken for ttl, unless that needs consent to the
 // loss of quorum that the owner has not given.
 func (c *Cluster) breaks(key string, nodes []string, ttl time.Duration) error {
-	return c.broken.add(c.Name(), key, nodes, max(ttl, momentary), c.consent.allows(QuorumLoss))
+	return c.broken.add(c.Name(), key, nodes, max(ttl, momentary), c.allowed().allows(QuorumLoss))
 }
 
 func (c *Cluster) agents() (all []*agent.Client) {
@@ -324,10 +347,11 @@ func (c *Cluster) nodesWith(component framework.Component) (names []string) {
 
 // permits returns an error unless the owner has consented to a level.
 func (c *Cluster) permits(l Level, what string) error {
-	if time.Now().After(c.consent.Expires) {
-		return refused(c.Name(), what, fmt.Errorf("%w: the consent expired at %s", ErrNoConsent, c.consent.Expires.Format(time.RFC3339)))
+	consent := c.allowed()
+	if time.Now().After(consent.Expires) {
+		return refused(c.Name(), what, fmt.Errorf("%w: the consent expired at %s", ErrNoConsent, consent.Expires.Format(time.RFC3339)))
 	}
-	if !c.consent.allows(l) {
+	if !consent.allows(l) {
 		return refused(c.Name(), what, fmt.Errorf("%w to the level %q", ErrNoConsent, l))
 	}
 	return nil

@@ -259,13 +259,22 @@ func (a *access) zones(ctx context.Context) (zones map[string]string, others int
 	return zones, others, nil
 }
 
+// nodesPage is how many Nodes are requested at a time. With the images that it lists, one takes about
+// 20 kB.
+const nodesPage = 100
+
 // nodes returns the Nodes of the API.
-func (a *access) nodes(ctx context.Context) ([]corev1.Node, error) {
-	var nodes corev1.NodeList
-	if err := a.read(ctx, "/api/v1/nodes", &nodes); err != nil {
-		return nil, fmt.Errorf("failed to list the nodes: %w", err)
+func (a *access) nodes(ctx context.Context) (all []corev1.Node, err error) {
+	for next := ""; ; {
+		var page corev1.NodeList
+		if err := a.read(ctx, fmt.Sprintf("/api/v1/nodes?limit=%d&continue=%s", nodesPage, url.QueryEscape(next)), &page); err != nil {
+			return nil, fmt.Errorf("failed to list the nodes: %w", err)
+		}
+		all = append(all, page.Items...)
+		if next = page.Continue; next == "" {
+			return all, nil
+		}
 	}
-	return nodes.Items, nil
 }
 
 // has reports whether a node is one of the inventory.

@@ -64,6 +64,10 @@ func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
 func (f *found) fits() error {
 	for _, c := range f.profile.Components {
 		all := f.sight.find(c.Command, c.Parent)
+		if pod, static := f.sight.manifests[c.Manifest]; static {
+			// A pod of the API, such as a second scheduler, may run the same program.
+			all = slices.DeleteFunc(all, func(p process) bool { uid := f.sight.pods[p.pid]; return uid != "" && uid != string(pod.UID) })
+		}
 		if len(all) == 0 {
 			if c.Name == f.main() && !f.sight.silent {
 				return noProcess(c)
@@ -71,8 +75,8 @@ func (f *found) fits() error {
 			continue // for example with an external etcd
 		}
 		p := all[0]
-		if len(all) > 1 && (c.Name == framework.APIServer || c.Name == framework.Etcd) {
-			return fmt.Errorf("%d processes may be %s: PIDs %d and %d are both %s%s (does a cluster run inside this one?)", len(all), c.Name, p.pid, all[1].pid, c.Command, startedBy(c.Parent))
+		if len(all) > 1 {
+			return fmt.Errorf("%d processes may be %s: PIDs %d and %d are both %s%s (does a cluster run inside this one? otherwise name the parent of %[2]s in a profile of your own)", len(all), c.Name, p.pid, all[1].pid, c.Command, startedBy(c.Parent))
 		}
 		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
 			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
@@ -80,10 +84,7 @@ func (f *found) fits() error {
 		if err := f.inUnit(c, p); err != nil {
 			return err
 		}
-		for _, flag := range slices.Sorted(maps.Keys(c.Flags)) {
-			p = p.with("the profile "+f.profile.Name, "--"+flag+"="+c.Flags[flag])
-		}
-		f.processes[c.Name] = p
+		f.processes[c.Name] = f.withFlags(c, p)
 	}
 	if f.node.EtcdOnly() {
 		if all := f.sight.find(string(framework.APIServer), ""); len(all) > 0 {
@@ -104,6 +105,14 @@ func (f *found) fits() error {
 		return fmt.Errorf("no process listens on port %s, on which the API server serves according to the inventory", port)
 	}
 	return nil
+}
+
+// withFlags returns the process of a component with the flags that the profile sets.
+func (f *found) withFlags(c ProfileComponent, p process) process {
+	for _, flag := range slices.Sorted(maps.Keys(c.Flags)) {
+		p = p.with("the profile "+f.profile.Name, "--"+flag+"="+c.Flags[flag])
+	}
+	return p
 }
 
 // addStopped adds an API server that does not run, if other components of the profile do: without one
@@ -199,10 +208,16 @@ func (f *found) file(component framework.Component, flag string) string {
 	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
 }
 
-// configure sets the options of etcd's file as flags, which have the same names. If the file
-// that a profile names does not exist, the node has no member: its datastore is another one.
+// configure sets the options of etcd's file as flags, which have the same names. etcd then ignores all
+// other flags and its environment (parse in etcdmain/config.go). If the file that a profile names does
+// not exist, the node has no member: its datastore is another one.
 func (f *found) configure(file []byte) error {
+	path := f.configFile()
 	if len(file) == 0 {
+		if f.sight.listening[etcdPeerPort] {
+			return fmt.Errorf("a process listens on port %s as a member of etcd does, but %s is missing: name its configuration in a profile of your own (config; see docs/distributions.md), for example if k3s has another --data-dir",
+				etcdPeerPort, path)
+		}
 		delete(f.processes, framework.Etcd)
 		return nil
 	}
@@ -224,9 +239,18 @@ func (f *found) configure(file []byte) error {
 			}
 		}
 	}
-	f.processes[framework.Etcd] = f.processes[framework.Etcd].with("the file "+f.configFile(), flags...)
+	p := f.processes[framework.Etcd]
+	given := p.flag("config-file")
+	p.args, p.from = []string{p.args[0]}, nil
+	if given != "" {
+		p.args = append(p.args, "--config-file="+given)
+	}
+	f.processes[framework.Etcd] = f.withFlags(f.component(framework.Etcd), p.with("the file "+path, flags...))
 	return nil
 }
+
+// etcdPeerPort is the port on which members of etcd listen for one another, unless configured otherwise.
+const etcdPeerPort = "2380"
 
 // configureScheduler sets the times of the scheduler's election as flags, which have precedence
 // over its file.
@@ -314,18 +338,43 @@ func peerView(own string, address netip.Addr) string {
 	return scheme + "://" + net.JoinHostPort(address.String(), port)
 }
 
-// memberURL is the URL of a member on its own node: on the loopback device if it listens there.
+// memberURL is the URL of a member on its own node: on the loopback device if it listens there. The
+// certificate of one that listens on all addresses has the host that it advertises.
 func memberURL(etcd process, address netip.Addr) string {
-	urls := strings.Split(etcd.flag("listen-client-urls"), ",")
-	for _, prefer := range []string{"127.0.0.1", "localhost", "[::1]", address.String()} {
+	urls := urlsOf(etcd, "listen-client-urls")
+	for _, prefer := range []string{"127.0.0.1", "localhost", "::1", address.String()} {
 		for _, u := range urls {
-			if strings.Contains(u, "//"+prefer+":") {
-				return u
+			if u.Hostname() == prefer {
+				return u.String()
 			}
 		}
 	}
-	if len(urls) > 0 && urls[0] != "" {
-		return urls[0]
+	if len(urls) == 0 {
+		return "https://" + net.JoinHostPort(address.String(), "2379")
 	}
-	return "https://" + net.JoinHostPort(address.String(), "2379")
+	own := urls[0]
+	if unspecified(own.Hostname()) {
+		host := address.String()
+		if all := urlsOf(etcd, "advertise-client-urls"); len(all) > 0 && !unspecified(all[0].Hostname()) {
+			host = all[0].Hostname()
+		}
+		own.Host = net.JoinHostPort(host, own.Port())
+	}
+	return own.String()
+}
+
+// urlsOf returns the URLs in a flag of etcd.
+func urlsOf(etcd process, flag string) (all []*url.URL) {
+	for _, text := range strings.Split(etcd.flag(flag), ",") {
+		if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Host != "" {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// unspecified reports whether a host of a URL stands for all addresses.
+func unspecified(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "" || err == nil && address.IsUnspecified()
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
 // lookScript returns the script that prints the processes of a node, in lines of fields separated by
@@ -47,6 +48,7 @@ for p in /proc/[0-9]*; do
 	echo "environment ${p#/proc/} $(tr '\0\n' '\n ' <"$p/environ" | grep -E '^ETCD_(` + etcdVariables + `)=' | tr '\n' '\037')"
 done 2>/dev/null
 grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,unit \1 ,'
+grep -s -H -m 1 '[/-]pod[0-9a-f]' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,cgroup \1 ,'
 for f in /proc/net/tcp /proc/net/tcp6; do
 	while read -r _ at _ state _; do [ "$state" = 0A ] && echo "listen ${at##*:}"; done <"$f"
 done 2>/dev/null
@@ -75,9 +77,10 @@ type sight struct {
 	// devices are the network devices by their addresses.
 	devices   map[netip.Addr]string
 	processes []process
-	// units are the systemd units of processes, by PID.
-	units     map[int]string
-	manifests map[string]corev1.Pod // of static pods, by path
+	// units are the systemd units of processes, by PID, and pods the UIDs of their pods, except for
+	// static pods.
+	units, pods map[int]string
+	manifests   map[string]corev1.Pod // of static pods, by path
 	// listening are the TCP ports on which a process accepts connections.
 	listening map[string]bool
 }
@@ -153,7 +156,7 @@ func (s shell) lookFor(ctx context.Context, distribution string, n clusters.Inve
 // parseSight parses the output of lookScript. Other lines from the shell, such as a banner, are
 // ignored.
 func parseSight(out string) (*sight, error) {
-	s := &sight{devices: map[netip.Addr]string{}, units: map[int]string{}, manifests: map[string]corev1.Pod{}, listening: map[string]bool{}}
+	s := &sight{devices: map[netip.Addr]string{}, units: map[int]string{}, pods: map[int]string{}, manifests: map[string]corev1.Pod{}, listening: map[string]bool{}}
 	for line := range strings.Lines(out) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		fields := strings.Fields(rest)
@@ -191,6 +194,11 @@ func parseSight(out string) (*sight, error) {
 		case kind == "unit" && len(fields) == 2:
 			if pid, err := strconv.Atoi(fields[0]); err == nil {
 				s.units[pid] = fields[1]
+			}
+		case kind == "cgroup" && len(fields) == 2:
+			pid, err := strconv.Atoi(fields[0])
+			if uid := procfs.ScheduledPod(fields[1]); err == nil && uid != "" {
+				s.pods[pid] = uid
 			}
 		case kind == "listen" && len(fields) == 1:
 			if port, err := strconv.ParseUint(fields[0], 16, 16); err == nil {

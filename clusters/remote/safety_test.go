@@ -13,8 +13,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -204,6 +208,54 @@ func TestPermitted(t *testing.T) {
 			if err := (&Observed{access: a, harmless: harmless}).Permitted(t.Context()); !errors.Is(err, want) {
 				t.Errorf("%s, during a run, harmless %t: %v, want %v", tc.name, harmless, err, want)
 			}
+		}
+	}
+}
+
+// TestManyNodes: they are requested page by page.
+func TestManyNodes(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next := r.URL.Query().Get("continue")
+		asked = append(asked, next)
+		if next == "" {
+			fmt.Fprint(w, `{"metadata": {"continue": "a+/="}, "items": [{"metadata": {"name": "node-1"}}]}`)
+		} else {
+			fmt.Fprint(w, `{"items": [{"metadata": {"name": "node-2"}}]}`)
+		}
+	}))
+	defer server.Close()
+	a := &access{entrances: []framework.Entrance{{Name: "node-1", Kind: framework.EntranceAPIServer, Config: &rest.Config{Host: server.URL}}}}
+	nodes, err := a.nodes(t.Context())
+	if err != nil || len(nodes) != 2 || nodes[1].Name != "node-2" || !slices.Equal(asked, []string{"", "a+/="}) {
+		t.Errorf("nodes %v, pages %q, error %v", nodes, asked, err)
+	}
+}
+
+// TestNarrowedConsent: what the owner withdraws during a run is refused from the next scenario, and what
+// is added is not permitted: the run has taken no snapshot for it.
+func TestNarrowedConsent(t *testing.T) {
+	answers := quiet("/api/v1/namespaces/kube-system", `{"metadata": {"uid": "u"}}`)
+	c := &Cluster{Observed: &Observed{access: api(t, answers), spec: clusters.Default()}, consent: Consent{Expires: time.Now().Add(time.Hour), Levels: []Level{Processes, Network, QuorumLoss}}}
+	c.broken.groups = []group{{nodes: []string{"node-1"}}}
+	for _, tc := range []struct {
+		levels string
+		want   map[Level]bool
+	}{
+		{"process,network,quorum-loss", map[Level]bool{Processes: true, Network: true, QuorumLoss: true}},
+		{"process,data", map[Level]bool{Processes: true, Network: false, QuorumLoss: false, Data: false}},
+	} {
+		answers[consentPath] = fmt.Sprintf(`{"data": {"clusterUID": "u", "expires": "2999-01-01T00:00:00Z", "levels": %q}}`, tc.levels)
+		if err := c.Permitted(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for l, want := range tc.want {
+			if err := c.permits(l, "do that"); (err == nil) != want || !want && !errors.Is(err, ErrNoConsent) {
+				t.Errorf("consent to %s, level %s: %v", tc.levels, l, err)
+			}
+		}
+		if err := c.breaks("x", []string{"node-1"}, time.Hour); (err == nil) != tc.want[QuorumLoss] {
+			t.Errorf("consent to %s, the only node: %v", tc.levels, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (c *Cluster) snapshot(ctx context.Context, o clusters.Options) error {
 		}
 		file, status, err := saveSnapshot(ctx, c, n.Name(), o.Snapshots)
 		if err != nil {
-			return fmt.Errorf("failed to take a snapshot of etcd on %s, which is required before anything that may lose data (the consent allows %s): %w", n.Name(), names(c.consent.Levels), err)
+			return fmt.Errorf("failed to take a snapshot of etcd on %s, which is required before anything that may lose data (the consent allows %s): %w", n.Name(), names(c.allowed().Levels), err)
 		}
 		o.Progress(fmt.Sprintf("kept a verified snapshot of etcd in %s: %s", file, status))
 		return nil

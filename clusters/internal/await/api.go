@@ -64,13 +64,14 @@ func API(ctx context.Context, e framework.Entrance, path string, good func([]byt
 
 // Client returns a client whose connections close with it, when its idle ones are closed.
 // client-go's clients cannot be closed: its wrappers hide the method, and its cache drops them
-// while they stay open for another minute and a half.
+// while they stay open for another minute and a half. It uses the proxy of the configuration alone, and
+// none from the environment.
 func Client(config *rest.Config) (*http.Client, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	base := &http.Transport{DialContext: config.Dial, TLSClientConfig: tls}
+	base := &http.Transport{Proxy: config.Proxy, DialContext: config.Dial, TLSClientConfig: tls}
 	rt, err := rest.HTTPWrappersForConfig(config, base)
 	return &http.Client{Transport: closable{rt, base}}, err
 }
@@ -91,8 +92,12 @@ type StatusError struct {
 
 func (e StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Body) }
 
+// MaxAnswer is the length in bytes of the longest answer that Request accepts.
+const MaxAnswer = 16 << 20
+
 // Request sends one request with a JSON body, if it has one, and returns the body of the
-// answer.
+// answer. It fails with a StatusError if the status is not 2xx, and if the answer is longer than
+// MaxAnswer.
 func Request(ctx context.Context, client *http.Client, method, url, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -106,12 +111,15 @@ func Request(ctx context.Context, client *http.Client, method, url, body string)
 		return nil, err
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	if err != nil {
 		return nil, err
 	}
 	if resp.StatusCode/100 != 2 {
 		return nil, StatusError{resp.StatusCode, strings.TrimSpace(string(b[:min(len(b), 300)]))}
+	}
+	if len(b) > MaxAnswer {
+		return nil, fmt.Errorf("failed to read the answer of %s: it is longer than %d MiB", req.URL.Path, MaxAnswer>>20)
 	}
 	return b, nil
 }
