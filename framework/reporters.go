@@ -3,6 +3,8 @@ package framework
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"net"
 	"time"
 )
@@ -67,4 +69,33 @@ type ServingEndpoint struct {
 	Path string
 	// Dial opens a connection to Address; nil for TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Connect opens a connection to the endpoint, without TLS. Only ctx limits how long that takes.
+func (e ServingEndpoint) Connect(ctx context.Context) (net.Conn, error) {
+	if e.Dial == nil {
+		e.Dial = new(net.Dialer).DialContext
+	}
+	return e.Dial(ctx, "tcp", e.Address)
+}
+
+// Chain returns the certificates that the endpoint serves with, its own first. It does not verify
+// them. The handshake uses the client certificate of TLS. Only ctx limits how long it takes.
+func (e ServingEndpoint) Chain(ctx context.Context) ([]*x509.Certificate, error) {
+	conn, err := e.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	config := e.TLS.Clone()
+	config.InsecureSkipVerify = true // the caller may want one that does not verify
+	client := tls.Client(conn, config)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	chain := client.ConnectionState().PeerCertificates
+	if len(chain) == 0 {
+		return nil, errors.New("it showed no certificate")
+	}
+	return chain, nil
 }

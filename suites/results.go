@@ -182,9 +182,7 @@ func (s *suite) report(_ ginkgo.SpecContext, r ginkgo.Report) {
 	problems := problemsOf(p)
 	p.Ended, p.Problem = time.Now(), strings.Join(append(slices.Clone(r.SpecialSuiteFailureReasons), problems...), "; ")
 	gomega.Expect(p.Save(s.dir)).To(gomega.Succeed())
-	v, err := p.Judge(s.dir, s.options.Judges...)
-	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	gomega.Expect(v.Write(s.dir)).To(gomega.Succeed())
+	gomega.Expect(p.Judge(s.dir, s.options.Judges...).Write(s.dir)).To(gomega.Succeed())
 	unclear := problems
 	for _, spec := range r.SpecReports {
 		// Ginkgo's summary at the end has only the names of specs.

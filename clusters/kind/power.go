@@ -5,16 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
-	"github.com/holdfast-ha/holdfast/framework"
 )
-
-// nothingDone is an error that is framework.ErrNothingDone.
-type nothingDone string
-
-func (e nothingDone) Error() string { return string(e) }
-
-func (e nothingDone) Is(target error) bool { return target == framework.ErrNothingDone }
 
 // state asks the engine for the state of the node's container.
 func (n *node) state(ctx context.Context) (docker.Container, error) {
@@ -66,7 +59,7 @@ func (n *node) Paused(ctx context.Context) (bool, error) {
 // takeAway does something to the container that verb undoes, once a guard counts.
 func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do func(context.Context) error) error {
 	if ttl <= 0 {
-		return nothingDone("it needs a time to live above zero")
+		return agenthttp.NothingDone("it needs a time to live above zero")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,9 +67,9 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	case err != nil:
 		return err
 	case !c.State.Running:
-		return nothingDone(n.name + " is already powered off")
+		return agenthttp.NothingDone(n.name + " is already powered off")
 	case verb == "unpause" && c.State.Paused:
-		return nothingDone(n.name + " is already paused")
+		return agenthttp.NothingDone(n.name + " is already paused")
 	}
 	order := guardOrder{Engine: n.cluster.o.Engine, Container: n.name, Verb: verb, After: ttl}
 	g, err := startGuard(order)

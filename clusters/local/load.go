@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -44,9 +45,9 @@ func startLoad(spec loadSpec) error {
 	if spec.For <= 0 {
 		return agent.ErrNoTTL
 	}
-	if free, err := availableMemory(); err != nil {
+	if free, err := system.AvailableMemory(); err != nil {
 		return err
-	} else if spec.Memory > free/2 {
+	} else if spec.Memory > int64(free/2) {
 		return fmt.Errorf("a load of %d bytes is more than half of the %d bytes of memory that are available; ask for less", spec.Memory, free)
 	}
 	b, err := json.Marshal(spec)
@@ -60,20 +61,6 @@ func startLoad(spec loadSpec) error {
 	}
 	go func() { _ = cmd.Wait() }()
 	return nil
-}
-
-// availableMemory returns the kernel's estimate of available memory.
-func availableMemory() (int64, error) {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			return kibibytes(rest)
-		}
-	}
-	return 0, errors.New("/proc/meminfo does not say how much memory is available")
 }
 
 func kibibytes(s string) (int64, error) {
@@ -184,7 +171,7 @@ func (l loaded) Relieve(ctx context.Context, handle string) error {
 		return err
 	}
 	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("ending load %s on %s: %w", handle, l.m.name, err)
+		return fmt.Errorf("failed to stop load %s on %s: %w", handle, l.m.name, err)
 	}
 	return p.gone(ctx)
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-func memAvailable() (uint64, error) {
+// AvailableMemory returns the kernel's estimate of the machine's available memory, in bytes.
+func AvailableMemory() (uint64, error) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, err
@@ -24,7 +25,7 @@ func memAvailable() (uint64, error) {
 
 // FreeMemory returns how much memory, in bytes, this process may use without swapping.
 func FreeMemory() (uint64, error) {
-	available, err := memAvailable()
+	available, err := AvailableMemory()
 	if limit, ok := cgroupMemory(); ok {
 		available = min(available, limit)
 	}

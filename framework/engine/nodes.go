@@ -248,11 +248,7 @@ func (r *run) leave(node string) {
 
 // remove removes a node permanently, by a change that the scenario calls id.
 func (r *run) remove(ctx context.Context, id, node string) error {
-	scaler, err := r.scaler(actionRemoveNode)
-	if err != nil {
-		return err
-	}
-	if err := scaler.RemoveNode(ctx, node); err != nil {
+	if err := r.cluster.(framework.Scaler).RemoveNode(ctx, node); err != nil {
 		return err
 	}
 	r.added = slices.DeleteFunc(r.added, func(known namedNode) bool { return known.node == node })
@@ -260,15 +256,11 @@ func (r *run) remove(ctx context.Context, id, node string) error {
 	return nil
 }
 
-func (r *run) scaler(action string) (framework.Scaler, error) {
-	scaler, ok := r.cluster.(framework.Scaler)
-	if !ok {
-		return nil, fault.Lacking(r.cluster, "Scaler", "cluster "+r.cluster.Name(), "action "+action)
-	}
-	return scaler, nil
-}
-
 func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) error {
+	// foresee has checked the timeline, but not the removal that undoes an interrupted change.
+	if missing := r.lacks(a); missing != nil {
+		return missing
+	}
 	if changesInPlace(a.Name) {
 		return r.changeInPlace(ctx, a, change)
 	}
@@ -296,21 +288,13 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 // add adds a node, or replaces one that was removed.
 func (r *run) add(ctx context.Context, a *Action) (framework.Node, error) {
 	if a.Name == actionAddNode {
-		scaler, err := r.scaler(a.Name)
-		if err != nil {
-			return nil, err
-		}
-		return scaler.AddNode(ctx)
-	}
-	replacer, ok := r.cluster.(framework.NodeReplacer)
-	if !ok {
-		return nil, fault.Lacking(r.cluster, "NodeReplacer", "cluster "+r.cluster.Name(), "action "+a.Name)
+		return r.cluster.(framework.Scaler).AddNode(ctx)
 	}
 	i := slices.IndexFunc(r.removed, func(known namedNode) bool { return known.id == a.Node })
 	if i < 0 {
 		return nil, fmt.Errorf("no node that %q removed is left to replace", a.Node)
 	}
-	n, err := replacer.ReplaceNode(ctx, r.removed[i].node)
+	n, err := r.cluster.(framework.NodeReplacer).ReplaceNode(ctx, r.removed[i].node)
 	if err == nil {
 		r.removed = slices.Delete(r.removed, i, i+1)
 	}
@@ -325,53 +309,26 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 		return err
 	}
 	change.Node = nodeEntry(n)
-	missing := func(ability string) error {
-		return fault.Lacking(r.cluster, ability, "cluster "+r.cluster.Name(), "action "+a.Name)
-	}
-	switch component := framework.APIServer; a.Name {
+	switch a.Name {
 	case actionReconfigure:
-		c, ok := r.cluster.(framework.Reconfigurer)
-		if !ok {
-			return missing("Reconfigurer")
-		}
 		change.Restarts = sortedKeys(a.Args)
 		args := map[framework.Component]map[string]string{}
 		for component, flags := range a.Args {
 			args[framework.Component(component)] = flags
 		}
-		err = c.Reconfigure(ctx, n.Name(), args)
+		err = r.cluster.(framework.Reconfigurer).Reconfigure(ctx, n.Name(), args)
 	case actionRotate:
-		c, ok := r.cluster.(framework.CertificateRotator)
-		if !ok {
-			return missing("CertificateRotator")
-		}
-		err = c.RotateCertificates(ctx, n.Name())
+		err = r.cluster.(framework.CertificateRotator).RotateCertificates(ctx, n.Name())
 	case actionRotateCA:
-		c, ok := r.cluster.(framework.CARotator)
-		if !ok {
-			return missing("CARotator")
-		}
+		c := r.cluster.(framework.CARotator)
 		change.From, change.To = c.TrustStages()[n.Name()][0].String(), a.To
 		err = c.RotateCA(ctx, n.Name(), framework.TrustStage(slices.Index(framework.TrustStageNames, a.To)))
+	case actionUpgradeEtcd:
+		change.From, change.To = r.cluster.Versions()[n.Name()][framework.Etcd], a.To
+		err = r.cluster.(framework.EtcdUpgrader).UpgradeEtcd(ctx, n.Name(), a.To)
 	default:
-		change.To = a.To
-		var upgrade func(context.Context, string, string) error
-		if a.Name == actionUpgradeEtcd {
-			component = framework.Etcd
-			c, ok := r.cluster.(framework.EtcdUpgrader)
-			if !ok {
-				return missing("EtcdUpgrader")
-			}
-			upgrade = c.UpgradeEtcd
-		} else {
-			c, ok := r.cluster.(framework.Upgrader)
-			if !ok {
-				return missing("Upgrader")
-			}
-			upgrade = c.UpgradeNode
-		}
-		change.From = r.cluster.Versions()[n.Name()][component]
-		err = upgrade(ctx, n.Name(), a.To)
+		change.From, change.To = r.cluster.Versions()[n.Name()][framework.APIServer], a.To
+		err = r.cluster.(framework.Upgrader).UpgradeNode(ctx, n.Name(), a.To)
 	}
 	change.Effect = r.w.Now()
 	return err

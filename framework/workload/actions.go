@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -149,39 +150,21 @@ func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 		done()
 	}
 	until := time.Now().Add(length)
-	version := new(version)
+	var version atomic.Value // the newest known resourceVersion of the register
 	var all sync.WaitGroup
 	for _, r := range majority {
-		all.Go(func() { majorityWrites(ctx, r, key, version, until) })
+		all.Go(func() { majorityWrites(ctx, r, key, &version, until) })
 	}
 	for i := range minorityClients {
 		r := *minority
 		r.name = fmt.Sprintf("%s/%d", r.name, i)
-		all.Go(func() { minorityTries(ctx, &r, key, fmt.Sprintf("%d-%s", i, suffix), version, until) })
+		all.Go(func() { minorityTries(ctx, &r, key, fmt.Sprintf("%d-%s", i, suffix), &version, until) })
 	}
 	all.Wait()
 	return w.Err()
 }
 
-// version is the newest known resourceVersion of a register.
-type version struct {
-	mu sync.Mutex
-	is string
-}
-
-func (v *version) set(is string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.is = is
-}
-
-func (v *version) get() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.is
-}
-
-func majorityWrites(ctx context.Context, r *registers, key string, v *version, until time.Time) {
+func majorityWrites(ctx context.Context, r *registers, key string, version *atomic.Value, until time.Time) {
 	read, write := *r, *r
 	read.purpose, write.purpose = "majority-read", "majority-write"
 	for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
@@ -194,7 +177,7 @@ func majorityWrites(ctx context.Context, r *registers, key string, v *version, u
 				op = write.create(ctx, key, value)
 			}
 			if op.Outcome == record.OK {
-				v.set(op.Revision)
+				version.Store(op.Revision)
 			}
 		}
 		client.Pause(ctx, 100*time.Millisecond)
@@ -204,7 +187,7 @@ func majorityWrites(ctx context.Context, r *registers, key string, v *version, u
 // minorityTries runs the reads and the writes of a client of the minority in parallel, since each
 // is expected to time out. Some writes are to the register that the majority writes, others
 // create registers with the suffix.
-func minorityTries(ctx context.Context, r *registers, key, suffix string, v *version, until time.Time) {
+func minorityTries(ctx context.Context, r *registers, key, suffix string, version *atomic.Value, until time.Time) {
 	read, write := *r, *r
 	read.purpose, write.purpose = "minority-read", "minority-write"
 	var all sync.WaitGroup
@@ -217,7 +200,7 @@ func minorityTries(ctx context.Context, r *registers, key, suffix string, v *ver
 	all.Go(func() {
 		for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
 			value := content{value: fmt.Sprintf("%s-%d", r.name, n)}
-			if expect := v.get(); expect != "" && n%2 == 0 {
+			if expect, _ := version.Load().(string); expect != "" && n%2 == 0 {
 				write.update(ctx, key, value, expect)
 			} else {
 				// On a register of its own, so that no version conflicts.

@@ -139,11 +139,7 @@ func errText(err error) string {
 func (u unknownClient) ask(ctx context.Context, r etcdRead) (o record.Outcome, serial string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	dial := u.Dial
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
-	conn, err := dial(ctx, "tcp", u.Address)
+	conn, err := u.Connect(ctx)
 	if err != nil {
 		return record.Unknown, "", err
 	}

@@ -138,21 +138,21 @@ var ErrBusy = errors.New("busy")
 // plan and the reports. The problem is why some scenarios did not run.
 func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error, own []judge.Judge) (*Verdicts, error) {
 	problem = errors.Join(problem, p.letGo(ctx, provider))
-	judged := func() (*Verdicts, error) {
+	judged := func() *Verdicts {
 		p.Ended = time.Now()
 		if problem != nil { // verdicts on scenarios that did not run cite it
 			p.Problem = redact.New().Text(problem.Error())
 		}
 		return p.Judge(dir, own...)
 	}
-	v, err := judged()
-	if err == nil && problem == nil && p.repeats(len(Starved(v.Results))) {
+	v := judged()
+	if problem == nil && p.repeats(len(Starved(v.Results))) {
 		names := Starved(v.Results)
 		show.Line("the machine was overloaded during %s: they are repeated, one at a time", strings.Join(names, ", "))
 		problem = p.again(ctx, provider, dir, names, 1, OverloadedDir, show, own...)
-		v, err = judged()
+		v = judged()
 	}
-	if err := errors.Join(p.Save(dir), err); err != nil {
+	if err := p.Save(dir); err != nil {
 		return nil, errors.Join(problem, err)
 	}
 	if err := v.Write(dir); err != nil {

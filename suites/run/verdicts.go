@@ -55,11 +55,11 @@ func Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Judge(dir, own...)
+	return p.Judge(dir, own...), nil
 }
 
 // Judge judges the records of the plan's run in a results directory.
-func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
+func (p *Plan) Judge(dir string, own ...judge.Judge) *Verdicts {
 	v := p.Verdicts()
 	for _, s := range p.Scenarios {
 		results, seen := p.JudgeScenario(dir, s, own...)
@@ -68,7 +68,7 @@ func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 			v.records[s.Metadata.Name] = seen
 		}
 	}
-	return v, nil
+	return v
 }
 
 // JudgeScenario is Judge for one scenario of the plan. It also returns the record; nil if this

@@ -13,7 +13,7 @@ const (
 // endpointPlants are those for the requirements on the default kubernetes Service.
 func endpointPlants() []Plant {
 	return []Plant{
-		{Name: "list-empty", Violation: "kube-apiserver --endpoint-reconciler-type=none",
+		{Name: "none-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none",
 			Cluster: unlisted, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-EP-001", Says: "must hold exactly the live API servers"}}},
 		{Name: "list-not-written", Violation: "no API server can write the list of addresses while one is stopped",

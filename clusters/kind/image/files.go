@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json" // keeps integers
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
@@ -119,37 +122,21 @@ func containerSpec(ctx context.Context, ctr string) ([]byte, error) {
 }
 
 func amendSpec(spec []byte) ([]byte, error) {
-	var all map[string]json.RawMessage
+	var all map[string]any
 	if err := json.Unmarshal(spec, &all); err != nil {
 		return nil, fmt.Errorf("ctr's default specification of containers: %w", err)
 	}
-	var process map[string]json.RawMessage
-	if err := json.Unmarshal(all["process"], &process); err != nil {
-		return nil, fmt.Errorf("ctr's default specification of containers has no process: %w", err)
+	if _, ok := all["process"].(map[string]any); !ok {
+		return nil, errors.New("ctr's default specification of containers has no process")
 	}
-	hooks := map[string]json.RawMessage{}
-	if all["hooks"] != nil {
-		if err := json.Unmarshal(all["hooks"], &hooks); err != nil {
-			return nil, fmt.Errorf("hooks of ctr's default specification of containers: %w", err)
-		}
+	unstructured.RemoveNestedField(all, "process", "rlimits")
+	create, _, err := unstructured.NestedSlice(all, "hooks", "createContainer")
+	if err == nil {
+		create = append(create, map[string]any{"path": "/kind/bin/mount-product-files.sh"})
+		err = unstructured.SetNestedSlice(all, create, "hooks", "createContainer")
 	}
-	var create []json.RawMessage
-	if hooks["createContainer"] != nil {
-		if err := json.Unmarshal(hooks["createContainer"], &create); err != nil {
-			return nil, fmt.Errorf("hooks of ctr's default specification of containers: %w", err)
-		}
-	}
-	create = append(create, json.RawMessage(`{"path":"/kind/bin/mount-product-files.sh"}`))
-	delete(process, "rlimits")
-	var err error
-	if hooks["createContainer"], err = json.Marshal(create); err != nil {
-		return nil, err
-	}
-	if all["hooks"], err = json.Marshal(hooks); err != nil {
-		return nil, err
-	}
-	if all["process"], err = json.Marshal(process); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("hooks of ctr's default specification of containers: %w", err)
 	}
 	return json.Marshal(all)
 }

@@ -3,8 +3,6 @@ package balancer
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -72,21 +70,11 @@ func haproxyRemove(ctx context.Context, statsSocket, name string) error {
 
 // haproxyTell sends a command whose answer must be empty or harmless.
 func haproxyTell(ctx context.Context, statsSocket, command string, fine ...string) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", statsSocket)
+	answer, err := haproxyAsk(ctx, statsSocket, command)
 	if err != nil {
-		return fmt.Errorf("failed to reach HAProxy's stats socket: %w", err)
+		return err
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	defer stop()
-	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		return fmt.Errorf("failed to send %q to HAProxy: %w", command, err)
-	}
-	answer, err := io.ReadAll(io.LimitReader(conn, 4<<10))
-	if err != nil {
-		return fmt.Errorf("failed to read HAProxy's answer to %q: %w", command, err)
-	}
-	if said := strings.TrimSpace(string(answer)); said != "" && !slices.Contains(fine, said) {
+	if said := strings.TrimSpace(answer); said != "" && !slices.Contains(fine, said) {
 		return fmt.Errorf("HAProxy refuses %q: %s", command, said)
 	}
 	return nil

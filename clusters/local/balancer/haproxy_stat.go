@@ -17,17 +17,30 @@ import (
 // HAProxyBackends queries HAProxy, configured by HAProxyConfig, for the state of its backends.
 // The times of changes are in whole seconds.
 func HAProxyBackends(ctx context.Context, statsSocket string) ([]framework.Backend, error) {
+	table, err := haproxyAsk(ctx, statsSocket, "show stat")
+	if err != nil {
+		return nil, err
+	}
+	return parseStat(strings.NewReader(table), time.Now())
+}
+
+// haproxyAsk sends a command to HAProxy's stats socket, and returns the answer.
+func haproxyAsk(ctx context.Context, statsSocket, command string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", statsSocket)
 	if err != nil {
-		return nil, fmt.Errorf("failed to reach HAProxy's stats socket: %w", err)
+		return "", fmt.Errorf("failed to reach HAProxy's stats socket: %w", err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
-	if _, err := io.WriteString(conn, "show stat\n"); err != nil {
-		return nil, fmt.Errorf("failed to ask HAProxy for its state: %w", err)
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		return "", fmt.Errorf("failed to send %q to HAProxy: %w", command, err)
 	}
-	return parseStat(conn, time.Now())
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return "", fmt.Errorf("failed to read HAProxy's answer to %q: %w", command, err)
+	}
+	return string(answer), nil
 }
 
 // parseStat reads the table of "show stat"
