@@ -231,7 +231,7 @@ func (h *Handle) call(ctx context.Context, method, path string, body io.Reader) 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("talking to cluster %s: %w", h.Name, err)
+		return nil, fmt.Errorf("failed to reach cluster %s: %w", h.Name, err)
 	}
 	return resp, nil
 }

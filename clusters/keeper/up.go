@@ -69,7 +69,7 @@ func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOp
 		return nil, fmt.Errorf("%w: cluster %s was taken over, and its agents are still there; remove them with `holdfast down --name %s`", clusters.ErrTaken, name, name)
 	}
 	if err := errors.Join(os.RemoveAll(h.dir), os.RemoveAll(cfg.DataDir)); err != nil {
-		return nil, fmt.Errorf("clearing the remains of an earlier cluster %s: %w", name, err)
+		return nil, fmt.Errorf("failed to remove what is left of an earlier cluster %s: %w", name, err)
 	}
 	if err := h.startKeeper(ctx, spec, cfg, o); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)

@@ -43,7 +43,7 @@ func keptOptions(mine *Options, o clusters.Options) error {
 		}
 	}
 	if err := os.WriteFile(filepath.Join(o.Dir, engineFile), []byte(mine.Engine), 0o600); err != nil {
-		return fmt.Errorf("writing down which engine the cluster is in: %w", err)
+		return fmt.Errorf("failed to record which engine the cluster is in: %w", err)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (c *Cluster) host(component framework.Component) (*node, error) {
 	if component == framework.LoadBalancer && c.balancer != nil {
 		return c.balancer, nil
 	}
-	return nil, fmt.Errorf("cluster %s runs no %s", c.Name(), component)
+	return nil, fmt.Errorf("cluster %s does not run %s", c.Name(), component)
 }
 
 // onHost acts on the node that runs a component of the cluster.

@@ -93,7 +93,7 @@ func (c *Cluster) addVIP(m *machine, members []component.Member) error {
 		err = os.WriteFile(file, b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the configuration of the address that moves, for %s: %w", m.name, err)
+		return fmt.Errorf("writing the configuration of the virtual IP, for %s: %w", m.name, err)
 	}
 	m.config.Components = append(m.config.Components, m.runsItself(framework.VirtualIP, roleVIP, file))
 	return nil

@@ -60,7 +60,7 @@ func (l *limits) begin(components []framework.Component, want framework.Limit, t
 	}
 	for _, c := range components {
 		if !l.m.isMeantToRun(c) {
-			return "", fmt.Errorf("%s runs no %s that could be put into a control group of its own", l.m.name, c)
+			return "", fmt.Errorf("%s does not run %s as a process that can have its own control group", l.m.name, c)
 		}
 	}
 	places, err := limitPlaces(want)

@@ -62,7 +62,7 @@ func startNameServer(on netip.Addr) (*nameServer, error) {
 			s.servers = append(s.servers, server)
 		case err := <-failed:
 			s.close()
-			return nil, fmt.Errorf("serving names on %s: %w", on, err)
+			return nil, fmt.Errorf("failed to serve DNS on %s: %w", on, err)
 		}
 	}
 	return s, nil

@@ -107,7 +107,7 @@ func writeJoin(file string, join map[framework.Component][]string) error {
 		err = system.ReplaceFile(file, b, 0o600, false)
 	}
 	if err != nil {
-		return fmt.Errorf("writing down which control groups to join: %w", err)
+		return fmt.Errorf("failed to record which control groups to join: %w", err)
 	}
 	return nil
 }

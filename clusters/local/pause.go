@@ -65,7 +65,7 @@ func (m *machine) resume() error {
 		return nil
 	}
 	if err := l.goOn(); err != nil {
-		return fmt.Errorf("ending the pause of machine %s: %w", m.name, err)
+		return fmt.Errorf("failed to resume machine %s: %w", m.name, err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func processesOf(m *machine) processes {
 func (p processes) machine(c framework.Component) (*machine, error) {
 	m := p.on(c)
 	if m == nil {
-		return nil, fmt.Errorf("%s runs no %s", p.of, c)
+		return nil, fmt.Errorf("%s does not run %s", p.of, c)
 	}
 	return m, nil
 }

@@ -148,7 +148,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 	if hold > 0 {
 		until := strconv.FormatInt(time.Now().Add(hold).UnixNano(), 10)
 		if err := system.ReplaceFile(w.m.agentHold(), []byte(until), 0o600, false); err != nil {
-			return fmt.Errorf("writing down the hold: %w", err)
+			return fmt.Errorf("failed to record the hold: %w", err)
 		}
 		if a.PID == 0 { // it may have just been started
 			if a, err = w.find(); err != nil || a.PID == 0 {

@@ -44,7 +44,7 @@ control-plane node as the victim in turn, and sign a bundle with the verdicts an
 records that they are derived from. Anyone who has the bundle derives the verdicts again with
 holdfast verify, offline.
 
---rows must (the default) covers all MUST rows of the catalogue, --rows conformance
+--rows must (the default) covers all MUST rows that a scenario settles, --rows conformance
 the rows that %s requires. With IDs, a certificate covers only
 these, and says that it is partial. --rows observed breaks nothing, and so needs no
 access to nodes: the certificate states what can be observed of a managed control plane,

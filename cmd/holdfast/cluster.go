@@ -307,8 +307,9 @@ func newKubeconfigCommand() *cobra.Command {
 
 func newKubectlCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "kubectl [--name CLUSTER] ARGS",
-		Short: "Run kubectl of the cluster's version against it",
+		Use:                   "kubectl [--name CLUSTER] ARGS",
+		DisableFlagsInUseLine: true,
+		Short:                 "Run kubectl of the cluster's version against it",
 		Long: `Run kubectl of the cluster's version against the cluster. Flags of holdfast come before
 kubectl's first argument; everything after it belongs to kubectl.`,
 		Example: `  holdfast kubectl get nodes

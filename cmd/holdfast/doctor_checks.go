@@ -86,7 +86,7 @@ func checkProgram(name string) check {
 	c := check{Name: name}
 	path, err := system.LookProgram(name)
 	if err != nil {
-		return c.fallback("not found", fmt.Sprintf("the built-in load balancer is used instead; install %s to test with it", name))
+		return c.fallback("not found", fmt.Sprintf("clusters and scenarios that ask for %[1]s cannot run; install %[1]s to test with it", name))
 	}
 	return c.ok("%s", path)
 }

@@ -130,7 +130,7 @@ func newInventoryReleaseCommand() *cobra.Command {
 		Use:   "release FILE",
 		Short: "Remove the agents that a killed run left on the nodes",
 		Long: `Heal what is active on the nodes of an inventory, and remove the node agents from them. A run does
-that itself at its end; after a killed run the agents heal within 15 s and are removed
+this itself when it finishes; after a killed run the agents heal within 15 s and are removed
 after two minutes.`,
 		Example: `  holdfast inventory release nodes.yaml`,
 		Args:    cobra.ExactArgs(1),
@@ -150,19 +150,19 @@ func newConsentCommand() *cobra.Command {
 	var lasts time.Duration
 	cmd := &cobra.Command{
 		Use:   "consent",
-		Short: "Print the object by which the owner of a cluster consents to a run",
+		Short: "Print the ConfigMap with which the owner of a cluster consents to a run",
 		Long: `Print the manifest of a ConfigMap with which the owner of an existing cluster consents to what
 holdfast may do to it. holdfast never creates it: apply it with kubectl. It names the cluster's
 UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
 
 Levels:
   read-only    requests to the API; objects in namespaces of holdfast's own. Always included
-  process      an agent on each node; kill, stop and freeze components
+  process      an agent on each node; kill, stop and freeze components; keys below /holdfast/ in etcd
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands
   quorum-loss  break more nodes at a time than the cluster should tolerate
-  data         change data of etcd members, certificates, and leases; fill the volume of a
-               member's data`,
+  data         change data, history and the list of etcd members, certificates, and leases; fill
+               the volume of a member's data`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
   holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,
 		Args: cobra.NoArgs,
@@ -170,7 +170,7 @@ Levels:
 	flags := cmd.Flags()
 	flags.StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")
 	flags.StringSliceVar(&levels, "level", []string{string(remote.ReadOnly)}, "levels to allow")
-	flags.DurationVar(&lasts, "for", 24*time.Hour, "how long the consent is valid")
+	flags.DurationVar(&lasts, "for", 24*time.Hour, "how long the consent is valid, "+fmt.Sprintf("at most %d days", maxConsent/(24*time.Hour)))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if inventory == "" {
 			return usageError("--inventory is missing: want the inventory of the cluster")

@@ -46,7 +46,7 @@ the engine is replaced.`,
   # packages from a mirror
   holdfast kind image --debian-mirror http://mirror.example/debian
 
-  # names for a program
+  # the names as JSON
   holdfast kind image -o json`,
 		Args: cobra.NoArgs,
 	}

@@ -16,8 +16,8 @@ func newKindPackagesCommand() *cobra.Command {
 		Use:   "packages",
 		Short: "List the missing Debian packages for kind clusters",
 		Long: `Print, in one line, the Debian packages that clusters of the kind provider need and that are
-missing here; the line is empty if none is missing. If a Docker engine is found, they are
-only those required to build images.`,
+missing here; the line is empty if none is missing. If a Docker engine is found, only
+those required to build images are listed.`,
 		Example: `  apt-get install --no-install-recommends $(holdfast kind packages)
   holdfast kind packages -o json`,
 		Args: cobra.NoArgs,

@@ -69,8 +69,8 @@ With --inventory the run takes over a cluster that holdfast did not create, with
 of its owner (see holdfast inventory and holdfast consent). The profile observe breaks nothing.
 
 With --resume a run that was interrupted or killed continues in its results directory, as it
-was planned: scenarios with a complete record are kept, and so are those in which a requirement
-had failed when they were interrupted; the others run.
+was planned: scenarios that have a complete record, or in which a requirement had already
+failed, are not repeated; the others run.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive, or the run had a
 problem, such as a cluster that it could not release.`,

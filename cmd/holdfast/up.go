@@ -25,18 +25,19 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags := cmd.Flags()
 	f.fileFlag = fileFlag
 	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML), - for standard input; the other flags override it")
-	flags.StringVar(&f.provider, "provider", "local", "provider of the cluster: "+providerNames())
-	flags.StringVar(&f.name, "name", "", "name of the cluster")
-	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7")
-	flags.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes version, such as "+release.DefaultKubernetes)
+	flags.StringVar(&f.provider, "provider", "local", "provider of the cluster: local or kind")
+	flags.StringVar(&f.name, "name", "", "name of the cluster (default "+clusters.Default().Metadata.Name+")")
+	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7 (default 3)")
+	flags.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes version (default "+release.DefaultKubernetes+")")
 	flags.StringVar(&f.etcd, "etcd", "", "etcd version (default the built-in one, "+release.EmbeddedEtcd+")")
-	flags.StringVar(&f.balancer, "lb", "", "load balancer: "+clusters.BalancerKinds())
+	flags.StringVar(&f.balancer, "lb", "", "load balancer: "+clusters.BalancerKinds()+" (default "+string(clusters.BalancerBuiltin)+")")
 	flags.StringVar(&f.data, "data", "", "where the nodes keep their data: memory or disk (default memory)")
-	flags.StringVar(&f.disk, "disk", "", "file system under etcd's data: fuse, for disk faults, or none")
+	flags.StringVar(&f.disk, "disk", "", "file system under etcd's data: fuse, for disk faults, or none (default none)")
 }
 
 // addTakeOver adds the flags for taking over a cluster that holdfast did not create.
 func (f *clusterFlags) addTakeOver(cmd *cobra.Command, attach *string) {
+	cmd.Flags().Lookup("provider").Usage = "provider of the cluster: " + providerNames()
 	cmd.Flags().StringVar(attach, "attach", "", "name of an existing cluster to take over for the run (provider kind)")
 	cmd.Flags().StringVar(&f.inventory, "inventory", "", "inventory `file` of an existing cluster to take over for the run (provider remote)")
 }
@@ -186,7 +187,7 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 			end = "release it"
 		}
 		return output.print(cmd, created{h.Name, h.Provider(), h.Kubeconfig(), o.Wait}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; %s with `holdfast down`\n", h.Name, state, end)
+			_, err := fmt.Fprintf(w, "cluster %s %s: try `holdfast status`, `holdfast kubectl get nodes`; %s with `holdfast down`\n", h.Name, state, end)
 			return err
 		})
 	}

@@ -9,7 +9,7 @@ import (
 // DNSSlow makes DNS slow.
 var DNSSlow = onNames(&Fault{
 	Name:    "dns-slow",
-	Summary: "makes DNS hold back its answers to hosts; programs that do not wait that long receive none",
+	Summary: "makes DNS hold back its answers to hosts; programs that time out earlier receive none",
 	Params:  []Param{durationParam("delay", "how long each answer is held back", 500*time.Millisecond, 10*time.Millisecond, 30*time.Second)},
 	Example: "workers delay=500ms",
 }, func(r Request) (framework.NameDisturbance, func(framework.Lookup) bool) {

@@ -226,7 +226,7 @@ func (e party) dead(ctx context.Context) (string, error) {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("%s runs no process of %v", e.name, e.components), nil
+	return fmt.Sprintf("%s does not run a process of %v", e.name, e.components), nil
 }
 
 // acts checks whether the impairment does to packets what it should.

@@ -12,7 +12,7 @@ var Latency = onLinks(&Fault{
 	Summary: "delays each packet between a target and its peers; with direction=both, the delay is added twice to each round trip",
 	Params: []Param{
 		durationParam("delay", "what is added to each packet, one way", 20*time.Millisecond, 100*time.Microsecond, time.Minute),
-		durationParam("jitter", "by how much the delay varies; a packet is never delayed by less than zero", 0, 0, time.Minute),
+		durationParam("jitter", "by how much the delay varies; the delay is never negative", 0, 0, time.Minute),
 		choiceParam("distribution", "of the jitter: uniform (± jitter), normal or pareto (jitter is the standard deviation)", "uniform", "normal", "pareto"),
 	},
 	Example: "etcd/leader delay=50ms jitter=10ms distribution=normal",

@@ -36,11 +36,11 @@ const (
 // Overload sends an API server more requests than it can handle.
 var Overload = &Fault{
 	Name:    "overload",
-	Summary: "makes an ordinary user, who is subject to priority and fairness, list all cluster roles through an API server repeatedly, from many clients at the same time",
+	Summary: "has an ordinary user, who is subject to API Priority and Fairness, list all ClusterRoles through an API server, repeatedly and from many clients at the same time",
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
-		intParam("rate", "maximum requests per second, all together", 0, 1, 100_000).unless("as many as are answered"),
+		intParam("rate", "maximum requests per second, in total", 0, 1, 100_000).unless("as many as are answered"),
 	},
 	Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
 	Example: "apiserver/any concurrency=600",

@@ -192,7 +192,7 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 	if len(left) > 0 {
 		parts = append(parts, fmt.Sprintf("scenarios that could not be run: %d", len(left)))
 	}
-	what := map[string]string{"must": "all MUST rows of the catalogue", "conformance": "the rows that " + Profile + " requires", "observed": "the rows that need no fault",
+	what := map[string]string{"must": "all MUST rows that a scenario settles", "conformance": "the rows that " + Profile + " requires", "observed": "the rows that need no fault",
 		"partial": "some rows, fewer than " + Profile + " requires"}[o.Class]
 	switch {
 	case o.Class == "observed":

@@ -142,7 +142,7 @@ func PlanLines(p *run.Plan, expected time.Duration) []string {
 func rowsLine(p *run.Plan) string {
 	switch Class(p.Rows, ProfileOf(p)) {
 	case "must":
-		return fmt.Sprintf("certify %d rows: all MUST rows of the catalogue", len(p.Rows))
+		return fmt.Sprintf("certify %d rows: all MUST rows that a scenario settles", len(p.Rows))
 	case "conformance":
 		return fmt.Sprintf("certify %d rows: those that %s requires", len(p.Rows), Profile)
 	case "observed":

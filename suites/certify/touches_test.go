@@ -34,7 +34,7 @@ func TestPlanLines(t *testing.T) {
 		"HA-SEC-004":  {"it changes:", "\n  rotate-certificates, 9 times: every control-plane node"},
 		"HA-UP-001":   {"\n  upgrade, "},
 		"conformance": {"certify 12 rows: those that HAConformance-1.37 requires", "it breaks:", "it changes:", "on every control-plane node"},
-		"must":        {"rows: all MUST rows of the catalogue", "it breaks:"},
+		"must":        {"rows: all MUST rows that a scenario settles", "it breaks:"},
 		"observed":    {"rows: those that need no fault", "it breaks nothing"},
 	} {
 		lines := PlanLines(planOf(t, rows), 5*time.Minute)

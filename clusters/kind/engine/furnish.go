@@ -105,7 +105,7 @@ func startNetwork() error {
 		return fmt.Errorf("bringing up the loopback interface: %w", err)
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		return fmt.Errorf("switching the forwarding of packets on: %w", err)
+		return fmt.Errorf("failed to enable packet forwarding: %w", err)
 	}
 	return nil
 }

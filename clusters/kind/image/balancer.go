@@ -100,7 +100,7 @@ func (b *builder) tryBalancer(ctx context.Context, image string) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("it says %q", out)
+		err = fmt.Errorf("it printed %q", out)
 	}
 	return fmt.Errorf("%s is not a balancer in a container of Debian %s: %w\n\tIts main has to call Reexec of clusters/kind/balancer first; built with CGO_ENABLED=0, a program runs on any Linux", b.BalancerProgram, debianSuite, err)
 }

@@ -29,7 +29,7 @@ func (b *builder) restore(ctx context.Context, name string) bool {
 	if err == nil {
 		var has bool
 		if has, err = b.engine.has(ctx, name); err == nil && !has {
-			err = fmt.Errorf("it is not in there")
+			err = fmt.Errorf("the engine does not list it after loading")
 		}
 	}
 	if err != nil {

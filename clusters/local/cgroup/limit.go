@@ -138,7 +138,7 @@ func (r *reader) number(text string) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("a control group in %s says %q: %w", r.dir, text, err)
+		r.err = fmt.Errorf("a control group in %s has %q: %w", r.dir, text, err)
 	}
 	return max(n, 0)
 }

@@ -24,10 +24,10 @@ type Card struct {
 func NewCard(device string, addr netip.Addr) (*Card, error) {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
-		return nil, fmt.Errorf("finding device %s for the address that moves: %w", device, err)
+		return nil, fmt.Errorf("finding device %s for the virtual IP: %w", device, err)
 	}
 	if !addr.Is4() {
-		return nil, fmt.Errorf("the address that moves is %s: want an IPv4 address, which ARP requires", addr)
+		return nil, fmt.Errorf("the virtual IP is %s: want an IPv4 address, which ARP requires", addr)
 	}
 	// ARP frames are sent, none is received.
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

@@ -94,7 +94,7 @@ func Main(args []string) error {
 		err = json.Unmarshal(b, &config)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the configuration of the address that moves: %w", err)
+		return fmt.Errorf("reading the configuration of the virtual IP: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -110,7 +110,7 @@ func Main(args []string) error {
 func run(ctx context.Context, c Config, p place) error {
 	rank := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == c.Name })
 	if rank < 0 {
-		return fmt.Errorf("the address that moves: unknown node %q", c.Name)
+		return fmt.Errorf("the virtual IP: unknown node %q", c.Name)
 	}
 	// A killed process may have left it.
 	if err := p.Drop(); err != nil {
