@@ -40,6 +40,8 @@ type Backend struct {
 	// Standby reports that it is not up by design: another node has the virtual IP, and this one
 	// is there to take it over.
 	Standby bool `json:"standby,omitempty"`
+	// Holder reports that it has the virtual IP.
+	Holder bool `json:"holder,omitempty"`
 	// Since is when Up last changed, to the second at worst.
 	Since time.Time `json:"since"`
 	// Check is the outcome of the last check, in the balancer's own words.

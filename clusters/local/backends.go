@@ -74,7 +74,7 @@ func (c *Cluster) vipBackends(ctx context.Context) ([]framework.Backend, error) 
 			defer cancel()
 			var status vip.Status
 			if problems[i] = statusPage(ctx, n.Address(), &status); problems[i] == nil {
-				found[i] = &framework.Backend{Name: n.Name(), Address: n.Address().String(), Up: status.Holder, Standby: status.Ready && !status.Holder,
+				found[i] = &framework.Backend{Name: n.Name(), Address: n.Address().String(), Up: status.Holder, Holder: status.Holder, Standby: status.Ready && !status.Holder,
 					Since: status.Since.Round(time.Microsecond), Check: status.LastCheck}
 			}
 		})

@@ -88,7 +88,19 @@ func TestOneAddress(t *testing.T) {
 			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-2", true, 0).standby("node-1", 0).at(32).standby("node-1", 0)
 		}},
 		{name: "not asked afterwards", want: Inconclusive, says: "before both nodes reported", story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14) })},
-		{name: "another way of balancing", want: NotApplicable, says: "no node stands by", story: func() *story {
+		{name: "all nodes have it from the start", want: Fail, took: "2 nodes", says: "node-1 and node-2, which clients could both reach, had it for 9s (", story: func() *story {
+			s := newStory().fault("cut", "isolate", "node-1", "", 10, 30)
+			for _, n := range threeNodes {
+				s.at(1).backend(n, true, 0).at(40).backend(n, true, 0)
+			}
+			return s.change(func(r *record.Run) {
+				sortTimed(r.Backends)
+				for i := range r.Backends {
+					r.Backends[i].V.Holder = true
+				}
+			})
+		}},
+		{name: "another way of balancing", want: NotApplicable, says: "no node has an address that others stand by for", story: func() *story {
 			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-1", true, 0).backend("node-2", true, 0)
 		}},
 		{name: "without power, and answering while it boots", want: Pass, story: func() *story {

@@ -94,7 +94,7 @@ func (o *Observers) askBalancer(ctx context.Context, reporter framework.BackendR
 	}
 	var all []record.Backend
 	for _, s := range states {
-		all = append(all, record.Backend{Name: s.Name, Address: s.Address, Up: s.Up, Standby: s.Standby, Since: o.w.Since(s.Since), Check: client.Shorten(s.Check), Asked: asked})
+		all = append(all, record.Backend{Name: s.Name, Address: s.Address, Up: s.Up, Standby: s.Standby, Holder: s.Holder, Since: o.w.Since(s.Since), Check: client.Shorten(s.Check), Asked: asked})
 	}
 	return all, nil
 }

@@ -10,6 +10,8 @@ type Backend struct {
 	// Standby reports that it is not up by design: another node has the virtual IP, and this one
 	// is there to take it over.
 	Standby bool `json:"standby,omitempty"`
+	// Holder reports that it has the virtual IP.
+	Holder bool `json:"holder,omitempty"`
 	// Since is when Up last changed, according to the balancer.
 	Since Nanos `json:"since,omitempty"`
 	// Check is the outcome of the balancer's last check, in its own words.

@@ -32,7 +32,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 			return notApplicable("The load balancer does not report which API servers it uses: %s.", b.Missing)
 		}
 		if b.Error == "" {
-			told, moves = told+1, moves || b.Standby
+			told, moves = told+1, moves || b.Standby || b.Holder
 		}
 	}
 	switch {
@@ -41,7 +41,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 	case told == 0:
 		return Inconclusive("the record does not show which node clients were sent to")
 	case !moves:
-		return notApplicable("The load balancer sends clients to several API servers: no node stands by for an address.")
+		return notApplicable("The load balancer sends clients to several API servers: no node has an address that others stand by for.")
 	}
 	effect, healed := m.Fault.Effect(), m.Fault.HealEffect()
 	to := m.UntilNext(healed)
