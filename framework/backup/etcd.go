@@ -38,8 +38,7 @@ func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers [
 	return peers, read.Header.Revision, nil
 }
 
-// Serving returns the first node whose etcd member answers, or else the first node; none if
-// there is none.
+// Serving returns the first node whose etcd member answers, or else the first node, if any.
 func Serving(ctx context.Context, access framework.EtcdAccess, nodes []string) string {
 	answers := framework.Map(nodes, func(node string) error {
 		_, _, err := ask(ctx, access, node)

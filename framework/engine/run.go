@@ -178,7 +178,7 @@ type run struct {
 	recovery   recovery
 	settling   *settling   // nil if nothing is followed
 	listed     bool        // the API servers' addresses were listed correctly
-	served     bool        // every API server acknowledged a write and opened a watch
+	served     bool        // every API server acknowledged a write and opened a watch, before a fault
 	added      []namedNode // in the order of joining, those that still exist
 	removed    []namedNode // in the order of leaving, those that were not replaced
 	background []func()    // stops what runs beside the timeline
@@ -230,7 +230,7 @@ func (r *run) whole(ctx context.Context) error {
 		}
 	}()
 
-	r.lookBefore(ctx)
+	r.lookListed(ctx)
 	err = r.timeline(ctx)
 	r.stopBackground()
 	r.healAll(ctx)

@@ -66,7 +66,8 @@ func (r *run) follow(ctx context.Context, p part, from time.Time) {
 // yet can no longer be attributed to the previous healing.
 func (r *run) disturb(ctx context.Context) {
 	r.unsettle()
-	r.lookBefore(ctx)
+	r.lookListed(ctx)
+	r.served = r.served || len(r.unhealed()) == 0 && r.throughEach(r.serves)(ctx) == nil
 }
 
 func (r *run) unsettle() {
@@ -85,14 +86,12 @@ func (r *run) settled() {
 	}
 }
 
-// lookBefore checks, while nothing is broken, whether the addresses of the API servers are listed
-// correctly and whether all serve requests: only if they ever were, or did, can they again.
-func (r *run) lookBefore(ctx context.Context) {
-	if len(r.unhealed()) > 0 {
-		return
+// lookListed checks whether the addresses of the API servers are listed correctly while nothing
+// is broken: only if they ever were, can they be so again.
+func (r *run) lookListed(ctx context.Context) {
+	if !r.listed && len(r.unhealed()) == 0 {
+		r.listed = r.condition(ctx, &Until{Condition: endpointsExact}) == nil
 	}
-	r.listed = r.listed || r.condition(ctx, &Until{Condition: endpointsExact}) == nil
-	r.served = r.served || r.throughEach(r.serves)(ctx) == nil
 }
 
 // serves says why an API server does not acknowledge a write or does not open a watch, as when its

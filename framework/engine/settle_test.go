@@ -113,7 +113,7 @@ func TestSettle(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 				c.renew("node-1_a")
 			}
-			r.lookBefore(t.Context())
+			r.disturb(t.Context())
 
 			after := addresses
 			if tc.missing {
