@@ -37,6 +37,16 @@ func TestBalancerFollows(t *testing.T) {
 		{name: "it comes and goes", want: Pass, took: "3 changes", says: "did not run after each of 1", story: cameAndWent},
 		{name: "it never goes", want: Fail, says: "with 1 control-plane node after the removal of node-2, it ran", story: with(31, 7)},
 		{name: "it does not come", want: Fail, says: "with 2 control-plane nodes after the addition of node-4, it did not run", story: with(51, 0)},
+		{name: "it comes in time, and is next seen later", want: Pass, story: func() *story {
+			s := with(51, 0)().runs(52.3, "balancer", "load-balancer", 9)
+			s.run.Processes[len(s.run.Processes)-1].V.Before = sec(51.8)
+			return s.at(60)
+		}},
+		{name: "it is late, as was seen at the end of the bound", want: Fail, says: "did not run when it was checked at 52.000s", story: func() *story {
+			s := with(51, 0)().runs(52.3, "balancer", "load-balancer", 9)
+			s.run.Processes[len(s.run.Processes)-1].V.Before = sec(52.1)
+			return s.at(60)
+		}},
 		{name: "it is late", want: Fail, says: "did not run when it was checked at 52.000s", story: func() *story {
 			s := with(51, 0)().runs(53, "balancer", "load-balancer", 9)
 			return s.at(60)

@@ -227,7 +227,8 @@ func TestCertificatesRotated(t *testing.T) {
 				o.Purpose = "not recorded"
 			}
 		})},
-		{name: "a scheduler that reported its port and was not seen", want: Inconclusive, says: "the certificate of kube-scheduler on node-1", story: rotated([]string{""}, at(0, "node-1", "kube-scheduler/https", unseen))},
+		{name: "a port that was not looked at before", want: Inconclusive, says: "etcd/peer on node-1", story: rotated([]string{""}, at(0, "node-1", "etcd/peer", unseen))},
+		{name: "a scheduler that reported its port and was not seen", want: Inconclusive, says: "the certificate of kube-scheduler/https on node-1", story: rotated([]string{""}, at(0, "node-1", "kube-scheduler/https", unseen))},
 		{name: "API servers that were not looked at", want: Inconclusive, says: "the certificate of kube-apiserver on node-1", story: rotated([]string{""}, func(_ int, o *record.Op) {
 			if o.Key == "kube-apiserver/https" {
 				o.Purpose = "not recorded"

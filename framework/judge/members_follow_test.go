@@ -229,6 +229,9 @@ func TestMembersFollow(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-MB-004", Judge: "members-follow", Params: map[string]string{"changes": "one", "leader": "true"}}, []ruling{
 		{name: "the leader leaves", want: Pass, took: "1 changes", story: joinedAndLeft},
+		{name: "the leader leaves without handing over", want: Fail, says: `removal of node-1 must include the step "move etcd leadership"`, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 7, 8) })
+		}},
 		{name: "another one leads", want: Inconclusive, says: "was not seen to lead", story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) {
 				for i := range r.Etcd {
@@ -236,6 +239,32 @@ func TestMembersFollow(t *testing.T) {
 				}
 			})
 		}},
+	})
+}
+
+// TestMembersFollowBackend checks that the load balancer uses a node that was added.
+func TestMembersFollowBackend(t *testing.T) {
+	joined := func(end float64, views ...viewAt) func() *story {
+		return func() *story {
+			s := newStory().lists(5, "node-1", "m1", "m2", "m3").lists(5, "node-2", "m1", "m2", "m3")
+			s.steps("node-4", 10, joining...).changed("four", record.NodeAdded, "node-4", "10.77.0.14", 10, 15)
+			s.lists(15.1, "node-2", "m1", "m2", "m3", "m4").lists(15.2, "node-4", "m4", "m1", "m2", "m3")
+			for _, v := range views {
+				v.put(s)
+			}
+			s.run.EndAt = sec(end)
+			return s
+		}
+	}
+	others := viewAt{15.3, backendAt{15.4, "node-1", true}}
+	own := viewAt{15.3, backendAt{15.4, "node-4", true}}
+	rule(t, record.Check{Requirement: "HA-MB-001", Judge: "members-follow"}, []ruling{
+		{name: "it reports the node", want: Pass, story: joined(30, others, own)},
+		{name: "it reports the node soon afterwards", want: Pass, story: joined(30, others, viewAt{17.3, backendAt{17.4, "node-4", true}})},
+		{name: "it reports only the others", want: Fail, took: "15s", says: "must use a node within 4s (H + M) of the addition of node-4: it reported other backends, and not this one for 15s", story: joined(30, others)},
+		{name: "for less than the limit", want: Pass, story: joined(19, others)},
+		{name: "it had reported before the addition only", want: Pass, story: joined(30, viewAt{14.3, backendAt{14.4, "node-1", true}})},
+		{name: "it does not report", want: Pass, story: func() *story { return silence(joined(30)().at(16)) }},
 	})
 }
 

@@ -335,6 +335,12 @@ func TestNoFailedRequest(t *testing.T) {
 			return through(drained().probes("node-1", false, 10, 30).probes("node-3", true, 1, 58)).
 				change(func(r *record.Run) { r.Faults[0].V.Node, r.Faults[0].V.Nodes = "", []string{"node-1", "node-2"} })
 		}},
+		{name: "one failed where only a controller manager was hit", want: Fail, says: "A client of node-1 and node-3 must see no failed request", story: func() *story {
+			return through(drained().fault("kcm", "stop", "node-3", "kube-controller-manager", 12, 28).probes("node-1", true, 1, 58).probes("node-3", true, 1, 14).probes("node-3", false, 14, 30))
+		}},
+		{name: "it failed where another API server was hit", want: Pass, says: "requests through node-1 failed", story: func() *story {
+			return through(drained().fault("other", "stop", "node-3", "kube-apiserver", 12, 28).probes("node-1", true, 1, 58).probes("node-3", true, 1, 14).probes("node-3", false, 14, 30))
+		}},
 		{name: "one of them failed", want: Fail, says: "A client of node-1 and node-3 must see no failed request", story: func() *story {
 			p := failed(15, 15.1)
 			p.Entrance = "node-3"

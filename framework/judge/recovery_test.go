@@ -127,10 +127,18 @@ func TestComponentsGoOn(t *testing.T) {
 		{name: "not reported until the next fault, and the same then", want: Pass, story: killed(func(s *story) {
 			s.unreported(10.5, "node-2", "etcd").fault("next", "kill", "node-1", "kube-scheduler", 20, 21)
 		})},
-		{name: "not reported until the next fault, and another one then", want: Inconclusive, says: "did not report etcd again after a failed query", story: killed(func(s *story) {
+		{name: "not reported until the next fault, and another one then", want: Inconclusive, says: "did not report etcd again between a failed query", story: killed(func(s *story) {
 			s.unreported(10.5, "node-2", "etcd").fault("next", "kill", "node-1", "kube-scheduler", 20, 21).runs(30, "node-2", "etcd", 77)
 		})},
-		{name: "never reported again", want: Inconclusive, says: "did not report etcd again after a failed query", story: func() *story {
+		{name: "one may have ended before the next fault, which hits another node", want: Inconclusive, says: "did not report kube-scheduler again", story: killed(func(s *story) {
+			s.fault("next", "kill", "node-1", "kube-scheduler", 20, 21).runs(20.3, "node-2", "kube-scheduler", 77)
+			s.run.Processes[len(s.run.Processes)-1].V.Before = sec(19.8)
+		})},
+		{name: "one ends when the next fault hits it", want: Pass, story: killed(func(s *story) {
+			s.fault("next", "kill", "node-2", "kube-scheduler", 20, 21).runs(20.3, "node-2", "kube-scheduler", 77)
+			s.run.Processes[len(s.run.Processes)-1].V.Before = sec(19.8)
+		})},
+		{name: "never reported again", want: Inconclusive, says: "did not report etcd again between a failed query", story: func() *story {
 			s := killed(func(*story) {})()
 			for i := range s.run.Processes {
 				if p := &s.run.Processes[i]; p.At == sec(58) {
@@ -215,6 +223,11 @@ func TestQuotaReached(t *testing.T) {
 		})},
 		{name: "every read through an API server is refused", want: Fail, says: "none of 18 quorum reads through node-3 was answered (dial tcp: connection refused)", story: refusedReads(full(true, none), 100)},
 		{name: "most reads through an API server are refused", want: Inconclusive, says: "5 of 18 quorum reads through node-3 were answered", story: refusedReads(full(true, none), 13)},
+		{name: "most of many reads through an API server are refused", want: Inconclusive, says: "19 of 59 quorum reads through node-3 were answered", story: refusedReads(full(true, func(s *story) {
+			for t := range steps(10.3, 14.4, 0.1) {
+				s.read("node-3", "quiet", "v", 0, t, t+0.05)
+			}
+		}), 40)},
 		{name: "a read is refused", want: Pass, story: refusedReads(full(true, none), 1)},
 		{name: "no read", want: Inconclusive, says: "fewer than the 10 required", story: func() *story {
 			return full(true, none)().change(func(r *record.Run) {

@@ -104,6 +104,16 @@ func TestSupervised(t *testing.T) {
 			s.run.Processes = s.run.Processes[:4]
 			return s
 		}},
+		{name: "taken over, and stopped at once", want: Fail, took: "21.5s", says: "kube-scheduler had exited on node-2 at 18.500s, and ran on no node but node-1 for 21.5s", story: func() *story {
+			s := cutOff()
+			s.run.Processes = s.run.Processes[:5]
+			return s.look("node-2", 18.5, 0)
+		}},
+		{name: "taken over, stopped and started again", want: Pass, story: func() *story {
+			s := cutOff()
+			s.run.Processes = s.run.Processes[:5]
+			return s.look("node-2", 18.5, 0).look("node-2", 30, 10).look("node-2", 59, 10)
+		}},
 		{name: "healed before the bound", want: Inconclusive, says: "lasted for 5s only", story: func() *story {
 			s := newStory().fault("cut", "isolate", "node-1", "", 10, 15).lock("node-2", "node-1", 2, 30)
 			return s.look("node-1", 1, 7).look("node-1", 14, 0)

@@ -444,6 +444,14 @@ func TestOwnAPIServer(t *testing.T) {
 			s := all().upgraded("two", "node-2", release36, release37, 30)
 			return s.asks("kube-controller-manager", "node-2", "node-2", 40, 50).asks("kube-scheduler", "node-2", "node-2", 40, 50)
 		}},
+		{name: "one stays at the old version", want: Fail, says: "every component of the node must have the new version: kube-scheduler reported v1.36.3", story: func() *story {
+			return all().upgraded("two", "node-2", release36, release37, 30).says("node-2", "kube-scheduler", release36, 45)
+		}},
+		{name: "one does not report its version", want: Inconclusive, says: "kube-scheduler on node-2 did not report its version", story: func() *story {
+			s := all().upgraded("two", "node-2", release36, release37, 50)
+			s.last().Outcome = record.Unknown
+			return s
+		}},
 		{name: "no audit log", want: Inconclusive, says: "show no request", story: func() *story { return newStory() }},
 	})
 }

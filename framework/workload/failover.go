@@ -89,7 +89,7 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 		return nil, fmt.Errorf("failover client: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	transport := &http.Transport{DialContext: client.Dialer(entrances[0].Config), TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
+	transport := &http.Transport{Proxy: entrances[0].Config.Proxy, DialContext: client.Dialer(entrances[0].Config), TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
 	learner := &http.Client{Transport: servers.Wrap(transport)}
 	wrapped := rest.CopyConfig(entrances[0].Config)
 	wrapped.Wrap(servers.Wrap)

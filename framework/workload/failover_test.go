@@ -16,10 +16,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// firstOnly is a cluster whose clients know the first API server.
-type firstOnly struct{ *apitest.Cluster }
+// firstOnly is a cluster whose clients know the first API server, and whose kubeconfig has a proxy.
+type firstOnly struct {
+	*apitest.Cluster
+	proxy func(*http.Request) (*url.URL, error)
+}
 
-func (c firstOnly) Entrances() []framework.Entrance { return c.Cluster.Entrances()[:1] }
+func (c firstOnly) Entrances() []framework.Entrance {
+	all := c.Cluster.Entrances()[:1]
+	all[0].Config.Proxy = c.proxy
+	return all
+}
 
 func TestFailover(t *testing.T) {
 	c := apitest.New(t, 2)
@@ -49,8 +56,16 @@ func TestFailover(t *testing.T) {
 			return true
 		})
 	}
-	w, read := recording(t)
-	stop, err := StartFailover(t.Context(), firstOnly{c}, w, 7)
+	w, finish := recording(t)
+	var learned, read atomic.Int32 // requests for which the proxy was asked
+	stop, err := StartFailover(t.Context(), firstOnly{c, func(r *http.Request) (*url.URL, error) {
+		if strings.Contains(r.URL.Path, "endpointslices") {
+			learned.Add(1)
+		} else {
+			read.Add(1)
+		}
+		return nil, nil
+	}}, w, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +77,7 @@ func TestFailover(t *testing.T) {
 	before := c.Server(1).Count(http.MethodGet)
 	waitFor(t, "more requests through it", func() bool { return c.Server(1).Count(http.MethodGet) > before+3 })
 	stop()
-	run := read()
+	run := finish()
 	if len(run.Ops) < 3 {
 		t.Fatalf("only %d operations", len(run.Ops))
 	}
@@ -79,6 +94,9 @@ func TestFailover(t *testing.T) {
 	}
 	if own == 0 || clientGo == 0 {
 		t.Errorf("%d requests of holdfast's own clients, %d of client-go's", own, clientGo)
+	}
+	if learned.Load() == 0 || read.Load() == 0 {
+		t.Errorf("the proxy of the kubeconfig was asked for %d requests for addresses and %d reads", learned.Load(), read.Load())
 	}
 	if last := run.Ops[len(run.Ops)-1].V; last.Address != addresses[1] {
 		t.Errorf("in the end the client was at %s, not %s", last.Address, addresses[1])

@@ -34,10 +34,12 @@ func (m *Matter) Disturbed(from, to record.Nanos) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// HitBetween returns the nodes hit by any fault that was active between two moments.
-func (m *Matter) HitBetween(from, to record.Nanos) (nodes []string) {
+// HitBetween returns the nodes hit by any fault that was active between two moments; if components
+// are named, only by faults that hit one of them.
+func (m *Matter) HitBetween(from, to record.Nanos, components ...string) (nodes []string) {
 	for _, inj := range m.Faults {
-		if inj.Injected != nil && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
+		if in := inj.Injected; in != nil && in.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) &&
+			(len(components) == 0 || slices.ContainsFunc(components, in.Hits)) {
 			nodes = append(nodes, inj.Nodes()...)
 		}
 	}

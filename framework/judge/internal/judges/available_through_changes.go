@@ -203,7 +203,7 @@ func covered(outages []facts.Outage) (total time.Duration) {
 func ownAPIServer() Definition {
 	return Definition{verdict.Doc{
 		Name:      "own-apiserver",
-		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. An active instance with an older version than a serving API server renews its lease, or another one takes it over.",
+		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. After an upgrade, all three of the node report its version. An active instance with an older version than a serving API server renews its lease, or another one takes it over.",
 		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 		Params: map[string]string{
 			"older": "how many elected components must have had an active instance of an older version while an API server of a newer one served (default 0)",
@@ -244,6 +244,19 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 	if foreign != "" {
 		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)
 	}
+	var unanswered *Finding
+	for _, c := range m.Run.Changes {
+		if c.V.Phase != record.NodeChanged {
+			continue
+		}
+		switch f := answersIn(m, c.V); {
+		case f == nil:
+		case f.Verdict == verdict.Fail:
+			return f.counted("%d requests", requests)
+		default:
+			unanswered = cmp.Or(unanswered, f)
+		}
+	}
 	leads, broken := olderLeads(m)
 	if broken != nil {
 		return broken.counted("%d requests", requests)
@@ -265,6 +278,9 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 	}
 	if len(missing) > 0 || requests == 0 {
 		return Inconclusive("the audit logs show no request of %s", strings.Join(missing, ", ")).counted("%d requests", requests)
+	}
+	if unanswered != nil {
+		return unanswered.counted("%d requests", requests)
 	}
 	if len(older) < least {
 		return Inconclusive("%s had an active instance of an older version while a newer API server served for two retry periods, with two renewals of the lease; %d are required",

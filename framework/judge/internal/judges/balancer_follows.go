@@ -72,14 +72,15 @@ const (
 )
 
 // balancerStates returns the known states of the load balancer's process between two times,
-// starting with the state at the first.
+// starting with the state at the first, unless it may have changed by then: the record has only
+// changes, and Before is when the previous state was last seen.
 func balancerStates(m *facts.Matter, from, until record.Nanos) []record.Timed[record.ProcessState] {
 	var states []record.Timed[record.ProcessState]
 	for _, p := range m.Run.Processes {
 		if p.V.Node != balancerHost || p.V.Component != balancerProcess || p.At > until {
 			continue
 		}
-		if p.At <= from {
+		if p.At <= from || len(states) > 0 && states[0].At <= from && p.V.Before < from && p.V.Before > 0 {
 			states = nil
 		}
 		states = append(states, p)

@@ -196,32 +196,39 @@ func servesNew(c record.NodeChange, before, after trustLook) (n int, missing []s
 		if !slices.Contains(c.Node.Components, component) {
 			continue
 		}
-		seen, reported := 0, component == "etcd" || component == "kube-apiserver"
-		for at, was := range before {
-			if at[0] != c.Node.Name || !strings.HasPrefix(at[1], component+"/") {
-				continue
-			}
-			if reported = true; was.Outcome != record.OK {
-				continue
-			}
-			is := after[at]
-			if is.Outcome != record.OK {
-				missing = append(missing, fmt.Sprintf("the certificate of %s on %s was not seen after the %s", at[1], at[0], facts.InPlaceWords(c)))
+		ports := portsIn(before, after, c.Node.Name, component)
+		for _, at := range ports {
+			was, is := before[at], after[at]
+			if was.Outcome != record.OK || is.Outcome != record.OK {
+				missing = append(missing, fmt.Sprintf("the certificate of %s on %s was not seen before and after the %s", at[1], at[0], facts.InPlaceWords(c)))
 				continue
 			}
 			if is.Value == was.Value {
 				return n, missing, Failed("After the %s every port of the node must serve a new certificate: %s served the old one.", facts.InPlaceWords(c), at[1]).
 					Rests(c.Effect, is.Return).Shows(text.Describe(was), text.Describe(is)).problem()
 			}
-			seen++
+			n++
 		}
 		// kubeadm's controller managers and schedulers serve on the node's loopback alone.
-		if seen == 0 && reported {
+		if len(ports) == 0 && (component == "etcd" || component == "kube-apiserver") {
 			missing = append(missing, fmt.Sprintf("the certificate of %s on %s was not seen before and after the %s", component, c.Node.Name, facts.InPlaceWords(c)))
 		}
-		n += seen
 	}
 	return n, missing, nil
+}
+
+// portsIn returns the ports of a component of a node at which certificates were looked at, in either
+// look.
+func portsIn(before, after trustLook, node, component string) (ports [][2]string) {
+	for _, l := range []trustLook{before, after} {
+		for at := range l {
+			if at[0] == node && strings.HasPrefix(at[1], component+"/") && !slices.Contains(ports, at) {
+				ports = append(ports, at)
+			}
+		}
+	}
+	slices.SortFunc(ports, func(a, b [2]string) int { return strings.Compare(a[1], b[1]) })
+	return ports
 }
 
 // onlyNewIsTrusted checks whom the API servers serve when the CAs have been replaced.

@@ -46,10 +46,13 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		switch {
 		case !known || old.PID == 0:
 		case t.At > until:
-			watched++ // it was the same until then, or there would be an entry
+			watched++
 			if !later[p.Component] {
 				later[p.Component] = true
-				unknown[p.Component] = unknown[p.Component] && !facts.SameLife(old, p)
+				// It was the same when it was last seen, which may have been before until: then only a
+				// fault that hits it shows why it exited.
+				unseen := p.Before > 0 && p.Before < until && !hitBy(m, p.Node, p.Component, until, t.At)
+				unknown[p.Component] = (unknown[p.Component] || unseen) && !facts.SameLife(old, p)
 			}
 		case !facts.SameLife(old, p):
 			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was checked at %s, during the %s.",
@@ -67,7 +70,7 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 	slices.Sort(components)
 	for _, c := range components {
 		if unknown[c] {
-			return Inconclusive("the node %s did not report %s again after a failed query during the %s, so it may have exited", f.Node, c, m.Fault.What())
+			return Inconclusive("the node %s did not report %s again between a failed query, or the last one, and the next fault, so it may have exited because of the %s", f.Node, c, m.Fault.What())
 		}
 	}
 	if len(components) == 0 || watched == 0 && until < m.Run.EndAt {
@@ -75,4 +78,14 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 	}
 	return Passed("%s on %s kept running during the %s, and the process watcher was started again (%s).", text.And(components), f.Node, m.Fault.What(), m.Fault.Healed.Proof).
 		counted("%d components", len(components))
+}
+
+// hitBy reports whether a fault that was injected between two times hits a component of a node.
+func hitBy(m *facts.Matter, node, component string, from, to record.Nanos) bool {
+	for _, f := range m.Faults {
+		if in := f.Injected; in != nil && in.Called >= from && in.Called <= to && in.Hits(component) && slices.Contains(f.Nodes(), node) {
+			return true
+		}
+	}
+	return false
 }

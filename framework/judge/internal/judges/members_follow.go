@@ -18,11 +18,11 @@ import (
 func membersFollow() Definition {
 	return Definition{verdict.Doc{
 		Name:      "members-follow",
-		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins only once its API server is ready; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
+		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins once its API server is ready, and not before; an etcd leader hands over before its node leaves; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
 		Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
 		Params: map[string]string{
 			"changes": "names of the changes to judge, separated by commas (default: all)",
-			"leader":  "true: the node that leaves first must have had etcd's leader",
+			"leader":  "true: the node that leaves first must have had etcd's leader, and leave with its leadership handed over",
 			"sizes":   "the numbers of voting members that the changes must pass through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
 			"listed":  "true: etcd must still have listed each node that died once that was without power",
 			"cut":     "true: additions must have been interrupted after each of their steps",
@@ -114,7 +114,8 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		if f := oneMemberMore(m, c, before, after); f != nil {
 			return f.Rests(c.Called, after.at).Shows(evidence...)
 		}
-		if f := inOrder(m, c, t.At); f != nil {
+		led := m.Check.Params["leader"] == "true" && len(evidence) == 1
+		if f := inOrder(m, c, t.At, led); f != nil {
 			return f.Shows(evidence...)
 		}
 		if f := seenInOrder(m, c, nextAfter(m, i)); f != nil {
@@ -182,12 +183,15 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 	return nil
 }
 
-// inOrder checks the order of the steps of a change.
-func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
+// inOrder checks the order of the steps of a change, of the node with etcd's leader if led is set.
+func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos, led bool) *Finding {
 	if c.Phase == record.NodeUndone {
 		return nil // what it did is undone in whatever order
 	}
 	order, must := stepOrder(m, c.Phase)
+	if led && c.Phase == record.NodeRemoved {
+		must = append(must, record.StepLeader)
+	}
 	var took []record.Step
 	for _, t := range m.Run.Steps {
 		if s := t.V; s.Node == c.Node.Name && s.Began >= c.Called && s.Done <= done && slices.Contains(order, s.Name) {
@@ -248,7 +252,7 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 			return b.V.Name == c.Node.Name && b.At >= c.Called && b.At <= until
 		})
 		if own == "" || used < 0 {
-			return nil
+			return neverUsed(m, c, until)
 		}
 		backend := m.Run.Backends[used]
 		for _, e := range m.Run.Etcd {
@@ -261,6 +265,28 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 		}
 	}
 	return nil
+}
+
+// neverUsed finds a node that was added and that the load balancer did not report as a backend
+// within H + M, although it reported others. Without its whole view after the addition nothing is
+// known.
+func neverUsed(m *facts.Matter, c record.NodeChange, until record.Nanos) *Finding {
+	limit := m.Run.Meta.Settings["H"] + m.Run.Meta.Settings["M"]
+	reported := false
+	for _, b := range m.Run.Backends {
+		if b.At < c.Effect || b.At > until {
+			continue
+		}
+		if b.V.Error != "" || b.V.Missing != "" {
+			return nil
+		}
+		reported = reported || viewed(b) >= c.Effect
+	}
+	if !reported || time.Duration(until-c.Effect) <= limit {
+		return nil
+	}
+	return Failed("The load balancer must use a node within %s (H + M) of the %s: it reported other backends, and not this one for %s.",
+		text.Short(limit), facts.Changing(c), text.Short(text.Span(c.Effect, until))).Took(time.Duration(until-c.Effect)).Rests(c.Effect, until).problem()
 }
 
 // cutEverywhere checks that additions were interrupted after every step that one takes.

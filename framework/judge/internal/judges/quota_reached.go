@@ -46,8 +46,8 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 		case answered == 0:
 			return Failed("Reads must continue when etcd's database has reached its quota: none of %s through %s was answered (%s).",
 				text.Plural(len(through), "quorum read"), e, through[0].Error).Rests(from, to).Shows(text.Describe(through[0]))
-		case answered < enoughAttempts:
-			return Inconclusive("%d of %s through %s were answered during the %s, fewer than the %d required for a verdict",
+		case answered < enoughAttempts || 2*answered < len(through):
+			return Inconclusive("%d of %s through %s were answered during the %s, fewer than half or than the %d required for a verdict",
 				answered, text.Plural(len(through), "quorum read"), e, m.Fault.What(), enoughAttempts)
 		}
 		reads += answered

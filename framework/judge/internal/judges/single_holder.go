@@ -16,16 +16,20 @@ func singleHolder() Definition {
 	return Definition{verdict.Doc{
 		Name:      "single-holder",
 		Needs:     []record.Access{record.AuditLogs},
-		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing.",
+		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing. That instances stand by is not judged for further leases of the cluster's description.",
 		Source:    "Automated HA master deployment",
 		Params: map[string]string{
-			"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ")",
+			"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ", and the further leases that the cluster's description names)",
 		},
 	}, judgeSingleHolder}
 }
 
 func judgeSingleHolder(m *facts.Matter) Finding {
-	components := text.SplitList(m.Param("components", facts.DefaultElected))
+	further := facts.FurtherLeases(m.Run)
+	components := append(text.SplitList(facts.DefaultElected), further...)
+	if named := text.SplitList(m.Param("components", "")); len(named) > 0 {
+		components = named
+	}
 	locks := facts.LockReads(m.Run)
 	if components = slices.DeleteFunc(components, func(c string) bool { return locks[c] != nil }); len(components) == 0 {
 		return optional("Supervisors elect the active instances: no component has a lease.")
@@ -33,7 +37,7 @@ func judgeSingleHolder(m *facts.Matter) Finding {
 	var held []string
 	var open *Finding
 	for _, c := range components {
-		holder, problem := soleHolder(m, c)
+		holder, problem := soleHolder(m, c, slices.Contains(further, c))
 		switch {
 		case problem == nil:
 			held = append(held, fmt.Sprintf("%s by %s", c, holder))
@@ -50,31 +54,32 @@ func judgeSingleHolder(m *facts.Matter) Finding {
 		counted("%d of %d components", len(held), len(components))
 }
 
-// soleHolder returns who held a component's lease throughout, or what is wrong.
-func soleHolder(m *facts.Matter, component string) (string, *Finding) {
+// soleHolder returns who held a component's lease throughout, or what is wrong. The record has no
+// actions of a component of a further lease.
+func soleHolder(m *facts.Matter, component string, further bool) (string, *Finding) {
 	from, to := m.Quiet()
 	states := facts.LeaseStates(m.Run, component, from, to)
-	// Before the first election there is nothing to judge.
-	var held []record.Timed[record.Lease]
-	for i, s := range states {
-		if s.V.Holder != "" {
-			held = states[i:]
-			break
-		}
-	}
-	if len(held) == 0 {
+	first := slices.IndexFunc(states, func(s record.Timed[record.Lease]) bool { return s.V.Holder != "" })
+	switch {
+	case first < 0 && further:
+		return "", Inconclusive("no instance was seen to hold the lease of %s, which the cluster's description names", component).problem()
+	case first < 0:
 		return "", noHolder(m, component, len(states), from, to).problem()
+	case first > 0 && time.Duration(states[first].At-states[0].At) > electionLimit(m, component):
+		// A first election takes no longer than one after the holder was lost.
+		return "", noHolder(m, component, first, states[0].At, states[first].At).problem()
 	}
+	held := states[first:]
 	if two := facts.TwoHolders(held); two != nil {
 		return "", Failed("%s must have one holder: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
 			component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via).problem()
 	}
-	first := held[0]
-	last, renewed := first, first
+	began := held[0]
+	last, renewed := began, began
 	for _, s := range held[1:] {
-		if s.V.Holder != first.V.Holder || s.V.Transitions != first.V.Transitions {
+		if s.V.Holder != began.V.Holder || s.V.Transitions != began.V.Transitions {
 			return "", Failed("%s must have one holder throughout while nothing is broken: it was %s, and %s was seen %s (transitions %d, then %d).",
-				component, first.V.Holder, text.Quoted(s.V.Holder, false), text.At(s.At), first.V.Transitions, s.V.Transitions).Rests(from, s.At).problem()
+				component, began.V.Holder, text.Quoted(s.V.Holder, false), text.At(s.At), began.V.Transitions, s.V.Transitions).Rests(from, s.At).problem()
 		}
 		if s.V.Renew.After(renewed.V.Renew) {
 			renewed = s
@@ -83,24 +88,34 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 			last = s
 		}
 	}
-	duration := time.Duration(first.V.Duration) * time.Second
-	watched := time.Duration(last.At - first.At)
+	duration := time.Duration(began.V.Duration) * time.Second
+	watched := time.Duration(last.At - began.At)
 	stalled := time.Duration(last.At - renewed.At)
 	switch {
 	case duration > 0 && stalled > duration:
 		return "", Failed("The holder of %s must renew its lease: %s did not for %s, longer than the lease lasts (%s).",
-			component, first.V.Holder, text.Short(stalled), text.Short(duration)).Rests(renewed.At, last.At).problem()
-	case renewed.At == first.At:
-		return "", Inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, first.V.Holder, text.Short(watched)).problem()
+			component, began.V.Holder, text.Short(stalled), text.Short(duration)).Rests(renewed.At, last.At).problem()
+	case renewed.At == began.At:
+		return "", Inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, began.V.Holder, text.Short(watched)).problem()
 	}
-	if act := standbyActs(m, component, first.V, first.At, last.At); act != nil {
+	if further {
+		return began.V.Holder, nil
+	}
+	if act := standbyActs(m, component, began.V, began.At, last.At); act != nil {
 		return "", Failed("All instances of %s but the holder of its lease must stand by: %s held it throughout, and the one on %s acted %s: %s.",
-			component, first.V.Holder, act.Node, text.At(act.Received), facts.DescribeAction(act.Action)).Rests(first.At, act.Received).problem()
+			component, began.V.Holder, act.Node, text.At(act.Received), facts.DescribeAction(act.Action)).Rests(began.At, act.Received).problem()
 	}
-	if problem := unknownActs(m, component, first.V, first.At, last.At); problem != "" {
+	if problem := unknownActs(m, component, began.V, began.At, last.At); problem != "" {
 		return "", Inconclusive("whether the other instances of %s stand by is not known: %s", component, problem).problem()
 	}
-	return first.V.Holder, nil
+	return began.V.Holder, nil
+}
+
+// electionLimit is how long an election may take that starts when a lease without a holder is first
+// seen, as after the loss of its holder: L + 4.4P + M.
+func electionLimit(m *facts.Matter, component string) time.Duration {
+	s := m.Settings(component)
+	return s["L"] + s["P"]*44/10 + s["M"]
 }
 
 // unknownActs says why the actions of a component's instances between two moments at which one of

@@ -16,7 +16,7 @@ import (
 func supervised() Definition {
 	return Definition{verdict.Doc{
 		Name:       "supervised",
-		Guarantee:  "A component that supervisors elect runs only where its lock is held, never on two nodes, and within the bound after the fault on another node than the one that was hit.",
+		Guarantee:  "A component that supervisors elect runs only where its lock is held, never on two nodes, and within the bound after the fault on another node than the one that was hit, where it does not stop again.",
 		Source:     "High Availability Kubernetes Clusters (admin guide), podmaster",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeSupervised}
@@ -88,12 +88,14 @@ func locked(reads map[string][]record.Op) []string {
 	return names
 }
 
-// life is a process that was alive from from to to.
+// life is a process that was alive from from to to; gone is when it was first seen to have exited,
+// 0 if it was not.
 type life struct {
 	node     string
 	pid      int
 	ticks    uint64
 	from, to record.Nanos
+	gone     record.Nanos
 }
 
 func (l life) String() string {
@@ -121,14 +123,18 @@ func livesOf(run *record.Run, component string) []life {
 			continue
 		}
 		delete(dark, v.Node)
+		same := alive && lives[i].pid == v.PID && lives[i].ticks == v.StartTicks
+		if alive && !same {
+			lives[i].gone = p.At
+		}
 		switch {
 		case v.PID == 0 || strings.ContainsAny(v.State, "ZXT"):
 			delete(last, v.Node)
-		case alive && lives[i].pid == v.PID && lives[i].ticks == v.StartTicks:
+		case same:
 			lives[i].to = max(lives[i].to, v.Asked)
 		default:
 			last[v.Node] = len(lives)
-			lives = append(lives, life{v.Node, v.PID, v.StartTicks, p.At, p.At})
+			lives = append(lives, life{node: v.Node, pid: v.PID, ticks: v.StartTicks, from: p.At, to: p.At})
 		}
 	}
 	return lives
@@ -177,6 +183,27 @@ func lockHolder(reads []record.Op, t record.Nanos) (node string, known bool) {
 	return node, known
 }
 
+// stopsAgain finds a time longer than the bound, until the fault was healed, in which the component
+// ran on none of the nodes that were not hit, after it had run on one of them.
+func stopsAgain(m *facts.Matter, component string, first life, lives []life, bound verdict.Bound) *Finding {
+	for _, l := range lives {
+		if l.node == m.Fault.Node() || l.from < first.from || l.gone == 0 {
+			continue
+		}
+		next := m.Fault.Healed.Called
+		for _, other := range lives {
+			if other.node != m.Fault.Node() && other.from > l.from {
+				next = min(next, other.from)
+			}
+		}
+		if gap := time.Duration(next - l.gone); gap > bound.Limit {
+			return Failed("A component that supervisors elect must run on another node within %s of the %s, and not stop again: %s had exited on %s %s, and ran on no node but %s for %s.",
+				bound, m.Fault.What(), component, l.node, text.At(l.gone), m.Fault.Node(), text.Short(gap)).Took(gap).Rests(l.gone, next).problem()
+		}
+	}
+	return nil
+}
+
 // handedOver returns the node on which the component ran next, and after what time: the first
 // life on another node after the fault during which that node was seen to hold the lock.
 func handedOver(m *facts.Matter, component string, lives []life, reads []record.Op, bound verdict.Bound) (to string, took time.Duration, f *Finding) {
@@ -196,7 +223,7 @@ func handedOver(m *facts.Matter, component string, lives []life, reads []record.
 				bound, m.Fault.What(), component, l.node, text.Short(took)).Took(took).Rests(hit, l.from)
 			return "", 0, &late
 		}
-		return l.node, took, nil
+		return l.node, took, stopsAgain(m, component, l, lives, bound)
 	}
 	until := m.Fault.Healed.Called
 	took = time.Duration(until - hit)
