@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net/netip"
 	"runtime"
 	"testing"
 
@@ -40,6 +41,29 @@ func TestLargeBatch(t *testing.T) {
 			return err
 		} else if err != nil {
 			t.Log(err)
+		}
+		return nil
+	})
+}
+
+// TestManyFrames: the kernel's answers to 400 rules for frames, as with the addresses of a hundred
+// workers, fit the buffer.
+func TestManyFrames(t *testing.T) {
+	t.Parallel()
+	onThread(t, func() error {
+		runtime.LockOSThread() // the network namespace ends with the thread
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		f := newFrames()
+		f.chain("in", "lo", false)
+		for range 400 {
+			f.rule("in", 0, frameOf(netip.MustParsePrefix("10.9.0.1/32"), false))
+		}
+		if err := f.flush(); errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EMSGSIZE) {
+			return err
+		} else if err != nil {
+			t.Log(err) // without nftables there are no faults on the network
 		}
 		return nil
 	})

@@ -57,7 +57,7 @@ func (c *clocks) shifted() (yes bool) {
 }
 
 // shift moves the clocks of components, both those that run and those that start later.
-func (c *clocks) shift(req request) (handle string, err error) {
+func (c *clocks) shift(ctx context.Context, req request) (handle string, err error) {
 	if req.For <= 0 {
 		return "", ErrNoTTL
 	}
@@ -83,6 +83,9 @@ func (c *clocks) shift(req request) (handle string, err error) {
 	})
 	if err == nil {
 		err = c.settleAll(s.Components)
+	}
+	if err == nil {
+		err = context.Cause(ctx) // the caller would not learn of it
 	}
 	if err != nil {
 		c.a.store.note(func(st *state) { delete(st.Shifts, handle) })
@@ -212,7 +215,7 @@ func (c *clocks) read(name framework.Component) (r framework.ClockReading, err e
 
 func (c *clocks) handle(mux *http.ServeMux) {
 	answer(mux, "POST /clock", func(_ context.Context, r request) (any, error) { return c.read(r.Component) })
-	answer(mux, "POST /shift", func(_ context.Context, r request) (any, error) { return c.shift(r) })
+	answer(mux, "POST /shift", func(ctx context.Context, r request) (any, error) { return c.shift(ctx, r) })
 	answer(mux, "POST /unshift", func(_ context.Context, r request) (any, error) { return nil, c.unshift(r.Handle) })
 }
 

@@ -70,8 +70,11 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = context.Cause(ctx) // the caller would not learn of it
+	}
 	if err != nil {
-		if e.wiped() != nil { // the member was not started
+		if e.wiped() != nil { // the member was not started, or the caller has given up
 			e.unwipeIn(retryPause)
 		}
 		return "", err

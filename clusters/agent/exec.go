@@ -344,10 +344,11 @@ func (w *watcher) down() bool { return w.held() || w.standsBy() }
 // stop could take too long.
 func (w *watcher) admit(ctx context.Context, until time.Duration) error {
 	s, ok := w.keep.(*starter)
+	w.mu.Lock()
 	if !ok || !w.spec.Exec.Supervised {
+		w.mu.Unlock()
 		return agenthttp.NothingDone("it runs its own leader election")
 	}
-	w.mu.Lock()
 	waits := w.standsBy()
 	w.note(func(st *componentState) { st.AdmittedUntil = until })
 	ends := w.standsBy()

@@ -128,6 +128,7 @@ func (f *frames) flush() error {
 		return err
 	}
 	defer conn.Close()
+	_ = enlarge(conn)
 	edge := func(kind int) netlink.Message {
 		return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(kind), Flags: netlink.Request},
 			Data: []byte{0, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES}}

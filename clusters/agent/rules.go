@@ -75,12 +75,15 @@ func (b *batch) Flush() error {
 // user namespace.
 const buffers = 4 << 20
 
+// enlarge sets the buffers of a connection to the kernel, as far as it may.
+func enlarge(c *netlink.Conn) error {
+	_ = c.SetReadBuffer(buffers)
+	_ = c.SetWriteBuffer(buffers)
+	return nil
+}
+
 func newBatch() (*batch, error) {
-	conn, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
-		_ = c.SetReadBuffer(buffers)
-		_ = c.SetWriteBuffer(buffers)
-		return nil
-	}))
+	conn, err := nftables.New(nftables.WithSockOptions(enlarge))
 	if err != nil {
 		return nil, err
 	}

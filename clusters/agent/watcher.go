@@ -246,12 +246,12 @@ func (w *watcher) process() framework.Process {
 	for {
 		w.mu.Lock()
 		w.look()
-		p, saved := w.proc, w.saved()
+		p, saved, standby := w.proc, w.saved(), w.standsBy()
 		w.mu.Unlock()
 		now := framework.Process{Component: w.spec.Name, Started: saved.Started, Restarts: saved.Restarts,
 			LastExit: saved.LastExit, Held: !saved.HoldUntil.IsZero(), CrashLooped: time.Now().Before(saved.CrashUntil)}
 		if p == nil {
-			now.Standby = w.standsBy()
+			now.Standby = standby
 			return now
 		}
 		st, err := procfs.ReadStat("/proc", p.pid)

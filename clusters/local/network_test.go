@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -23,10 +24,20 @@ func injectFault(t *testing.T, c *Cluster, name, target string, values map[strin
 	return inject(t, c, f, target, fault.Params{TTL: ttl, Values: values})
 }
 
+// links returns the state of every link.
+func links(c *Cluster) (all []vnet.LinkStatus) {
+	for _, from := range c.Parties() {
+		for _, to := range c.Parties() {
+			all = append(all, c.sw.Link(from, to))
+		}
+	}
+	return all
+}
+
 // wholeLinks checks that no link has an impairment and no packet waits.
 func wholeLinks(t *testing.T, c *Cluster) {
 	t.Helper()
-	for _, l := range c.sw.Links() {
+	for _, l := range links(c) {
 		if len(l.Rules) > 0 || l.Packets+l.Duplicated != l.Delivered+l.Dropped+l.Queued {
 			t.Errorf("link from %s to %s: %+v", l.From, l.To, l)
 		}
@@ -86,7 +97,7 @@ func TestNetworkFaults(t *testing.T) {
 		injectFault(t, c, "loss", "node/2", map[string]string{"share": "50%"}, time.Second)
 		injectFault(t, c, "cut", "etcd/2", map[string]string{"flap": "100ms/50ms"}, 1500*time.Millisecond)
 		eventually(t, 30*time.Second, "no link has an impairment", func() bool {
-			for _, l := range c.sw.Links() {
+			for _, l := range links(c) {
 				if len(l.Rules) > 0 {
 					return false
 				}

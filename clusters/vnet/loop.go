@@ -147,14 +147,14 @@ func (s *Switch) drain(p *Port, events uint32, buf []byte) {
 			s.receive(p, buf[:n])
 		case unix.EAGAIN:
 			if i == 0 && events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 && broken(p.device.fd()) {
-				s.lose(p, unix.ENODEV)
+				s.loop.remove(p.device.fd()) // its device was removed
 			}
 			return
 		case unix.EINTR, unix.EINVAL, unix.ENETDOWN, unix.ENOBUFS:
 			// EINVAL: a packet that a virtio-net header cannot describe.
 			// ENETDOWN: the device was set down; it may come up again.
 		default:
-			s.lose(p, err)
+			s.loop.remove(p.device.fd())
 			return
 		}
 		s.sendDue()
@@ -172,10 +172,4 @@ func (s *Switch) yield(p *Port) bool {
 	}
 	s.mu.Lock()
 	return s.ports[p.id] == p && !s.closed
-}
-
-// lose closes a port whose device was removed.
-func (s *Switch) lose(p *Port, err error) {
-	p.err = fmt.Errorf("port %s: read from device %s: %w", p.config.Name, p.config.Device, err)
-	s.loop.remove(p.device.fd())
 }

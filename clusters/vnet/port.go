@@ -70,7 +70,6 @@ type Port struct {
 	config  PortConfig
 	device  device
 	plugged bool
-	err     error
 }
 
 // Attach creates a device in a network namespace, sets its addresses, brings it and the
@@ -214,25 +213,11 @@ func (s *Switch) deriveMAC(name string) net.HardwareAddr {
 	}
 }
 
-// Name returns the party's name.
-func (p *Port) Name() string { return p.config.Name }
-
 // Backend returns the backend that Auto chose.
 func (p *Port) Backend() Backend { return p.config.Backend }
 
 // Device returns the name of the device in its namespace.
 func (p *Port) Device() string { return p.config.Device }
-
-// MAC returns the device's address.
-func (p *Port) MAC() net.HardwareAddr { return slices.Clone(p.config.MAC) }
-
-// Err returns an error if the device was removed under the port, for example deleted in its
-// namespace. The port then carries nothing, and must be closed.
-func (p *Port) Err() error {
-	unlock := p.sw.lock()
-	defer unlock()
-	return p.err
-}
 
 // Unplug pulls the cable: once it returns nothing comes in or out, and packets in transit to or
 // from the port are dropped. The device stays, and its owner does not notice. Unplug a machine

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,25 +149,6 @@ func (l *link) status() LinkStatus {
 		status.Rules = append(status.Rules, r.rule.id)
 	}
 	return status
-}
-
-// Links returns the state of every link that ever carried a packet or has a rule, all at one
-// moment, ordered by names.
-func (s *Switch) Links() []LinkStatus {
-	unlock := s.lock()
-	defer unlock()
-	var all []LinkStatus
-	for _, row := range s.links {
-		for _, l := range row {
-			if l != nil && (l.counters != LinkCounters{} || len(l.rules) > 0) {
-				all = append(all, l.status())
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b LinkStatus) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
-	})
-	return all
 }
 
 // Close unplugs and removes all ports and stops the switch: none of its goroutines, descriptors

@@ -99,8 +99,9 @@ func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 		return a // the cluster ends with this process
 	}
 	ask, undo := a.ask, a.undo
-	handle := ""
+	handle, until := "", time.Time{}
 	a.ask = func(ctx context.Context) error {
+		until = time.Now().Add(a.ttl + promiseGrace)
 		given, err := promiser.Promise(ctx, *u, a.ttl+promiseGrace)
 		if err != nil {
 			return fmt.Errorf("failed to register with the cluster's nodes how to undo it: %w", err)
@@ -115,8 +116,14 @@ func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 		if err := undo(ctx); err != nil {
 			return err
 		}
-		// A node that misses the withdrawal finds nothing left to undo.
-		_ = promiser.Withdraw(ctx, handle)
+		if promiser.Withdraw(ctx, handle) != nil {
+			// A node that keeps its promise would undo a later fault, too.
+			go persist(func() bool {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+				defer cancel()
+				return promiser.Withdraw(ctx, handle) == nil || time.Now().After(until)
+			})
+		}
 		return nil
 	}
 	return a

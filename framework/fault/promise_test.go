@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,6 +25,8 @@ type nodesPromise struct {
 	given map[string]framework.Undoing
 	calls []string
 	fails error // the error of Promise, and of CheckPromise if it is an errRefuses
+	// missed is how many times Withdraw fails.
+	missed int
 }
 
 var errRefuses = errors.New("no node has an agent")
@@ -48,8 +51,11 @@ func (p *nodesPromise) CheckPromise(framework.Undoing) error {
 func (p *nodesPromise) Withdraw(_ context.Context, handle string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.given, handle)
 	p.calls = append(p.calls, "withdraw")
+	if p.missed--; p.missed >= 0 {
+		return errors.New("a node does not answer")
+	}
+	delete(p.given, handle)
 	return nil
 }
 
@@ -200,6 +206,40 @@ func TestFaultsArePromised(t *testing.T) {
 	if err := Undo(t.Context(), newFake(), framework.Undoing{Fault: "kill"}); err == nil {
 		t.Error("a kill was undone by nobody")
 	}
+}
+
+// TestPromiseIsWithdrawnLater: a node that keeps its promise would undo a later fault.
+func TestPromiseIsWithdrawnLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for missed, want := range map[int]int{2: 0, 1000: 1} {
+			p := &nodesPromise{missed: missed}
+			c := struct {
+				framework.Cluster
+				*nodesPromise
+			}{newFake(), p}
+			r := Request{Fault: Alarm, Cluster: c, TTL: ttl}
+			done := func(context.Context) error { return nil }
+			held := func(context.Context) (bool, string) { return true, "" }
+			i, err := attempt{ask: done, effect: held, undo: done, healed: held}.promised(r, r.undoing(nil)).inject(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+				t.Fatalf("%+v, %v", healed, err)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if len(p.given) != want {
+				t.Errorf("after %v the nodes promise %+v", p.calls, p.given)
+			}
+			time.Sleep(ttl + 2*time.Minute) // then they have kept it
+			p.calls = nil
+			time.Sleep(time.Hour)
+			if len(p.calls) > 0 {
+				t.Errorf("it is withdrawn long after its time: %v", p.calls)
+			}
+		}
+	})
 }
 
 // lasting is a cluster that outlives its process and promises nothing.

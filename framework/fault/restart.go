@@ -44,6 +44,7 @@ var Restart = &Fault{
 		if err != nil {
 			return nil, err
 		}
+		e.orderly = true
 		return e.restarting(stopper.Stop), nil
 	},
 }
@@ -58,7 +59,14 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 		}
 		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
 		refused := false // it is held down by another fault, which has begun in the meantime
-		return attempt{
+		killed := false
+		exited := e.shows(func(now framework.Process) (bool, string) {
+			if killed = e.orderly && now.LastExit == killedExit; killed {
+				return true, "it did not stop gracefully within its grace period, and was killed"
+			}
+			return true, "it exited" + lastExit(now)
+		})
+		i, err := attempt{
 			target: t,
 			what:   "restart of " + t.String(),
 			ask: func(ctx context.Context) error {
@@ -77,7 +85,7 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 				return start(ctx)
 			},
 			effect: func(ctx context.Context) (bool, string) {
-				held, seen := e.orStandsBy(e.replaced(old))(ctx)
+				held, seen := all(e.orStandsBy(e.replaced(old)), exited)(ctx)
 				return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 			},
 			undo: func(ctx context.Context) error {
@@ -88,6 +96,11 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 			},
 			healed:   e.orAway(all(e.replaced(old), e.runs)),
 			patience: restartedLimit,
-		}.injection(ctx)
+		}.inject(ctx)
+		if err != nil {
+			return nil, err
+		}
+		i.proof.Killed = killed
+		return i, nil
 	}
 }

@@ -126,6 +126,22 @@ func TestRestartBackOff(t *testing.T) {
 	})
 }
 
+// TestRestartIsOrderly: a restart by SIGTERM reports if the component had to be killed.
+func TestRestartIsOrderly(t *testing.T) {
+	for signal, killed := range map[string]bool{"TERM": true, "KILL": false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := killingCluster{newFake(framework.APIServer)}
+			i, err := Restart.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"signal": signal}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if proof := i.Proof(); !proof.Proven || proof.Killed != killed || strings.Contains(proof.What, "was killed") != killed {
+				t.Errorf("signal=%s: %+v", signal, proof)
+			}
+		})
+	}
+}
+
 func TestRestartCheck(t *testing.T) {
 	c := newFake(framework.APIServer)
 	err := Restart.Check(c, component("node-1", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"signal": "HUP"}})

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,9 +33,10 @@ var RestoreSnapshot = onEtcd(&Fault{
 	Needs:   []string{"EtcdOperator", "Killer", "Starter", "ProcessReporter"},
 	Example: "etcd/any age=10s",
 	Effects: does(record.EffectRestored),
-	Undo: func(ctx context.Context, c framework.Cluster, _ json.RawMessage) error {
-		return (&rewind{cluster: c, restarted: map[string]bool{}}).restart(ctx)
-	},
+	// After healing, no process is left that ran before.
+	Undo: undoes(func(ctx context.Context, c framework.Cluster, before map[string]string) error {
+		return (&rewind{cluster: c, before: before, restarted: map[string]bool{}}).restart(ctx)
+	}),
 	takes: func(r Request) time.Duration {
 		return Value[time.Duration](r, "age") + Value[time.Duration](r, "down")
 	},
@@ -55,6 +55,8 @@ type rewind struct {
 	bump    uint64
 	ttl     time.Duration
 	nodes   []backup.Member
+	// before are the processes that may know of lost data, by component and node; nil if all may.
+	before map[string]string
 	// restarted are the processes that knew of lost data and were restarted, by component and
 	// node.
 	restarted map[string]bool
@@ -118,6 +120,17 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 	if len(peers) != len(r.nodes) {
 		return notInjected(t, "etcd has %d members, and there are %d nodes with etcd", len(peers), len(r.nodes)), nil
 	}
+	before := map[string]string{}
+	err = r.eachStale(func(key string, p process, _ framework.Killer) error {
+		now, none, err := p.before(ctx)
+		if err == nil && none == nil {
+			before[key] = id(now)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, asked.beforeFault(err)
+	}
 	return attempt{
 		target: t,
 		what:   fmt.Sprintf("restoring a snapshot of etcd at revision %d", revision),
@@ -129,7 +142,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 		patience: healLimit, // the members start and elect a leader
 		undo:     r.restart,
 		healed:   r.serves,
-	}.promised(asked, asked.undoing(nil)).injection(ctx)
+	}.promised(asked, asked.undoing(before)).injection(ctx)
 }
 
 // wait returns when the snapshot is old enough, with the revision at that time.
@@ -209,35 +222,43 @@ var stale = []framework.Component{framework.APIServer, framework.ControllerManag
 // restart kills every process that may know of lost data, once, however often healing is tried;
 // the nodes' watchers restart them.
 func (r *rewind) restart(ctx context.Context) error {
+	return r.eachStale(func(key string, p process, k framework.Killer) error {
+		if r.restarted[key] {
+			return nil
+		}
+		now, none, err := p.before(ctx)
+		if err == nil && none == nil && (r.before == nil || r.before[key] == id(now)) { // a stopped process knows nothing
+			err = k.Kill(ctx, p.target.Component, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("restarting %s: %w", p.target.String(), err)
+		}
+		r.restarted[key] = true
+		return nil
+	})
+}
+
+// eachStale calls do for each process that may know of lost data. Another node's process is up to
+// its own agent.
+func (r *rewind) eachStale(do func(key string, p process, k framework.Killer) error) error {
 	var problems []error
 	for _, component := range stale {
 		for _, n := range framework.NodesWith(r.cluster, component) {
-			key := string(component) + "/" + n.Name()
-			if _, ok := n.(framework.Killer); !ok || r.restarted[key] {
-				continue // another node's process is up to its own agent
-			}
-			if err := r.restartOne(ctx, n, Target{Asked: key, Node: n.Name(), Component: component}); err != nil {
-				problems = append(problems, fmt.Errorf("restarting %s on %s: %w", component, n.Name(), err))
+			killer, ok := n.(framework.Killer)
+			if !ok {
 				continue
 			}
-			r.restarted[key] = true
+			key := string(component) + "/" + n.Name()
+			p := process{cluster: r.cluster, target: Target{Asked: key, Node: n.Name(), Component: component}}
+			if p.reporter, ok = n.(framework.ProcessReporter); !ok {
+				problems = append(problems, fmt.Errorf("%s does not report its processes", n.Name()))
+				continue
+			}
+			p.power, _ = n.(framework.PowerSwitch)
+			problems = append(problems, do(key, p, killer))
 		}
 	}
 	return errors.Join(problems...)
-}
-
-func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) error {
-	reporter, ok := n.(framework.ProcessReporter)
-	if !ok {
-		return fmt.Errorf("%s does not report its processes", n.Name())
-	}
-	p := process{cluster: r.cluster, target: t, reporter: reporter}
-	p.power, _ = n.(framework.PowerSwitch)
-	_, none, err := p.before(ctx)
-	if err != nil || none != nil {
-		return err // a stopped process knows nothing
-	}
-	return n.(framework.Killer).Kill(ctx, t.Component, 0)
 }
 
 // serves checks whether every member reads and every API server is ready.

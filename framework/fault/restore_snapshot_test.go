@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -98,6 +99,23 @@ func TestRestoreRestartsOnce(t *testing.T) {
 		}
 		if c.asked != 9 || state(c, 1, framework.Scheduler).Restarts != 1 {
 			t.Errorf("%d processes of 9 were ended, %+v", c.asked, state(c, 1, framework.Scheduler))
+		}
+	})
+}
+
+// TestRestorePromise: a node that keeps a promise kills what has run since before the fault, and
+// nothing once that was restarted.
+func TestRestorePromise(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
+		u := framework.Undoing{Fault: RestoreSnapshot.Name, Data: []byte(fmt.Sprintf(`{"kube-scheduler/node-2": %q}`, id(state(c, 1, framework.Scheduler))))}
+		for range 2 {
+			if err := Undo(t.Context(), c, u); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if c.asked != 1 || state(c, 1, framework.Scheduler).Restarts != 1 {
+			t.Errorf("%d processes of 1 were killed, %+v", c.asked, state(c, 1, framework.Scheduler))
 		}
 	})
 }

@@ -110,15 +110,20 @@ func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, erro
 		return nil, r.beforeFault(err)
 	}
 	w.name = "holdfast-webhook-hang-" + strconv.Itoa(w.server.port)
-	return attempt{
+	asked := false
+	i, err := attempt{
 		target:   t,
 		what:     "registering a webhook that hangs",
-		ask:      w.register,
+		ask:      func(ctx context.Context) error { asked = true; return w.register(ctx) },
 		effect:   w.hangs,
 		patience: w.timeout + healLimit/2,
 		undo:     w.takeAway,
 		healed:   w.gone,
 	}.promised(r, r.undoing(w.name)).stored(r).injection(ctx)
+	if !asked {
+		w.server.close()
+	}
+	return i, err
 }
 
 func (w *hangingWebhook) register(ctx context.Context) error {

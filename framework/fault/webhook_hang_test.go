@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -110,5 +112,39 @@ func TestWebhookHang(t *testing.T) {
 	}
 	if err := WebhookHang.Check(c, wholeTarget("node-1"), Params{TTL: ttl}); err == nil {
 		t.Error("a whole node: accepted")
+	}
+}
+
+// refusingPromiser notes what it refuses to promise.
+type refusingPromiser struct {
+	nodesPromise
+	refused framework.Undoing
+}
+
+func (p *refusingPromiser) Promise(_ context.Context, u framework.Undoing, _ time.Duration) (string, error) {
+	p.refused = u
+	return "", errRefuses
+}
+
+// TestWebhookHangRefused: a webhook that was never registered does not listen either.
+func TestWebhookHangRefused(t *testing.T) {
+	t.Parallel()
+	p := &refusingPromiser{}
+	c := struct {
+		apiCluster
+		*refusingPromiser
+	}{newAPI(t), p}
+	c.hookAll((&admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}}).answer)
+	if i, err := WebhookHang.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl}); !errors.Is(err, errRefuses) {
+		t.Fatalf("%v, %v", i, err)
+	}
+	var name string
+	if err := json.Unmarshal(p.refused.Data, &name); err != nil {
+		t.Fatal(err)
+	}
+	port := name[strings.LastIndexByte(name, '-')+1:]
+	if conn, err := net.Dial("tcp", net.JoinHostPort(c.Nodes()[1].Address().String(), port)); err == nil {
+		conn.Close()
+		t.Errorf("port %s of a webhook that was not registered is open", port)
 	}
 }

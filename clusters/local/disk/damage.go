@@ -19,6 +19,8 @@ type flip struct {
 	off  int64
 	was  []byte
 	over []bool // bytes that were written since
+	// synced are the bytes that are over after a loss of power.
+	synced []bool
 }
 
 // overwritten notes that [off, end) was written, with n.mu held.
@@ -27,6 +29,14 @@ func (n *node) overwritten(off, end int64) {
 		for i := max(off, f.off); i < min(end, f.off+int64(len(f.was))); i++ {
 			f.over[i-f.off] = true
 		}
+	}
+}
+
+// clean forgets how to undo changes: the file was synced. n.mu is held.
+func (n *node) clean() {
+	n.undo.clear()
+	for _, f := range n.flips {
+		copy(f.synced, f.over)
 	}
 }
 
@@ -116,7 +126,12 @@ func (n *node) invert(f *flip, bytes int) error {
 			return errFlipped
 		}
 	}
-	f.was, f.over = make([]byte, bytes), make([]bool, bytes)
+	f.was, f.over, f.synced = make([]byte, bytes), make([]bool, bytes), make([]bool, bytes)
+	for i := range f.synced { // a loss of power restores an older byte, or none
+		at := f.off + int64(i)
+		_, saved := n.undo.find(at)
+		f.synced[i] = saved || n.undo.dirty && at >= n.undo.size
+	}
 	if _, err := unix.Pread(n.fd, f.was, f.off); err != nil {
 		return err
 	}

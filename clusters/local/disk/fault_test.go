@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,6 +126,31 @@ func TestFaults(t *testing.T) {
 				return well(look(t, p)) && counters(t, p, h) == count
 			})
 		})
+	}
+}
+
+// TestLostAnswer: a client that gave up does not know the handle of its fault and could not end it, so
+// the disk does.
+func TestLostAnswer(t *testing.T) {
+	d := &Disk{fs: &fileSystem{}, faults: map[string]*fault{}}
+	for _, waits := range []bool{true, false} {
+		ctx, giveUp := context.WithCancel(t.Context())
+		if !waits {
+			giveUp()
+		}
+		b, err := json.Marshal(request{Fault: framework.DiskFault{Op: framework.DiskFsync, Delay: time.Second}, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := httptest.NewRecorder()
+		d.ServeHTTP(answered, httptest.NewRequestWithContext(ctx, http.MethodPost, "/fault", bytes.NewReader(b)))
+		if active := d.fs.rules.Load() != nil; active != waits {
+			t.Errorf("the client waits: %t; the fault is active: %t; %s", waits, active, answered.Body)
+		}
+		if err := d.Restore("1"); err != nil {
+			t.Fatal(err)
+		}
+		giveUp()
 	}
 }
 

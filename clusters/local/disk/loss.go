@@ -57,8 +57,8 @@ func (n *node) drop() (lost int64, undone bool, err error) {
 		return 0, false, nil
 	}
 	err = n.opened(func() error {
-		for _, e := range n.undo.old {
-			n.overwritten(e.off, e.end())
+		for _, f := range n.flips {
+			copy(f.over, f.synced)
 		}
 		size := n.undo.size
 		var err error
@@ -86,7 +86,7 @@ func (d *Disk) syncAll() error {
 			if err := unix.Fsync(n.fd); err != nil {
 				return err
 			}
-			n.undo.clear()
+			n.clean()
 			return nil
 		}))
 	}

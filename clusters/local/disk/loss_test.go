@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -155,6 +156,40 @@ func TestDrop(t *testing.T) {
 			}
 			step(t, p.Mount(), "write z 0 z")
 			step(t, p.Mount(), "sync z")
+		})
+	}
+}
+
+// TestDropFlipped: healing also inverts bytes again that a loss of power brought back inverted, and no
+// others.
+func TestDropFlipped(t *testing.T) {
+	for _, c := range []struct{ name, before, after, want string }{
+		{"overwritten after the flip", "write a 0 abcdef; sync a", "write a 2 XY", "a=abcdef"},
+		{"in part", "write a 0 abcdef; sync a", "write a 0 XYZ", "a=abcdef"},
+		{"overwritten and synced, and again", "write a 0 abcdef; sync a", "write a 2 XY; sync a; write a 2 ZZ", "a=abXYef"},
+		{"overwritten before the flip", "write a 0 abcdef; sync a; write a 2 XY", "write a 0 Z", "a=abcdef"},
+		{"synced after the flip", "write a 0 abcdef; sync a; write a 2 XY", "sync a; write a 2 Z", "a=abXYef"},
+		{"appended before the flip", "write a 0 ab; sync a; append a cdef", "write a 0 Z", "a=ab"},
+		{"cut off after the flip", "write a 0 abcdef; sync a", "truncate a 0", "a=abcdef"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := startDisk(t, t.TempDir())
+			steps := func(all string) {
+				for words := range strings.SplitSeq(all, ";") {
+					step(t, p.Mount(), words)
+				}
+			}
+			steps(c.before)
+			flip, err := p.Flip(t.Context(), framework.DiskFlip{File: "a", Offset: 2, Bytes: 2}, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps(c.after)
+			drop(t, p)
+			restore(t, p, flip.Handle)
+			if got := contents(t, p.Mount()); got != c.want {
+				t.Errorf("left is %q, want %q", got, c.want)
+			}
 		})
 	}
 }

@@ -177,7 +177,7 @@ func (n *node) sync(dataOnly bool) error {
 		err = unix.Fsync(n.fd)
 	}
 	if err == nil {
-		n.undo.clear()
+		n.clean()
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,6 +101,10 @@ func (d *Disk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 		return
+	}
+	if handle := a.Handle + a.Flipped.Handle; handle != "" && err == nil && r.Context().Err() != nil {
+		// The caller would not learn of it.
+		err = errors.Join(context.Cause(r.Context()), d.Restore(handle))
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)

@@ -10,6 +10,8 @@ type election struct {
 
 	ready  bool
 	holder bool
+	// yielded reports whether this node gave way to another holder, which keeps the address.
+	yielded bool
 	// heard is the time of the last message of a holder.
 	heard time.Time
 }
@@ -43,14 +45,14 @@ func (e *election) hear(rank int, holds bool, now time.Time) {
 		return
 	}
 	e.heard = now
-	if rank < e.rank {
-		e.holder = false
+	if rank < e.rank && e.holder {
+		e.holder, e.yielded = false, true
 	}
 }
 
 // pass processes the passage of time.
 func (e *election) pass(now time.Time) {
 	if e.ready && !e.holder && !now.Before(e.due()) {
-		e.holder = true
+		e.holder, e.yielded = true, false
 	}
 }

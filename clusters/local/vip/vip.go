@@ -151,7 +151,7 @@ func (k *keeper) hold(ctx context.Context) error {
 	for holds := false; ; {
 		k.mu.Lock()
 		k.election.pass(time.Now())
-		should := k.election.holder && ctx.Err() == nil
+		should, yielded := k.election.holder && ctx.Err() == nil, k.election.yielded
 		if should != k.status.Holder {
 			k.status.Holder, k.status.Since = should, time.Now()
 		}
@@ -162,7 +162,7 @@ func (k *keeper) hold(ctx context.Context) error {
 			err = k.place.Take()
 			told = time.Time{}
 		case !should && holds:
-			if err = k.place.Drop(); err == nil {
+			if err = k.place.Drop(); err == nil && !yielded {
 				k.tell(false)
 			}
 		}

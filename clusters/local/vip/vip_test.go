@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -56,11 +57,11 @@ func TestElection(t *testing.T) {
 
 // shelf is a place that only remembers.
 type shelf struct {
-	held      atomic.Bool
-	announced atomic.Int64
+	held             atomic.Bool
+	taken, announced atomic.Int64
 }
 
-func (s *shelf) Take() error     { s.held.Store(true); return nil }
+func (s *shelf) Take() error     { s.taken.Add(1); s.held.Store(true); return nil }
 func (s *shelf) Drop() error     { s.held.Store(false); return nil }
 func (s *shelf) Announce() error { s.announced.Add(1); return nil }
 
@@ -149,6 +150,47 @@ func TestMoves(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || !status.Holder || !status.Ready || status.LastCheck != "ok" || status.Since.IsZero() {
 		t.Errorf("its status is %+v (%v)", status, err)
 	}
+}
+
+// TestTwoHolders: the worse of two holders, such as one that was suspended while another one took
+// over, gives way, and no third node takes the address: the other one has it.
+func TestTwoHolders(t *testing.T) {
+	const interval = 200 * time.Millisecond
+	config := Config{HealthCheck: clusters.HealthCheck{Interval: interval, Fall: 10}}
+	for i := range 3 {
+		config.Nodes = append(config.Nodes, Node{fmt.Sprintf("node-%d", i+1), netip.AddrFrom4([4]byte{127, 77, 0, byte(21 + i)})})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	var places [3]shelf
+	for _, rank := range []int{1, 0, 2} {
+		n := config.Nodes[rank]
+		socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(n.Address, Port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config
+		c.Name = n.Name
+		k := &keeper{config: c, place: &places[rank], socket: socket, election: election{rank: rank, nodes: len(config.Nodes),
+			interval: interval, fall: config.HealthCheck.Fall, ready: true, holder: rank < 2, heard: time.Now()}}
+		work.Go(k.hear)
+		work.Go(func() {
+			if err := errors.Join(k.hold(ctx), socket.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		for deadline := time.Now().Add(20 * time.Second); rank == 1 && !places[rank].held.Load() && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	time.Sleep(10 * interval)
+	for i, want := range []int64{1, 1, 0} {
+		if taken := places[i].taken.Load(); taken != want || places[i].held.Load() != (i == 0) {
+			t.Errorf("node-%d took it %d times, want %d; it holds it: %t", i+1, taken, want, places[i].held.Load())
+		}
+	}
+	stop()
+	work.Wait()
 }
 
 func TestAnnouncement(t *testing.T) {
