@@ -102,7 +102,7 @@ func (s *suite) proofs(scenario string) {
 // verdicts ends a spec according to the verdicts. Each failed requirement is a failure.
 func verdicts(settled run.Settled) {
 	var failed, unclear, away []judge.Result
-	passed := false
+	passed, own := false, false
 	for _, r := range settled.Results {
 		ginkgo.AddReportEntry(fmt.Sprintf("%s %s, %s", r.Requirement, r.Verdict, r.Judge), cmp.Or(r.Sentence, r.Measured), ginkgo.ReportEntryVisibilityFailureOrVerbose)
 		switch r.Verdict {
@@ -113,8 +113,9 @@ func verdicts(settled run.Settled) {
 		case judge.NotApplicable:
 			away = append(away, r)
 		default:
-			passed = true
+			passed = passed || run.Own(r)
 		}
+		own = own || run.Own(r)
 	}
 	for i, r := range failed {
 		if i < len(failed)-1 { // a failure ends its node
@@ -128,7 +129,7 @@ func verdicts(settled run.Settled) {
 		ginkgo.Skip(inconclusive + settled.Problem)
 	case len(unclear) > 0:
 		ginkgo.Skip(inconclusive + sentences(unclear))
-	case !passed:
+	case own && !passed:
 		ginkgo.Skip("not applicable: " + sentences(away))
 	}
 }

@@ -232,8 +232,8 @@ func (r *run) whole(ctx context.Context) error {
 
 	r.lookListed(ctx)
 	err = r.timeline(ctx)
+	r.healAll(ctx) // before what the actions started, which may wait for API servers that answer
 	r.stopBackground()
-	r.healAll(ctx)
 	r.undoing.Wait()
 	if err == nil {
 		err = r.before(ctx, len(r.experiment.Timeline))
@@ -261,8 +261,11 @@ func (r *run) baseline(ctx context.Context) error {
 	if err := r.phase("baseline"); err != nil {
 		return err
 	}
-	r.assignRoles(ctx)
+	unhealed := r.assignRoles(ctx)
 	s := observe.SteadyState(ctx, r.cluster, cmp.Or(r.options.baseline, baselineLimit))
+	if unhealed != nil {
+		s.OK, s.Problems = false, append(s.Problems, unhealed.Error())
+	}
 	if err := interrupted(ctx); err != nil {
 		return err
 	}

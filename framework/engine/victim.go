@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,24 +32,34 @@ func (r *run) resolve(ctx context.Context, target string) (fault.Target, error) 
 
 // assignRoles moves the roles that the timeline's faults target to the victim, and moves roles
 // away from it that would spare it. A role that cannot be moved is reported but is not an error:
-// the record shows which node was hit.
-func (r *run) assignRoles(ctx context.Context) {
+// the record shows which node was hit. The error is that what was broken for it is not healed.
+func (r *run) assignRoles(ctx context.Context) error {
 	victim := r.victim()
 	if victim == "" {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, rolesLimit)
 	defer cancel()
-	for role, has := range r.roles() {
+	roles := r.roles()
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		has := roles[role]
 		if has && !r.mayHave(victim, role) {
 			r.say("%s is hit wherever it is, since %s cannot have that role", role, victim)
 			continue
 		}
-		if err := r.assign(ctx, role, victim, has); err != nil {
+		err := r.assign(ctx, role, victim, has)
+		if errors.Is(err, errUnhealed) {
+			return err
+		}
+		if err != nil {
 			r.say("%s is hit wherever it is, since the role could not be moved: %v", role, err)
 		}
 	}
+	return nil
 }
+
+// errUnhealed is why an experiment cannot begin: what moved a role is not healed.
+var errUnhealed = errors.New("what was broken to move a role may not be healed")
 
 // mayHave reports whether a node runs the component of a role, such as etcd/leader.
 func (r *run) mayHave(node, role string) bool {
@@ -99,7 +111,8 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 		} else {
 			err = r.moveLease(ctx, t, strings.TrimSuffix(role, "/active"), victim, has)
 		}
-		if err != nil && (missingAbility(err) != nil || !client.Pause(ctx, conditionPause)) {
+		final := missingAbility(err) != nil || errors.Is(err, errUnhealed) || errors.Is(err, errGrouped)
+		if err != nil && (final || !client.Pause(ctx, conditionPause)) {
 			return err
 		}
 	}
@@ -127,8 +140,9 @@ func (r *run) moveLease(ctx context.Context, active fault.Target, component, vic
 		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
 		defer cancel()
 		for _, in := range down {
-			_, healed := in.Heal(healing)
-			err = errors.Join(err, healed)
+			if problem := heal(healing, in); problem != nil {
+				err = errors.Join(err, problem)
+			}
 		}
 	}()
 	for _, n := range framework.NodesWith(r.cluster, active.Component) {
@@ -162,6 +176,17 @@ func (r *run) doAndUndo(ctx context.Context, f *fault.Fault, t fault.Target, val
 	if p := in.Proof(); !p.Proven {
 		return errors.New(p.What)
 	}
-	_, err = in.Heal(ctx)
-	return err
+	return heal(ctx, in)
+}
+
+// heal heals what was broken to move a role. Its errors are errUnhealed.
+func heal(ctx context.Context, in fault.Injection) error {
+	proof, err := in.Heal(ctx)
+	if err == nil && !proof.Proven {
+		err = errors.New(proof.What)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnhealed, err)
+	}
+	return nil
 }

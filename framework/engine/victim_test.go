@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -36,6 +37,19 @@ func TestLeaseOfAnOwnedCluster(t *testing.T) {
 	}
 	if c.nodes[0].killed+c.nodes[1].killed+c.nodes[2].killed > 0 {
 		t.Error("candidates were killed")
+	}
+}
+
+// TestRoleUnhealed: an experiment does not begin if what was killed to move a role does not start
+// again.
+func TestRoleUnhealed(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", fmt.Sprintf(`{"metadata":{"name":"kube-scheduler"},"spec":{"holderIdentity":"node-2_a","leaseDurationSeconds":600,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
+	c.nodes[1].stubborn, c.nodes[2].stubborn = true, true
+	r := &run{cluster: c, options: Options{Progress: func(l string) { t.Log(l) }}, experiment: Experiment{Victim: 1, Timeline: []Step{{Inject: &Inject{Fault: "kill", Target: "scheduler/active"}}}}}
+	if err := r.assignRoles(t.Context()); !errors.Is(err, errUnhealed) {
+		t.Errorf("%v", err)
 	}
 }
 

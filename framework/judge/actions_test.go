@@ -405,7 +405,7 @@ func TestOneActor(t *testing.T) {
 		{name: "a holder's log is missing, another one acts", want: Fail, says: "acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
 		}},
-		{name: "by turns, each taking the lease from the other", want: Fail, says: "the ones on node-1 and node-2 took its lease from each other by turns", story: func() *story { return stealing(2) }},
+		{name: "by turns, each taking the lease from the other", want: Fail, says: "the ones on node-1 and node-2 took its lease from each other alternately", story: func() *story { return stealing(2) }},
 		{name: "by turns, each when the lease had run out", want: Pass, story: func() *story { return stealing(15) }},
 		{name: "by turns, each restarted in between", want: Pass, story: func() *story {
 			s := stealing(2)
@@ -414,7 +414,7 @@ func TestOneActor(t *testing.T) {
 			}
 			return s
 		}},
-		{name: "no election, by turns", story: unelected, want: Fail, says: "no instance was elected, and the ones on node-1 and node-2 acted by turns (10.000s, 20.000s and 30.000s)"},
+		{name: "no election, by turns", story: unelected, want: Fail, says: "no instance was elected, and the ones on node-1 and node-2 acted alternately (10.000s, 20.000s and 30.000s)"},
 		{name: "no election, one after another", want: Pass, story: func() *story { return newStory().action("node-1", 10).action("node-1", 15).action("node-2", 20) }},
 		{name: "no election seen, but a holder", want: Pass, story: func() *story { return unelected().at(5).lease("kube-scheduler", "node-1_x", 7, 5) }},
 		{name: "no election, started again in between", want: Pass, story: func() *story { return unelected().at(25).process("node-1", "kube-scheduler", 99) }},

@@ -144,7 +144,7 @@ func unready(bound float64) *application {
 func TestApplicationConverges(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-WL-001", Judge: "application-converges", Fault: "lost", Bound: "L + 4.4P + 2M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "19s", says: "2 Deployments, changed 3 times during the kill", story: func() *story { return converging().sorted() }},
-		{name: "too late", want: Fail, took: "29s", says: "store was not for 29s (12.000s to 41.000s): its controller has not observed generation 10", story: func() *story {
+		{name: "too late", want: Fail, took: "29s", says: "store was not in it for 29s (12.000s to 41.000s): its controller has not observed generation 10", story: func() *story {
 			a := petstore()
 			a.scaled(12, record.OpPatch, "store", 3, 2, 29)
 			a.heartbeats("worker-1", 58, 59)
@@ -157,7 +157,7 @@ func TestApplicationConverges(t *testing.T) {
 		}},
 		{name: "up to a node", want: Inconclusive, says: "store was not in its desired state for 46s, but the control plane had work left for only 1s of that",
 			story: func() *story { return unready(13).sorted() }},
-		{name: "up to a node too late", want: Fail, says: "store was not for 46s", story: func() *story { return unready(41).sorted() }},
+		{name: "up to a node too late", want: Fail, says: "store was not in it for 46s", story: func() *story { return unready(41).sorted() }},
 		{name: "up to a node, which is ready at last", want: Pass, took: "1.5s", says: "(store), plus up to 43s in which only nodes had work left", story: func() *story {
 			a := unready(13)
 			a.pod(56, "store", 3, nil)
@@ -175,23 +175,23 @@ func TestApplicationConverges(t *testing.T) {
 			})
 			return a.sorted()
 		}},
-		{name: "ready, and not counted", want: Fail, says: "store was not for 46s", story: func() *story {
+		{name: "ready, and not counted", want: Fail, says: "store was not in it for 46s", story: func() *story {
 			a := unready(13)
 			a.pod(14, "store", 3, nil)
 			a.slice(14.1, "store", 4)
 			return a.sorted()
 		}},
-		{name: "ready, and not listed", want: Fail, says: "store was not for 46s", story: func() *story {
+		{name: "ready, and not listed", want: Fail, says: "store was not in it for 46s", story: func() *story {
 			a := unready(13)
 			a.pod(14, "store", 3, nil)
 			return a.sorted()
 		}},
-		{name: "up to a node, and something else too late", want: Fail, says: "batch was not for 30s", story: func() *story {
+		{name: "up to a node, and something else too late", want: Fail, says: "batch was not in it for 30s", story: func() *story {
 			a := unready(13)
 			a.scaled(12, record.OpCreate, "batch", 0, 2, 30)
 			return a.sorted()
 		}},
-		{name: "never", want: Fail, says: "store was not for 46s (12.000s to 58.000s)", story: func() *story {
+		{name: "never", want: Fail, says: "store was not in it for 46s (12.000s to 58.000s)", story: func() *story {
 			a := petstore()
 			a.change(12, record.OpPatch, "store", 2)
 			a.node(58, "worker-1", "True")

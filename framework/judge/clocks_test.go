@@ -61,7 +61,7 @@ func TestOneActorClocksApart(t *testing.T) {
 				}
 			})
 		}},
-		{name: "by turns, each taking the lease from the other", want: Fail, says: "took its lease from each other by turns", story: func() *story { return clocked(stealing(2).moved("more", "node-1", 30, 10, 57)) }},
+		{name: "by turns, each taking the lease from the other", want: Fail, says: "took its lease from each other alternately", story: func() *story { return clocked(stealing(2).moved("more", "node-1", 30, 10, 57)) }},
 		{name: "one after another", want: Pass, took: "30 actions", says: "kube-scheduler on node-2 (15 actions), then on node-3 (15 actions)", story: func() *story { return clocked(apart(34)) }},
 		{name: "one after another, and clocks are as they were", want: Pass, took: "30 actions", story: func() *story { return apart(34) }},
 		{name: "once, and it is not known by how much the clock was moved", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which kube-scheduler on node-2 acted", story: func() *story { return lone(45) }},

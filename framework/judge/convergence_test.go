@@ -258,8 +258,8 @@ func TestTakeover(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
 		{name: "as it should be", story: func() *story { return taken(26) }, want: Pass, took: "16s",
 			says: "node-3_c on node-3 took over kube-scheduler from node-2_b 16s after the kill of kube-scheduler on node-2, within 19s (L + P + M"},
-		{name: "too late", story: func() *story { return taken(32) }, want: Fail, took: "22s", says: "node-3_c on node-3 did after 22s"},
-		{name: "never", story: func() *story { return taken(99) }, want: Fail, took: "50s", says: "none did, node-2_b still held the lease after 50s"},
+		{name: "too late", story: func() *story { return taken(32) }, want: Fail, took: "22s", says: "node-3_c on node-3 took over only after 22s"},
+		{name: "never", story: func() *story { return taken(99) }, want: Fail, took: "50s", says: "none did; node-2_b still held the lease after 50s"},
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return taken(32).change(func(r *record.Run) { r.Harness[31].V.Late = 2 * time.Second })
 		}},
@@ -272,7 +272,7 @@ func TestTakeover(t *testing.T) {
 		{name: "a late reading of the old one", want: Pass, story: func() *story {
 			return taken(26).at(27).lease("kube-scheduler", "node-2_b", 110, 10)
 		}},
-		{name: "by a stranger", want: Fail, says: "none did, stranger, which is on no node, still held the lease after 50s", story: func() *story {
+		{name: "by a stranger", want: Fail, says: "none did; stranger, which is on no node, still held the lease after 50s", story: func() *story {
 			return taken(26).change(func(r *record.Run) {
 				for i := range r.Leases {
 					if l := &r.Leases[i].V; l.HolderNode == "node-3" {

@@ -293,6 +293,24 @@ func backsOff(took time.Duration) *story {
 }
 
 // A violated invariant fails its own row and no other, and so does one without a result.
+// TestSteadyAfterFailedInjection: what a failed injection may have left is not the cluster's doing.
+func TestSteadyAfterFailedInjection(t *testing.T) {
+	uninjected := func() *story {
+		return removed().change(func(r *record.Run) {
+			r.Faults = r.Faults[:1]
+			r.Faults[0].V.Phase, r.Faults[0].V.Error = record.FaultFailed, "no answer"
+		})
+	}
+	wide(t, "steady-state", []ruling{
+		{name: "back", want: Pass, story: uninjected},
+		{name: "not back", want: Inconclusive, says: `the injection of fault "kill" failed, and parts of it may have been active: no answer`, story: func() *story {
+			return uninjected().change(func(r *record.Run) {
+				r.Steadies[1].V = record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"node-2: no leader"}}
+			})
+		}},
+	})
+}
+
 func TestInvariants(t *testing.T) {
 	for _, tt := range []struct {
 		row string

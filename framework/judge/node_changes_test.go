@@ -241,7 +241,7 @@ func TestLearnsAddresses(t *testing.T) {
 		{name: "not learnt", want: Fail, says: "none of the 18 requests of failover was answered", story: func() *story { return lonely(false) }},
 		{name: "two clients learnt", want: Pass, took: "750ms", says: "Each of 2 clients with a list of addresses succeeded", story: func() *story { return joined(lonely(true), 0) }},
 		{name: "one of two clients did not learn", want: Fail, says: "none of the 18 requests of client-go was answered", story: func() *story { return joined(lonely(true), 50) }},
-		{name: "one of two clients succeeded late", want: Fail, took: "4.75s", says: "client-go did after 4.75s, through node-4", story: func() *story { return joined(lonely(true), 36) }},
+		{name: "one of two clients succeeded late", want: Fail, took: "4.75s", says: "client-go succeeded only after 4.75s, through node-4", story: func() *story { return joined(lonely(true), 36) }},
 		{name: "one of two clients waited for one answer", want: Inconclusive, says: "client-go after 2.75s, through node-4, and 0 of its requests failed before", story: func() *story {
 			return joined(lonely(true), 0).change(func(r *record.Run) {
 				keep(r, func(o record.Op) bool { return o.Client != "client-go" || o.Call < sec(31) || o.Call > sec(34) })
@@ -276,7 +276,7 @@ func TestLearnsAddresses(t *testing.T) {
 				r.Ops = append(r.Ops, record.Timed[record.Op]{At: op.Return, V: op})
 			})
 		}},
-		{name: "got on late", want: Fail, took: "10.5s", says: "failover did after", story: func() *story {
+		{name: "got on late", want: Fail, took: "10.5s", says: "failover succeeded only after", story: func() *story {
 			return lonely(true).change(func(r *record.Run) {
 				for i := range r.Ops {
 					if op := &r.Ops[i].V; op.Call > sec(30) && op.Call < sec(42) {

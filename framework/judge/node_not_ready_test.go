@@ -23,7 +23,7 @@ func TestNodeNotReady(t *testing.T) {
 		{name: "removed from the API", want: Pass, story: dark(func(a *application) {
 			a.object(25, record.Object{Kind: record.ObjectNode, Name: "node-2", Gone: true, Node: &record.NodeState{Ready: "True"}})
 		})},
-		{name: "at last", want: Fail, took: "22s", says: "within 20s (20s) of the kill of kube-controller-manager on node-2: node-2 did after 22s", story: dark(func(a *application) { a.node(32, "node-2", "Unknown") })},
+		{name: "at last", want: Fail, took: "22s", says: "within 20s (20s) of the kill of kube-controller-manager on node-2: node-2 did only after 22s", story: dark(func(a *application) { a.node(32, "node-2", "Unknown") })},
 		{name: "never", want: Fail, says: "node-2 was still ready after", story: dark(func(*application) {})},
 		{name: "another one instead", want: Fail, says: "node-2 was still ready after", story: dark(func(a *application) { a.node(28, "worker-1", "Unknown") })},
 		{name: "once it had power again", want: Fail, says: "node-2 was still ready after", story: dark(func(a *application) { a.node(42, "node-2", "Unknown") })},

@@ -189,7 +189,7 @@ func TestSingleHolder(t *testing.T) {
 			return elected(both...).at(33).lease("kube-scheduler", "node-1_a", 103, 12)
 		}},
 		{name: "not yet held at first", want: Pass, story: func() *story { return elected(both...).at(0).lease("kube-scheduler", "", 99, 0) }},
-		{name: "not renewed", want: Fail, says: "must renew its lease: node-1_a did not for 18s, longer than the lease lasts (15s)", story: func() *story {
+		{name: "not renewed", want: Fail, says: "must renew its lease: node-1_a did not renew it for 18s, longer than the lease lasts (15s)", story: func() *story {
 			return elected(both...).at(46).lease("kube-scheduler", "node-1_a", 107, 28)
 		}},
 		{name: "seen once", want: Inconclusive, says: "not seen to be renewed", story: func() *story {

@@ -99,7 +99,7 @@ func TestSupervised(t *testing.T) {
 			s.run.Harness[20].V.Late = 5 * time.Second
 			return s.look("node-2", 32, 9)
 		}},
-		{name: "never taken over", want: Fail, says: "kube-scheduler did not for 30s", story: func() *story {
+		{name: "never taken over", want: Fail, says: "kube-scheduler did not run on one for 30s", story: func() *story {
 			s := cutOff()
 			s.run.Processes = s.run.Processes[:4]
 			return s

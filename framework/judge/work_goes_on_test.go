@@ -10,7 +10,7 @@ import (
 func TestWorkGoesOn(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-008", Judge: "work-goes-on", Fault: "lost", Bound: "L + 4.4P + 2M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "21s", says: "All 1 Deployments that were created while kube-controller-manager had no active instance had their pods within 21s", story: func() *story { return converging().sorted() }},
-		{name: "too late", want: Fail, took: "29s", says: "batch, created by 20.000s, was not after 29s: its controller has not observed", story: func() *story {
+		{name: "too late", want: Fail, took: "29s", says: "batch, created by 20.000s, had not been after 29s: its controller has not observed", story: func() *story {
 			a := petstore()
 			a.scaled(20, record.OpCreate, "batch", 0, 2, 19)
 			return a.sorted()
@@ -123,7 +123,7 @@ func TestPodsBound(t *testing.T) {
 			a.stream(14, 0, 99)
 			return a.sorted()
 		}},
-		{name: "never seen", want: Fail, says: "pod-99, created at 14.000s, was never seen, though its creation was acknowledged", story: func() *story {
+		{name: "never seen", want: Fail, says: "pod-99, created at 14.000s, was never seen, although its creation was acknowledged", story: func() *story {
 			a := streamed()
 			a.write(record.OpCreate, "balancer", "pods/pod-99", "pod-99", 0, 13.9, 14)
 			return a.sorted()
@@ -134,7 +134,7 @@ func TestPodsBound(t *testing.T) {
 			a.object(20, record.Object{Kind: record.ObjectPod, Name: "pod-99", Gone: true, Pod: &record.PodState{}})
 			return a.sorted()
 		}},
-		{name: "late", want: Fail, took: "29s", says: "pod-99, created at 9.500s, was after 29s", story: late(func(*application) {})},
+		{name: "late", want: Fail, took: "29s", says: "pod-99, created at 9.500s, was bound only after 29s", story: late(func(*application) {})},
 		{name: "late, since no node could take it before", want: Pass, says: "the longest took 19s", story: late(func(a *application) {
 			a.node(5, "worker-1", "Unknown")
 			a.node(20, "worker-1", "True")

@@ -41,7 +41,7 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	taken := &takenOver{made, dir, cleanUpLimit}
+	taken := &takenOver{made, dir, cleanUpLimit, letGoLimit}
 	if harmless { // the record of each scenario shows how healthy it is
 		return taken, nil
 	}
@@ -82,6 +82,7 @@ type takenOver struct {
 	cluster clusters.Made
 	dir     string
 	limit   time.Duration // for deleting what the run made; cleanUpLimit outside of tests
+	release time.Duration // for releasing the cluster; letGoLimit outside of tests
 }
 
 // cleanUpLimit is how long deleting what a run made in a cluster may take.
@@ -98,7 +99,9 @@ func (c *takenOver) Close(ctx context.Context) error {
 		defer cancel()
 		err = errors.Join(err, workload.CleanUpEtcd(more, access, members))
 	}
-	return errors.Join(err, c.cluster.Close(ctx), os.RemoveAll(c.dir))
+	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.release)
+	defer cancel()
+	return errors.Join(err, c.cluster.Close(releasing), os.RemoveAll(c.dir))
 }
 
 // letGoLimit is how long releasing a cluster may take if its worker has not done it: agents first

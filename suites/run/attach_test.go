@@ -213,17 +213,50 @@ func TestRefused(t *testing.T) {
 	}{
 		"refused":             {[]Part{{refused: true}}, "why"},
 		"failed":              {[]Part{{Problem: "why"}}, ""},
-		"refused later":       {[]Part{{refused: true, Judging: map[string]time.Duration{"a": 1}}}, ""},
+		"refused later":       {[]Part{{refused: true, began: true}}, ""},
 		"nothing was run":     {nil, ""},
 		"resumed and refused": {[]Part{{earlier: true}, {refused: true}}, "why"},
-		"resumed and refused after a scenario of the run before": {[]Part{{earlier: true, Judging: map[string]time.Duration{"a": 1}}, {refused: true}}, "why"},
-		"refused, and resumed":                 {[]Part{{earlier: true, refused: true}, {Judging: map[string]time.Duration{"a": 1}}}, ""},
+		"resumed and refused after a scenario of the run before": {[]Part{{earlier: true, began: true}, {refused: true}}, "why"},
+		"refused, and resumed":                 {[]Part{{earlier: true, refused: true}, {began: true}}, ""},
 		"resumed and failed":                   {[]Part{{earlier: true}, {Problem: "why"}}, ""},
 		"resumed with nothing left to be done": {[]Part{{earlier: true}}, ""},
 	} {
 		if got := (&Plan{Parts: tc.parts, Problem: "why"}).Refused(); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// stuck is a cluster that cannot be released.
+type stuck struct{ lent }
+
+func (stuck) Close(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+// TestReleaseEnds: releasing a cluster ends, also if it never succeeds.
+func TestReleaseEnds(t *testing.T) {
+	c := &takenOver{stuck{lent{apitest.New(t, 1), &lender{}}}, t.TempDir(), cleanUpLimit, time.Millisecond}
+	if err := c.Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// littering is a provider whose leftovers cannot be deleted.
+type littering struct{ clusters.Provider }
+
+func (littering) Name() string { return "littering" }
+
+func (littering) Sweep(context.Context) error { return errors.New("a container is left") }
+
+// TestResumeSweeps: a resumed run reports what is left of an earlier one, also if every scenario is
+// settled.
+func TestResumeSweeps(t *testing.T) {
+	p := New(littering{}, clusters.Default(), nil, 7, "test")
+	out := filepath.Join(t.TempDir(), "out")
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Resume(t.Context(), littering{}, out, shown); err != nil || p.Problem != "a container is left" {
+		t.Errorf("%q, %v", p.Problem, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -147,12 +148,18 @@ func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scena
 		what := "profile " + profile
 		if i := slices.Index(matched, false); i >= 0 {
 			what = fmt.Sprintf("%q", globs[i])
+			if meant := nearest.Meant(names, globs[i]); meant != "" {
+				return nil, fmt.Errorf("no scenario matches %s%s", what, meant)
+			}
 		}
-		meant := ""
-		if i := slices.Index(matched, false); i >= 0 {
-			meant = nearest.Meant(names, globs[i])
-		}
-		return nil, fmt.Errorf("no scenario matches %s%s; available: %s", what, meant, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no scenario matches %s; available: %s", what, strings.Join(names, ", "))
 	}
 	return chosen, nil
+}
+
+// Own reports whether a result is on one of the requirements that the scenario itself settles, not
+// on an invariant or the harness, which every scenario settles.
+func Own(r judge.Result) bool {
+	known, _ := scenarios.RequirementByID(r.Requirement)
+	return !known.Invariant() && r.Judge != "harness"
 }

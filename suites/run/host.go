@@ -57,6 +57,7 @@ func (h *Host) Run(ctx context.Context, scenario string) (Settled, error) {
 	if h.worker == nil {
 		return s, errors.New("the host has no cluster; create one first")
 	}
+	h.part.began = true
 	if err := h.do(ctx, task{Scenario: scenario}, &s); err != nil {
 		return s, err
 	}

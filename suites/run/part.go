@@ -32,6 +32,7 @@ type Part struct {
 	Judging map[string]time.Duration `json:"judging,omitempty"`
 
 	refused bool // its cluster must not be broken; see ErrRefused
+	began   bool // a scenario was run on it
 	earlier bool // it is of the run before it was resumed
 }
 
@@ -83,7 +84,12 @@ type item struct {
 func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error) {
 	var groups []group
 	byCluster := map[string]int{} // index of the group, by its cluster
+	named := map[string]bool{}
 	for _, s := range all {
+		if named[s.Metadata.Name] {
+			return nil, fmt.Errorf("two scenarios are named %s: their records would have the same directory (a repeated scenario's name is cut so that the victim's number fits)", s.Metadata.Name)
+		}
+		named[s.Metadata.Name] = true
 		c, err := Cluster(run, s.Spec.Cluster)
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s asks for a cluster that cannot exist: %w", s.Metadata.Name, err)
@@ -106,12 +112,14 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: failed to encode its cluster: %w", s.Metadata.Name, err)
 		}
+		// A cluster whose nodes are not as they were is not the one that the next scenario asks for.
+		own := s.Spec.Cluster.Own || !s.Experiment().KeepsNodes()
 		i, ok := byCluster[string(like)]
-		if !ok || s.Spec.Cluster.Own {
+		if !ok || own {
 			i = len(groups)
 			groups = append(groups, group{cluster: c})
 		}
-		if !s.Spec.Cluster.Own {
+		if !own {
 			byCluster[string(like)] = i
 		}
 		groups[i].items = append(groups[i].items, item{s.Metadata.Name, s.Expected(settings)})

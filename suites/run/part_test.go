@@ -82,6 +82,20 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// A cluster whose nodes a scenario changes is not shared, and two scenarios never have one name.
+func TestDivideByChanges(t *testing.T) {
+	changing := asking("changing", 9, scenarios.Topology{})
+	changing.Spec.Timeline = append(changing.Spec.Timeline, engine.Step{Action: &engine.Action{Name: "reconfigure", Node: "1", ID: "one"}})
+	parts, err := Divide(clusters.Default(), []*scenarios.Scenario{changing, asking("next", 9, scenarios.Topology{})}, 1, 0)
+	if err != nil || len(parts) != 2 {
+		t.Errorf("a cluster whose nodes are changed: %+v, %v", parts, err)
+	}
+	twice := []*scenarios.Scenario{asking("a", 9, scenarios.Topology{}), asking("a", 9, scenarios.Topology{})}
+	if _, err := Divide(clusters.Default(), twice, 1, 0); err == nil || !strings.Contains(err.Error(), "two scenarios are named a") {
+		t.Errorf("two scenarios with one name: %v", err)
+	}
+}
+
 // Every scenario is in exactly one part.
 func TestDivideHasAll(t *testing.T) {
 	kinds := []scenarios.Topology{{}, {Disk: "fuse"}, {Own: true}, {LoadBalancer: "none"}}

@@ -139,7 +139,7 @@ func (p *Plan) Effects() (all [][]record.Effect) {
 // before another one ran; empty if it was not.
 func (p *Plan) Refused() string {
 	parts := slices.DeleteFunc(slices.Clone(p.Parts), func(one Part) bool { return one.earlier })
-	if len(parts) == 0 || slices.ContainsFunc(parts, func(one Part) bool { return !one.refused || len(one.Judging) > 0 }) {
+	if len(parts) == 0 || slices.ContainsFunc(parts, func(one Part) bool { return !one.refused || one.began }) {
 		return ""
 	}
 	return p.Problem

@@ -85,6 +85,7 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 	if names := p.Unsettled(dir, own...); len(names) > 0 {
 		problem = p.again(ctx, provider, dir, names, p.Parallel, interruptedDir, show, own...)
 	}
+	problem = errors.Join(problem, sweep(ctx, provider)) // what the earlier run could not delete
 	return p.finish(ctx, provider, dir, show, problem, own)
 }
 
@@ -210,7 +211,7 @@ func (h *Host) all(ctx context.Context, turns *turns, b Board) error {
 	var problems []error
 	for _, name := range h.part.Scenarios {
 		if !turns.take(ctx) {
-			return ErrInterrupted
+			return errors.Join(append(problems, ErrInterrupted)...)
 		}
 		var s Settled
 		err := h.Create(ctx)
@@ -228,7 +229,10 @@ func (h *Host) all(ctx context.Context, turns *turns, b Board) error {
 			return errors.Join(append(problems, err)...) // creating a cluster fails
 		}
 		if ctx.Err() != nil {
-			return ErrInterrupted
+			if created { // else the interrupt is why
+				problems = append(problems, err)
+			}
+			return errors.Join(append(problems, ErrInterrupted)...)
 		}
 		if err != nil {
 			b.Says(h.part.Name, fmt.Sprintf("%s: %v", name, err))
@@ -257,7 +261,7 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 	for i := range again.Parts {
 		again.Parts[i].Name = fmt.Sprintf("cluster-%d", before+i+1)
 	}
-	p.Parts = append(p.Parts, again.Parts...)
+	p.Parts, p.Ended = append(p.Parts, again.Parts...), time.Time{}
 	if err := p.Save(dir); err != nil { // workers read it
 		return err
 	}

@@ -121,8 +121,13 @@ func (w *work) Close(ctx context.Context) error {
 		return nil
 	}
 	w.cluster = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	defer cancel()
 	return w.end(ctx)
 }
+
+// endLimit is how long deleting or releasing a cluster may take in all.
+const endLimit = 5 * time.Minute
 
 // create creates the cluster of the part unless it exists. It refuses another scenario on a
 // cluster that was taken over if the last one did not leave it in its steady state, or if its

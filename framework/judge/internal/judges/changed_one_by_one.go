@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -30,14 +29,6 @@ func changedOneByOne() Definition {
 
 // fleet is which version the components of each node have.
 type fleet map[string]map[string]string
-
-// upgradedComponents are the components that a change with an action restarts.
-func upgradedComponents(action string) []string {
-	if action == "upgrade-etcd" {
-		return []string{"etcd"}
-	}
-	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-}
 
 func judgeChangedOneByOne(m *facts.Matter) Finding {
 	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
@@ -210,43 +201,6 @@ func (f fleet) skew() string {
 		}
 	}
 	return ""
-}
-
-// answersIn checks what the components of a changed node reported before they were changed again.
-func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
-	if !strings.HasPrefix(c.Action, "upgrade") {
-		return nil
-	}
-	until := facts.Endless
-	for _, next := range m.Run.Changes {
-		if v := next.V; v.Node.Name == c.Node.Name && v.Action == c.Action && v.Called >= c.Effect {
-			until = min(until, v.Called)
-		}
-	}
-	answered := map[string]string{}
-	for _, o := range m.Run.Ops {
-		if op := o.V; op.Purpose == "version" && op.Entrance == c.Node.Name && op.Outcome == record.OK && op.Call >= c.Effect && op.Call < until {
-			answered[op.Key] = op.Value
-		}
-	}
-	for _, e := range m.Run.Etcd {
-		if s := e.V; s.OK && s.Node == c.Node.Name && e.At >= c.Effect && e.At < until {
-			answered["etcd"] = "v" + strings.TrimPrefix(s.Version, "v")
-		}
-	}
-	for _, component := range upgradedComponents(c.Action) {
-		if !slices.Contains(c.Node.Components, component) {
-			continue
-		}
-		switch is := answered[component]; is {
-		case c.To:
-		case "":
-			return Inconclusive("%s on %s did not report its version between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c)).problem()
-		default:
-			return Failed("After %s every component of the node must have the new version: %s reported %s.", facts.InPlaceWords(c), component, is).problem()
-		}
-	}
-	return nil
 }
 
 // restartsNamed checks that a reconfiguration restarted every component that it names: that each

@@ -81,6 +81,6 @@ func removedWithin(m *facts.Matter, changes []facts.Change, from record.Nanos, b
 		return Inconclusive("default/kubernetes was last seen with %s (%s) in %s, which were not read afterwards for more than %s",
 			node, address, text.And(s.Unread), text.Short(facts.Blind))
 	}
-	return Passed("The address of %s (%s) left Endpoints and EndpointSlice %s after the %s, within %s, and stayed away until it was healed.",
+	return Passed("The address of %s (%s) left Endpoints and EndpointSlice %s after the %s, within %s, and was not listed again until the fault was healed.",
 		node, address, text.Short(s.Worst), what, bound).Took(s.Worst)
 }

@@ -165,7 +165,7 @@ func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
 			return Inconclusive("another client succeeded within %s, but %s after %s, through %s, and %d of its requests failed before: nothing shows that it did not know the address",
 				m.Bound, l.name, text.Short(took), l.through, len(l.failed)).problem()
 		}
-		return Failed("A client with a list of addresses must succeed within %s through an API server that joined later: %s did after %s, through %s.",
+		return Failed("A client with a list of addresses must succeed within %s through an API server that joined later: %s succeeded only after %s, through %s.",
 			m.Bound, l.name, text.Short(took), l.through).Took(took).Rests(w.from, l.succeeded.Return).Shows(text.Describe(*l.succeeded)).problem()
 	}
 	if len(l.failed) < enoughRequests || l.failed[len(l.failed)-1].Call < w.limit {

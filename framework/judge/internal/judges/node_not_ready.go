@@ -37,7 +37,7 @@ func judgeNodeNotReady(m *facts.Matter) Finding {
 	}
 	took := facts.Since(effect, worst)
 	if took > m.Bound.Limit {
-		return Failed("A node without power must turn NotReady within %s of the %s: %s did after %s.",
+		return Failed("A node without power must turn NotReady within %s of the %s: %s did only after %s.",
 			m.Bound, m.Fault.What(), last, text.Short(took)).Took(took).Rests(effect, worst)
 	}
 	return Passed("%s turned NotReady %s after the %s, within %s.", last, text.Short(took), m.Fault.What(), m.Bound).Took(took)

@@ -218,7 +218,7 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 	if again == nil {
 		return nil
 	}
-	return Failed("Two instances of %s must never act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+	return Failed("Two instances of %s must never act at the same time: no instance was elected, and the ones on %s and %s acted alternately (%s, %s and %s).",
 		d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
 		Rests(first.Received, again.Received).
 		Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()
@@ -234,7 +234,7 @@ func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 	if again == nil {
 		return nil
 	}
-	return Failed("Two instances of %s must never act at the same time: the ones on %s and %s took its lease from each other by turns (%s, %s and %s), though it lasts for %s.",
+	return Failed("Two instances of %s must never act at the same time: the ones on %s and %s took its lease from each other alternately (%s, %s and %s), though it lasts for %s.",
 		d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received), text.Short(s["L"])).
 		Rests(first.Received, again.Received).
 		Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()

@@ -14,7 +14,7 @@ import (
 func oneAddress() Definition {
 	return Definition{verdict.Doc{
 		Name: "one-address",
-		Guarantee: "An address that is promoted to one of the nodes is never on two nodes that clients can reach, " +
+		Guarantee: "A virtual IP is never on two nodes that clients can reach, " +
 			"and when its node is lost, another one has it within the bound; once the node is back, exactly one has it.",
 		Source:     "kube-vip/kube-vip#665, #996, #1579, acassen/keepalived#166",
 		NeedsFault: true, NeedsBound: true,

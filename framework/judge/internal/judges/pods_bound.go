@@ -86,12 +86,12 @@ func judgePodsBound(m *facts.Matter) Finding {
 	took := worst.took()
 	switch {
 	case took > m.Bound.Limit && worst.pod.Bound != 0:
-		return Failed("Each pod must be bound within %s of the %s or of its creation: %s, created at %s, was after %s.",
+		return Failed("Each pod must be bound within %s of the %s or of its creation: %s, created at %s, was bound only after %s.",
 			m.Bound, m.Fault.What(), worst.pod.Name, text.When(worst.pod.Created), text.Short(took)).Took(took).Rests(worst.from, worst.to)
 	case took > m.Bound.Limit:
-		how := "was not"
+		how := "was not bound"
 		if !worst.pod.Seen {
-			how = "was never seen, though its creation was acknowledged, and was not"
+			how = "was never seen, although its creation was acknowledged, and was not bound"
 		}
 		return Failed("No pod may be forgotten, and each must be bound within %s of the %s or of its creation: %s, created at %s, %s after %s.",
 			m.Bound, m.Fault.What(), worst.pod.Name, text.When(worst.pod.Created), how, text.Short(took)).Took(took).Rests(worst.from, worst.to)

@@ -48,8 +48,8 @@ func judgeRejoins(m *facts.Matter) Finding {
 			at := part.since(on)
 			if at > until {
 				if waited := text.Span(on, until); waited > m.Bound.Limit {
-					return Failed("A node must rejoin within %s after its power returns: %s did not for %s after the %s.",
-						m.Bound, part.name, text.Short(waited), m.Fault.What()).Took(waited).Rests(on, until)
+					return Failed("A node must rejoin within %s after its power returns after the %s: %s had not rejoined after %s.",
+						m.Bound, m.Fault.What(), part.name, text.Short(waited)).Took(waited).Rests(on, until)
 				}
 				return Inconclusive("%s had not come back when it was last checked, %s after the power returned, which is less than the bound of %s",
 					part.name, text.Short(text.Span(on, until)), m.Bound)

@@ -93,7 +93,7 @@ func soleHolder(m *facts.Matter, component string, further bool) (string, *Findi
 	stalled := time.Duration(last.At - renewed.At)
 	switch {
 	case duration > 0 && stalled > duration:
-		return "", Failed("The holder of %s must renew its lease: %s did not for %s, longer than the lease lasts (%s).",
+		return "", Failed("The holder of %s must renew its lease: %s did not renew it for %s, longer than the lease lasts (%s).",
 			component, began.V.Holder, text.Short(stalled), text.Short(duration)).Rests(renewed.At, last.At).problem()
 	case renewed.At == began.At:
 		return "", Inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, began.V.Holder, text.Short(watched)).problem()

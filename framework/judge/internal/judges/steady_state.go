@@ -43,10 +43,15 @@ func judgeSteadyState(m *facts.Matter) Finding {
 	case after == nil:
 		return Inconclusive("the record has no steady-state check after the experiment")
 	}
+	outstanding, since, last, limit := partsOutstanding(m.Run)
+	late := !after.V.OK || lateness(after.V) != recovered || len(outstanding) > 0
 	for _, id := range slices.Sorted(maps.Keys(m.Faults)) {
 		// A fault that may still be active is not the cluster's doing.
-		if inj := m.Faults[id]; inj.Failed != nil && inj.Injected != nil && inj.Healed == nil {
+		switch inj := m.Faults[id]; {
+		case inj.Failed != nil && inj.Injected != nil && inj.Healed == nil:
 			return Inconclusive("the healing of fault %q failed, so it may still be active: %s", id, inj.Failed.Error)
+		case inj.Failed != nil && inj.Injected == nil && !inj.Impossible() && late:
+			return Inconclusive("the injection of fault %q failed, and parts of it may have been active: %s", id, inj.Failed.Error)
 		}
 	}
 	for _, c := range slices.Concat(m.Run.Nodes, m.Run.Changes) {
@@ -60,7 +65,6 @@ func judgeSteadyState(m *facts.Matter) Finding {
 	from := after.At - record.Nanos(max(s.Took, s.Limit))
 	f := Passed("The steady state held before the experiment, and again %s after it, within the recovery limit of %s. %s",
 		text.Short(s.Took), text.Short(s.Limit), partsSteady(m.Run))
-	outstanding, since, last, limit := partsOutstanding(m.Run)
 	switch {
 	case !s.OK:
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",

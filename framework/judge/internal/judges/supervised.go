@@ -231,7 +231,7 @@ func handedOver(m *facts.Matter, component string, lives []life, reads []record.
 	if took <= bound.Limit {
 		none = Inconclusive("%s ran on no other node, but the %s lasted for %s only, no longer than the bound of %s", component, m.Fault.What(), text.Short(took), bound)
 	} else {
-		none = Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not for %s.",
+		none = Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not run on one for %s.",
 			bound, m.Fault.What(), component, text.Short(took)).Took(took).Rests(hit, until)
 	}
 	return "", 0, &none

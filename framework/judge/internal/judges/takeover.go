@@ -69,7 +69,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 	case seen == 0:
 		return f(Inconclusive("the record has no state of the lease of %s after the fault", component))
 	case first == nil && waited > limit:
-		return f(Failed("A standby of %s must take over within %s of the %s: none did, %s still held the lease after %s.",
+		return f(Failed("A standby of %s must take over within %s of the %s: none did; %s still held the lease after %s.",
 			component, bound, m.Fault.What(), who, text.Short(waited)).Took(waited).Rests(effect, last))
 	case first == nil:
 		return f(Inconclusive("no standby of %s had taken over when its lease was last seen, %s after the %s, which is less than the bound of %s",
@@ -77,7 +77,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 	}
 	took := max(0, text.Span(from, first.At))
 	if took > limit {
-		return f(Failed("A standby of %s must take over within %s of the %s: %s on %s did after %s.",
+		return f(Failed("A standby of %s must take over within %s of the %s: %s on %s took over only after %s.",
 			component, bound, m.Fault.What(), first.V.Holder, facts.HolderNode(first.V), text.Short(took)).Took(took).Rests(effect, first.At))
 	}
 	if problem := idle(m, component, old, *first); problem != nil {
