@@ -132,15 +132,24 @@ func (n InventoryNode) On(port int32) InventoryNode {
 // Reachable reports whether the nodes can be reached over SSH.
 func (i *Inventory) Reachable() bool { return i.Spec.Nodes[0].SSH != "" }
 
-// LoadInventory reads an inventory file. Errors contain file, line, and the allowed values.
+// InputError is the error for an inventory, or its kubeconfig, that cannot be used: nothing was
+// reached.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return e.Err.Error() }
+
+func (e *InputError) Unwrap() error { return e.Err }
+
+// LoadInventory reads an inventory file. Errors contain file, line, and the allowed values; those of
+// the file are an *InputError.
 func LoadInventory(path string) (*Inventory, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the inventory: %w", err)
+		return nil, &InputError{fmt.Errorf("failed to read the inventory: %w", err)}
 	}
 	i, err := ParseInventory(path, data)
 	if err != nil {
-		return nil, err
+		return nil, &InputError{err}
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {

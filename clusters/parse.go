@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -83,6 +84,28 @@ func parse(name, want string, data []byte, into any, required map[string][]strin
 		return nil, fmt.Errorf("%s:%d: a second document: a file holds one", name, second.Line)
 	}
 	d := &decoder{file: name, want: want, required: required, lines: map[string]int{}}
+	if err := d.otherKind(document.Content[0]); err != nil {
+		return nil, err
+	}
 	d.decode(document.Content[0], "", reflect.ValueOf(into).Elem())
 	return d, errors.Join(d.problems...)
+}
+
+// takenBy are the commands that take holdfast's files, by kind.
+var takenBy = map[string]string{
+	Kind:          "holdfast up -f, or holdfast run --cluster",
+	InventoryKind: "holdfast run --inventory",
+	"Scenario":    "holdfast run -f",
+}
+
+// otherKind returns an error for a file of holdfast's of another kind than wanted.
+func (d *decoder) otherKind(document *yaml.Node) error {
+	var file struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+	}
+	if document.Decode(&file) != nil || file.APIVersion != APIVersion || takenBy[file.Kind] == "" || strings.Contains(d.want, file.Kind) {
+		return nil
+	}
+	return fmt.Errorf("%s: kind is %s: want %s; a file of kind %[2]s is for %[4]s", d.file, file.Kind, d.want, takenBy[file.Kind])
 }

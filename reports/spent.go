@@ -124,7 +124,7 @@ func timeRows(run Run) []timeRow {
 	}
 	all := run.Spent()
 	if around := all.Overhead - run.OnScenarios().Overhead; around > 0 {
-		rows = append(rows, row("making "+plural(len(run.Clusters), "cluster")+" and taking down", "", Spent{Overhead: around}))
+		rows = append(rows, row("creating and deleting "+plural(len(run.Clusters), "cluster"), "", Spent{Overhead: around}))
 	}
 	return append(rows, row("in all", "", all))
 }

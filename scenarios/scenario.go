@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -337,8 +339,12 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 		if r.ID == "" || strings.HasPrefix(r.ID, "RUN/") {
 			problem(path, "%q: want an ID of the catalogue, or one of your own", r.ID)
 		}
-		if known, ok := RequirementByID(r.ID); ok && known.Invariant() {
+		switch known, ok := RequirementByID(r.ID); {
+		case ok && known.Invariant():
 			problem(path, "%q: every scenario settles it without an entry; want another ID", r.ID)
+		case !ok && strings.HasPrefix(r.ID, "HA-"):
+			problem(path, "%q is not in the catalogue: similar IDs are %s; an ID of your own must not begin with HA-", r.ID,
+				strings.Join(nearest.Names(slices.Collect(maps.Keys(Titles())), r.ID, 3), ", "))
 		}
 	}
 	for _, p := range s.Experiment().Validate(collect(options)) {

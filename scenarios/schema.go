@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +124,7 @@ func details(own engine.Options) map[string]object {
 		"spec.timeline[].action.args":      about("Arguments to restart components with, by component and by flag."),
 		"spec.requirements":                {"description": "What the record of it settles.", "minItems": 1},
 		"spec.requirements[]":              {"required": []string{"id", "judge"}},
-		"spec.requirements[].id":           {"description": "One of the catalogue's IDs, or one of your own.", "minLength": 1},
+		"spec.requirements[].id":           {"description": "One of the catalogue's IDs, which begin with HA-, or one of your own, which do not.", "minLength": 1},
 		"spec.requirements[].judge":        {"enum": judge.Names(own.Judges...)},
 		"spec.requirements[].bound":        about("The limit; a formula such as T + I + M."),
 		"spec.requirements[].fault":        about("The injection that the requirement is about."),
@@ -184,7 +185,7 @@ func (f *format) violations(content any) ([]violation, error) {
 			gather(cause)
 		}
 		if len(e.Causes) == 0 {
-			all = append(all, f.explain(e)...)
+			all = append(all, f.explain(e, content)...)
 		}
 	}
 	gather(invalid)
@@ -192,10 +193,21 @@ func (f *format) violations(content any) ([]violation, error) {
 	return all, nil
 }
 
-// explain describes the violations in one place.
-func (f *format) explain(e *jsonschema.ValidationError) []violation {
-	path := ""
+// formulas are the fields that hold a formula.
+var formulas = []string{"wait", "atMost", "ttl", "bound"}
+
+// explain describes the violations in one place of a file's content.
+func (f *format) explain(e *jsonschema.ValidationError, content any) []violation {
+	path, last := "", ""
 	for _, part := range e.InstanceLocation {
+		last = part
+		switch within := content.(type) {
+		case object:
+			content = within[part]
+		case []any:
+			i, _ := strconv.Atoi(part)
+			content = within[i]
+		}
 		if strings.Trim(part, "0123456789") == "" {
 			path += "[" + part + "]"
 		} else {
@@ -217,7 +229,17 @@ func (f *format) explain(e *jsonschema.ValidationError) []violation {
 	case *kind.Const:
 		return []violation{{path, fmt.Sprintf("%q: want %v", fmt.Sprint(k.Got), k.Want)}}
 	case *kind.Type:
-		return []violation{{path, "want " + wanted(k.Want)}}
+		want := wanted(k.Want)
+		switch {
+		case slices.Contains(formulas, last):
+			want = "a time with a unit or a formula, such as 4s or 2E + M"
+		case part["pattern"] == duration:
+			want = "a duration such as 500ms or 5s"
+		}
+		if k.Got == "object" || k.Got == "array" || k.Got == "null" {
+			return []violation{{path, "want " + want}}
+		}
+		return []violation{{path, fmt.Sprintf("%q: want %s", fmt.Sprint(content), want)}}
 	case *kind.Pattern:
 		switch k.Want {
 		case aboveZero:

@@ -45,6 +45,10 @@ var nonsense = []struct{ file, want string }{
 	{written("registers: {clientsPerEntrance: 5000}", kill, "8s", "2s", ""), "x.yaml:5: .*1000 at most"},
 	{written("", kill, "8s", "2s", "  minNodes: 5\n  maxNodes: 3\n"), "x.yaml:11: spec.minNodes: 5 is more than maxNodes, 3"},
 	{written("", "fault: kil, target: etcd/leader", "8s", "2s", ""), "x.yaml:7: .*did you mean kill[?]"},
+	{written("", kill, "4", "2s", ""), `x.yaml:8: spec.timeline[1].wait: "4": want a time with a unit or a formula, such as 4s or 2E + M`},
+	{written("timeout: 5", kill, "8s", "2s", ""), `x.yaml:5: spec.traffic.timeout: "5": want a duration such as 500ms or 5s`},
+	{written("", kill, "8s", "2s", "  minNodes: three\n"), `x.yaml:11: spec.minNodes: "three": want a whole number`},
+	{strings.Replace(written("", kill, "8s", "2s", ""), "MY-001", "HA-QR-999", 1), `x.yaml:10: spec.requirements[0].id: "HA-QR-999" is not in the catalogue: similar IDs are HA-QR-0.*; an ID of your own must not begin with HA-`},
 	{written("", "fault: kill, target: etdc/leader", "8s", "2s", ""), "x.yaml:7: .*did you mean etcd[?]"},
 }
 

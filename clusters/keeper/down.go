@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,6 +30,14 @@ func DownLimit(providers []clusters.Provider) time.Duration {
 type DownOptions struct {
 	// Delete deletes a cluster that was taken over.
 	Delete bool
+	// Found, unless nil, is called with the name of the cluster before anything is deleted.
+	Found func(name string)
+}
+
+func (o DownOptions) found(name string) {
+	if o.Found != nil {
+		o.Found(name)
+	}
 }
 
 // Ended is a cluster that Down has handled.
@@ -46,6 +55,7 @@ type Ended struct {
 func Down(ctx context.Context, providers []clusters.Provider, name string, o DownOptions) (Ended, error) {
 	h, err := Open(providers, name)
 	if err == nil {
+		o.found(h.Name)
 		stays, err := h.down(ctx, o)
 		return Ended{h.Name, stays}, err
 	}
@@ -61,6 +71,9 @@ func Down(ctx context.Context, providers []clusters.Provider, name string, o Dow
 	}
 	if name == "" {
 		return Ended{}, err
+	}
+	if slices.Contains(left, name) {
+		o.found(name)
 	}
 	found, stays, removing := removeLeft(ctx, providers, name, o)
 	if removing == nil && !found {

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,15 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// ErrNoCluster is returned by Open if no such cluster runs.
+// ErrNoCluster is the error of Open if no such cluster runs, or a name is needed.
 var ErrNoCluster = errors.New("no such cluster")
+
+// notFound is an ErrNoCluster that says what to do.
+type notFound string
+
+func (e notFound) Error() string { return string(e) }
+
+func (e notFound) Is(target error) bool { return target == ErrNoCluster }
 
 // ErrNoHost is returned for a host that the cluster does not have.
 var ErrNoHost = errors.New("no such host")
@@ -120,14 +128,11 @@ func Open(providers []clusters.Provider, name string) (*Handle, error) {
 	case name == "" && len(names) == 1:
 		name = names[0]
 	case name == "" && len(names) > 1:
-		return nil, fmt.Errorf("%w: several are running; choose one with --name: %s", ErrNoCluster, strings.Join(names, ", "))
+		return nil, notFound("several clusters are running; choose one with --name: " + strings.Join(names, ", "))
 	case name == "":
-		return nil, fmt.Errorf("%w: none is running; create one with `holdfast up`", ErrNoCluster)
+		return nil, notFound("no cluster is running; create one with: holdfast up")
 	case !slices.Contains(names, name):
-		if len(names) == 0 {
-			names = []string{"none"}
-		}
-		return nil, fmt.Errorf("%w: %s; running: %s", ErrNoCluster, name, strings.Join(names, ", "))
+		return nil, notFound(fmt.Sprintf("cluster %q is not running; running: %s", name, cmp.Or(strings.Join(names, ", "), "none")))
 	}
 	return handle(providers, name)
 }

@@ -148,7 +148,7 @@ func TestArchiveOfOthers(t *testing.T) {
 			continue
 		}
 		_, err := Fetch(t.Context(), p, p.Default(), Options{CacheDir: t.TempDir(), Source: SourceArchive})
-		if err == nil || !strings.Contains(err.Error(), string(p)+" has no release archives") {
+		if err == nil || !strings.Contains(err.Error(), string(p)+" "+p.Default()+" has no release archives: use --source build") {
 			t.Errorf("%s: %v", p, err)
 		}
 	}

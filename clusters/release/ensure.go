@@ -208,7 +208,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 		sources = append(sources, source{SourceBuild, f.build})
 	}
 	if len(sources) == 0 {
-		return Entry{}, fmt.Errorf("%s has no release archives: use the source %q", f.product, SourceBuild)
+		return Entry{}, &VersionError{Product: f.product, Version: f.version, Problem: "has no release archives: use --source build"}
 	}
 	var tried []error
 	for i, s := range sources {

@@ -134,7 +134,7 @@ func ParseVersion(p Product, version string) (string, error) {
 	return v, nil
 }
 
-// VersionError says that a version is malformed or does not exist.
+// VersionError says that a version is malformed, or does not exist in the requested source.
 type VersionError struct {
 	Product Product
 	Version string

@@ -48,7 +48,7 @@ func reach(i *clusters.Inventory) (*access, error) {
 	if err := i.LoadPower(); err != nil {
 		return nil, err
 	}
-	config, err := load(i.Spec.Kubeconfig, i.Spec.Context)
+	config, err := load(i.Spec.Kubeconfig, i.Spec.Context, "in spec.kubeconfig of the inventory")
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +79,19 @@ func reach(i *clusters.Inventory) (*access, error) {
 	return a, nil
 }
 
-// load reads a kubeconfig; without a path, kubectl's.
-func load(path, kubeContext string) (*rest.Config, error) {
+// load reads a kubeconfig; without a path, kubectl's. how says how the user names one. Its errors are
+// a *clusters.InputError.
+func load(path, kubeContext, how string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("failed to read the kubeconfig %s: %w", path, err)
+	switch {
+	case path == "" && clientcmd.IsEmptyConfig(err):
+		return nil, &clusters.InputError{Err: fmt.Errorf("no kubeconfig: name one %s, or set KUBECONFIG", how)}
+	case path == "" && err != nil:
+		return nil, &clusters.InputError{Err: fmt.Errorf("failed to read kubectl's kubeconfig: %w", err)}
+	case err != nil:
+		return nil, &clusters.InputError{Err: fmt.Errorf("failed to read the kubeconfig %s: %w", path, err)}
 	}
 	config.Timeout, config.QPS = 0, -1
 	return config, nil

@@ -25,7 +25,7 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 // Discover returns an inventory of the cluster of a kubeconfig, as far as the API contains it.
 // user is the SSH user of the nodes; empty for no SSH.
 func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (*clusters.Inventory, error) {
-	config, err := load(kubeconfig, kubeContext)
+	config, err := load(kubeconfig, kubeContext, "with --kubeconfig")
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func newCatalogCommand() *cobra.Command {
 		Short: "List the requirements and the scenarios that settle them",
 		Example: `  holdfast catalog
   holdfast catalog -o md`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	output := addOutputFlag[[]catalogEntry](cmd, "table", "json", "md")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

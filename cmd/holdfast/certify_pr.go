@@ -39,7 +39,7 @@ Exit codes: 0 written; 1 the bundle is not valid, or cannot be submitted, for ex
 because a required row did not pass; 2 bad input, or a bundle made under other rules; 3 failed
 to unpack or write.`, certify.Profile, certify.Profile),
 		Example: `  holdfast certify pr results/20261121-080000/bundle.tar --product product.yaml --out submission`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments("BUNDLE"),
 	}
 	cmd.Flags().StringVar(&product, "product", "product.yaml", "`file` that describes the product")
 	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to create")

@@ -34,9 +34,12 @@ signature is a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast ve
 --identity verifies it, offline.
 
 --signing-config names the services, in a file of Sigstore's own format. The identity is that
-of an OpenID Connect token, which is valid for minutes: request it when the bundle is done.`,
+of an OpenID Connect token, which is valid for minutes: request it when the bundle is done.
+
+Exit codes: 0 signed; 1 the bundle is not valid; 2 bad input, such as a missing token; 3 the
+services did not sign it, or it could not be unpacked.`,
 		Example: `  SIGSTORE_ID_TOKEN=... holdfast certify sign results/20261121-080000/bundle.tar --signing-config signing_config.json`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments("BUNDLE"),
 	}
 	cmd.Flags().StringVar(&config, "signing-config", "signing_config.json", "`file` that names the services to sign with")
 	cmd.Flags().StringVar(&token, "identity-token", "", "`file` of the token (default the environment variable "+tokenVariable+")")
@@ -54,6 +57,9 @@ of an OpenID Connect token, which is valid for minutes: request it when the bund
 			return usageError("no identity token: name its file with --identity-token, or set %s", tokenVariable)
 		}
 		err := certify.Sign(cmd.Context(), args[0], config, text)
+		if bad, ok := errors.AsType[*certify.BundleError](err); ok {
+			return bundleError(args[0], bad.Err)
+		}
 		if err != nil && !errors.Is(err, keyless.ErrServices) {
 			err = exitWith(exitUsage, err)
 		}

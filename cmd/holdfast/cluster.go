@@ -50,7 +50,7 @@ as one JSON object after another.`,
 		Example: `  holdfast status
   holdfast status --watch
   holdfast status --name five -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again whenever it changes")
 	open := addNameFlag(cmd)
@@ -219,7 +219,7 @@ processes were killed. A cluster that 'holdfast up --attach' took over is kept; 
 holdfast added is removed, unless --delete is given.`,
 		Example: `  holdfast down --name five
   holdfast down --name theirs --delete`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	var o keeper.DownOptions
 	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster even if holdfast did not create it but took it over")
@@ -229,7 +229,7 @@ holdfast added is removed, unless --delete is given.`,
 		ctx, cancel := context.WithTimeout(cmd.Context(), keeper.DownLimit(providers))
 		defer cancel()
 		p := newProgress(cmd.ErrOrStderr())
-		p.Status("deleting the cluster")
+		o.Found = func(name string) { p.Status("deleting cluster %s", name) }
 		ended, err := keeper.Down(ctx, providers, *name, o)
 		p.Done()
 		if errors.Is(err, keeper.ErrNoCluster) {
@@ -238,7 +238,8 @@ holdfast added is removed, unless --delete is given.`,
 		if err != nil {
 			return err
 		}
-		state, what := "deleted", "is gone"
+		state := "deleted"
+		what := state
 		if ended.Stays {
 			state, what = "released", "stays; holdfast has removed its agents from it"
 		}
@@ -286,9 +287,11 @@ func newKubeconfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Print the path of a kubeconfig that works from this machine",
+		Long: `Print the path of an administrator's kubeconfig of a running cluster, for clients on this
+machine. It leads to the load balancer, and works until the cluster is deleted.`,
 		Example: `  export KUBECONFIG=$(holdfast kubeconfig)
   kubectl get nodes`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	open := addNameFlag(cmd)
 	output := addOutputFlag[clusterKubeconfig](cmd)
@@ -395,11 +398,16 @@ func newLogsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs HOST COMPONENT",
 		Short: "Print the log of a component",
+		Long: `Print the log of a component on a machine of the cluster. 'holdfast status' lists the machines
+(HOST) and the components on them, such as etcd, kube-apiserver, kube-controller-manager and
+kube-scheduler on control-plane nodes, and load-balancer on the machine balancer. Control-plane
+nodes also have audit, the audit log of the API server; nodes of kind clusters, kubelet. For a
+log that does not exist, the error lists those that do.`,
 		Example: `  holdfast logs node-1 kube-apiserver
   holdfast logs balancer load-balancer --follow
   holdfast logs node-1 audit
   holdfast logs --name demo demo-control-plane kubelet`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments("HOST", "COMPONENT"),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines")
 	open := addNameFlag(cmd)

@@ -39,8 +39,8 @@ func completeFlags(cmd *cobra.Command) {
 		"judge":       func() []string { return judge.Names() },
 		"kubernetes":  func() []string { return versions(release.Kubernetes) },
 		"etcd":        func() []string { return versions(release.Etcd) },
-		"data":        func() []string { return []string{string(clusters.DataMemory), string(clusters.DataDisk)} },
-		"disk":        func() []string { return []string{string(clusters.DiskNone), string(clusters.DiskFUSE)} },
+		"data":        func() []string { return dataPlaces },
+		"disk":        func() []string { return diskKinds },
 		"nodes":       func() []string { return []string{"1", "3", "5", "7"} },
 		"source":      func() []string { return []string{"auto", "release", "build"} },
 		"kind":        kindNames,
@@ -50,6 +50,8 @@ func completeFlags(cmd *cobra.Command) {
 		switch {
 		case f.Name == "name" && cmd.Name() != "up" && cmd.Name() != "run":
 			all = clusterNames
+		case f.Name == "provider" && cmd.Name() == "up":
+			all = func() []string { return creators }
 		case f.Name == "output":
 			all = func() []string { return strings.Split(f.Value.Type(), "|") }
 		case f.Name == "source" && cmd.Name() != "fetch":

@@ -66,7 +66,7 @@ Each line is ok, missing or fallback; fallback means that an alternative is used
 nothing needs to be done. The checks are real: namespaces are created, devices are
 opened, a Docker engine runs a container. Exit code 3 means that no local cluster can
 run here until something is changed.`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	inside := cmd.Flags().Bool("inside", false, "")
 	_ = cmd.Flags().MarkHidden("inside") // fails only for an unknown flag

@@ -52,7 +52,7 @@ func newFaultsCommand() *cobra.Command {
 		Example: `  holdfast faults
   holdfast faults latency
   holdfast faults -o json`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments("[FAULT]"),
 		ValidArgsFunction: completed(faultNames),
 	}
 	output := addOutputFlag[[]faultEntry](cmd, "table", "json", "md")

@@ -109,7 +109,7 @@ func parseWants(args []string) ([]want, error) {
 			}
 		}
 		if version, err = release.ParseVersion(product, version); err != nil {
-			return nil, exitWith(exitUsage, err)
+			return nil, err
 		}
 		wants = append(wants, want{product, version})
 	}
@@ -129,9 +129,7 @@ func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release
 			continue
 		}
 		e, err := release.Fetch(cmd.Context(), w.product, w.version, opts)
-		if errors.As(err, new(*release.VersionError)) {
-			return nil, exitWith(exitUsage, err)
-		} else if err != nil {
+		if err != nil {
 			return nil, err
 		}
 		entries = append(entries, e)

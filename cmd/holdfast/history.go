@@ -20,7 +20,7 @@ requirement; requirements whose verdict changed come first.`,
 		Example: `  holdfast history results/*
   holdfast history results/* --html history.html
   holdfast history results/* -o json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments("DIR..."),
 	}
 	cmd.Flags().StringVar(&html, "html", "", "`file` for a page with charts, which opens offline")
 	output := addOutputFlag[*reports.History](cmd)

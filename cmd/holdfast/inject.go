@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,7 +32,7 @@ touched), 3 no proof (what was touched is undone).`,
 		Example: `  holdfast inject kill --on etcd/leader --for 20s
   holdfast inject isolate --on node/kcm/active keep=harness
   holdfast inject freeze --on apiserver/2 --for 1m -o json`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments("FAULT..."),
 		ValidArgsFunction: completeFault,
 	}
 	cmd.Flags().StringVar(&r.On, "on", "", "target, such as etcd/leader (required)")
@@ -54,7 +53,7 @@ touched), 3 no proof (what was touched is undone).`,
 		e, err := h.Inject(cmd.Context(), r)
 		p.Done()
 		if err != nil {
-			return faultError(err)
+			return err
 		}
 		err = output.print(cmd, e, func(w io.Writer) error { return printInjection(w, e) })
 		if err == nil && !e.Effect.Proven {
@@ -87,15 +86,7 @@ func readInjectArgs(r *keeper.InjectRequest, params []string) error {
 		}
 		r.Params[name] = value
 	}
-	return nil
-}
-
-// faultError adds the exit code to an error of injecting or healing.
-func faultError(err error) error {
-	if errors.As(err, new(*fault.Refused)) {
-		return exitWith(exitUsage, err)
-	}
-	return err
+	return fault.CheckWritten(f, r.On, r.Params, nil)
 }
 
 func printInjection(out io.Writer, e fault.Entry) error {
@@ -129,7 +120,10 @@ func newHealCommand() *cobra.Command {
 		Use:   "heal [ID ...]",
 		Short: "Heal active faults on a running cluster",
 		Long: `Heal active faults and prove that they are healed. Without an ID it heals the only
-active fault; 'holdfast status' lists them.`,
+active fault; 'holdfast status' lists them. If none is active, there is nothing to do.
+
+Exit codes: 0 healed, or no fault is active; 2 wrong usage, such as an unknown ID, or no ID
+while several faults are active; 3 it failed, or healing is not proven.`,
 		Example: `  holdfast heal
   holdfast heal kill-1 latency-2
   holdfast heal --all`,
@@ -146,7 +140,7 @@ active fault; 'holdfast status' lists them.`,
 			return err
 		}
 		if len(ids) == 0 && !all {
-			if ids, err = onlyFault(cmd.Context(), h); err != nil {
+			if ids, err = onlyFault(cmd.Context(), h); err != nil { // none is as with --all
 				return err
 			}
 		}
@@ -159,7 +153,7 @@ active fault; 'holdfast status' lists them.`,
 			return nil
 		})
 		if err != nil {
-			return faultError(err)
+			return err
 		}
 		if printing != nil {
 			return printing
@@ -170,14 +164,14 @@ active fault; 'holdfast status' lists them.`,
 			}
 		}
 		if len(healed) == 0 {
-			_, err = fmt.Fprintln(cmd.ErrOrStderr(), "no fault is active")
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no fault is active on cluster %s\n", h.Name)
 		}
 		return err
 	}
 	return cmd
 }
 
-// onlyFault returns the ID of the only active fault.
+// onlyFault returns the ID of the only active fault; nil if none is active.
 func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	status, err := h.Status(ctx)
 	if err != nil {
@@ -187,13 +181,10 @@ func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	for _, e := range status.Faults {
 		ids = append(ids, e.ID)
 	}
-	switch len(ids) {
-	case 0:
-		return nil, usageError("no fault is active on cluster %s", h.Name)
-	case 1:
-		return ids, nil
+	if len(ids) > 1 {
+		return nil, usageError("several faults are active: name one, or use --all: %s", strings.Join(ids, ", "))
 	}
-	return nil, usageError("several faults are active: name one, or use --all: %s", strings.Join(ids, ", "))
+	return ids, nil
 }
 
 func printHealed(out io.Writer, healed []fault.Entry) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/remote"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 func newInventoryCommand() *cobra.Command {
@@ -22,8 +23,6 @@ func newInventoryCommand() *cobra.Command {
 		Long: `Describe a cluster that holdfast did not create. An inventory is a file with its nodes, its
 load balancer, and how they are reached: with a kubeconfig and, to break something, over SSH.
 'holdfast run --inventory' takes the cluster over.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newInventoryInitCommand(), newInventoryCheckCommand(), newInventoryReleaseCommand())
 	return cmd
@@ -40,7 +39,7 @@ their addresses and zones, and where their API servers serve. Then check what ca
 use it. Add what the API does not know, such as how the load balancer checks its backends.`,
 		Example: `  holdfast inventory init > nodes.yaml
   holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "an administrator's kubeconfig (default kubectl's)")
@@ -103,13 +102,13 @@ nodes' power it runs only 'status'. It changes nothing.
 
 Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 		Example: `  holdfast inventory check nodes.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments("FILE"),
 	}
 	output := addOutputFlag[[]remote.Check](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i, err := clusters.LoadInventory(args[0])
 		if err != nil {
-			return exitWith(exitUsage, err)
+			return err
 		}
 		all := remote.Examine(cmd.Context(), i)
 		problems := printChecks(io.Discard, all)
@@ -133,11 +132,11 @@ func newInventoryReleaseCommand() *cobra.Command {
 this itself when it finishes; after a killed run the agents heal within 15 s and are removed
 after two minutes.`,
 		Example: `  holdfast inventory release nodes.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := clusters.LoadInventory(args[0])
 			if err != nil {
-				return exitWith(exitUsage, err)
+				return err
 			}
 			return remote.Provider{}.Detach(cmd.Context(), &clusters.Cluster{Spec: clusters.Spec{Inventory: i}}, false)
 		},
@@ -165,7 +164,7 @@ Levels:
                the volume of a member's data`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
   holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")
@@ -176,7 +175,7 @@ Levels:
 			return usageError("--inventory is missing: want the inventory of the cluster")
 		}
 		if lasts <= 0 || lasts > maxConsent {
-			return usageError("--for %s: want a time above zero, %s at most", lasts, maxConsent)
+			return usageError("--for %s: want a time above zero, %d days at most", lasts, maxConsent/(24*time.Hour))
 		}
 		allowed, err := consentLevels(levels)
 		if err != nil {
@@ -184,7 +183,7 @@ Levels:
 		}
 		i, err := clusters.LoadInventory(inventory)
 		if err != nil {
-			return exitWith(exitUsage, err)
+			return err
 		}
 		c, err := remote.Ask(cmd.Context(), i, allowed, time.Now().Add(lasts))
 		if err != nil {
@@ -213,7 +212,7 @@ func consentLevels(texts []string) (all []remote.Level, err error) {
 	for _, text := range texts {
 		l, ok := known[text]
 		if !ok {
-			return nil, usageError("--level %s: want %s", text, strings.Join(names, ", "))
+			return nil, usageError("--level %s: want one or more of %s%s", text, strings.Join(names, ", "), nearest.Meant(names, text))
 		}
 		all = append(all, l)
 	}

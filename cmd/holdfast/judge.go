@@ -108,10 +108,13 @@ func newJudgeCommand() *cobra.Command {
 		Use:   "judge DIR",
 		Short: "Derive the verdicts again from the record of a run",
 		Long: `Derive the verdicts again from the record in a results directory. Nothing is
-started and nothing is written; the same record gives the same verdicts.`,
+started and nothing is written; the same record gives the same verdicts.
+
+Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive, or the run had a
+problem.`,
 		Example: `  holdfast judge results/20261121-080000
   holdfast judge results/20261121-080000 --requirement HA-EP-003 -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("DIR"),
 	}
 	cmd.Flags().StringSliceVar(&ids, "requirement", nil, "only these requirements, by ID")
 	output := addOutputFlag[*reports.Results](cmd)
@@ -146,9 +149,12 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Render the report of a run again from its record",
+		Long: `Derive the verdicts again from the record in a results directory, and write all reports on
+them: report.html, results.json, junit.xml, summary.md and metrics.prom. It prints the path of
+report.html. Exit code 0 means that they are written, whatever the verdicts.`,
 		Example: `  holdfast report results/20261121-080000
   holdfast report /mnt/archive/results --out report`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("DIR"),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "directory to write the report to (default DIR itself)")
 	output := addOutputFlag[rendered](cmd)
@@ -182,7 +188,7 @@ not applicable or no longer judged. Measured times do not affect the exit code.`
 		Example: `  holdfast diff results/last-night results/tonight
   holdfast diff results/last-night results/tonight -o json
   holdfast diff results/last-night results/tonight --markdown >> $GITHUB_STEP_SUMMARY`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments("OLD", "NEW"),
 	}
 	asMarkdown := cmd.Flags().Bool("markdown", false, "print a table in Markdown")
 	output := addOutputFlag[[]reports.Change](cmd)

@@ -15,8 +15,6 @@ func newKindCommand() *cobra.Command {
 		Long: `Manage what clusters of the kind provider need. Commands that create clusters set up the
 engine and the images automatically; these commands set them up in advance, show them and
 remove them.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKindEngineCommand(), newKindImageCommand(kindEngine), newKindPackagesCommand())
 	return cmd

@@ -41,7 +41,7 @@ Starting it requires root.`,
 
   # stop it; 'remove' also deletes images, containers and volumes
   holdfast kind engine stop`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	output := addOutputFlag[engine.Engine](cmd)
 	cmd.RunE = runEngine(output, engine.Ensure)
@@ -89,7 +89,7 @@ func newKindEngineStartCommand() *cobra.Command {
 holdfast uses it from then on, unless DOCKER_HOST names another.`,
 		Example: `  holdfast kind engine start
   holdfast kind engine start -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	output := addOutputFlag[engine.Engine](cmd)
 	cmd.RunE = runEngine(output, engine.Start)
@@ -103,7 +103,7 @@ func newKindEngineStopCommand() *cobra.Command {
 		Long: `Stop the engine that holdfast started, with all of its containers. Images, containers
 and volumes stay on disk and are available again after the next start.`,
 		Example: `  holdfast kind engine stop`,
-		Args:    cobra.NoArgs,
+		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stopped, err := engine.Stop(cmd.Context())
 			if err != nil {
@@ -126,7 +126,7 @@ func newKindEngineRemoveCommand() *cobra.Command {
 		Long: `Stop the engine that holdfast started, and remove its images, containers and
 volumes. Nothing is left of it.`,
 		Example: `  holdfast kind engine remove`,
-		Args:    cobra.NoArgs,
+		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			removed, err := engine.Remove(cmd.Context(), engineConfig(cmd))
 			if err != nil {
@@ -161,7 +161,7 @@ func newKindEngineStatusCommand() *cobra.Command {
 		Short: "Show which engine holdfast uses, and the state of its own",
 		Example: `  holdfast kind engine status
   holdfast kind engine status -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	output := addOutputFlag[engineStatus](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

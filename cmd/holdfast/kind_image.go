@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,7 +47,7 @@ the engine is replaced.`,
 
   # the names as JSON
   holdfast kind image -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&config.Kubernetes, "kubernetes", nil, "`version` of Kubernetes, once for each image (default "+release.DefaultKubernetes+")")
@@ -63,7 +62,7 @@ the engine is replaced.`,
 		}
 		for _, v := range config.Kubernetes {
 			if _, err := release.ParseVersion(release.Kubernetes, v); err != nil {
-				return exitWith(exitUsage, err)
+				return err
 			}
 		}
 		var err error
@@ -83,11 +82,7 @@ func ensureImages(cmd *cobra.Command, config image.Config) (image.Images, error)
 	p := newProgress(cmd.ErrOrStderr())
 	defer p.Done()
 	config.Progress = imageProgress(p)
-	images, err := image.Ensure(cmd.Context(), config)
-	if errors.As(err, new(*release.VersionError)) {
-		err = exitWith(exitUsage, err)
-	}
-	return images, err
+	return image.Ensure(cmd.Context(), config)
 }
 
 // imageProgress shows the progress of building images; commands that build images as part of

@@ -164,7 +164,7 @@ func TestKindUpForReal(t *testing.T) {
 		for deadline := time.Now().Add(time.Minute); code != exitUsage && time.Now().Before(deadline); {
 			out, code = c.try(name("status")...) // the process that deleted the cluster exits a moment later
 		}
-		c.contains(out, "no such cluster")
+		c.contains(out, "is not running")
 	})
 
 	t.Run("all killed", func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestKindUpForReal(t *testing.T) {
 			t.Error("its containers went by themselves")
 		}
 		out, _ := c.do(exitPass, name("down")...)
-		c.contains(out, "cluster "+kindUp+" is gone")
+		c.contains(out, "cluster "+kindUp+" deleted")
 		kindNothing(t)
 	})
 

@@ -27,9 +27,11 @@ func newListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the running clusters",
+		Long: `List the running clusters that 'holdfast up' created or took over, on all providers. The state
+is ready, not ready, or why it cannot be read.`,
 		Example: `  holdfast list
   holdfast list -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	output := addOutputFlag[[]listed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -78,7 +80,7 @@ func describeCluster(ctx context.Context, name string) listed {
 
 func printList(out io.Writer, all []listed) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no cluster is running; create one with `holdfast up`")
+		_, err := fmt.Fprintln(out, "no cluster is running; create one with: holdfast up")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -36,11 +36,16 @@ func (o *outputFlag[T]) Type() string   { return strings.Join(o.formats, "|") }
 
 func (o *outputFlag[T]) Set(s string) error {
 	if !slices.Contains(o.formats, s) {
-		last := len(o.formats) - 1
-		return fmt.Errorf("must be %s or %s%s", strings.Join(o.formats[:last], ", "), o.formats[last], nearest.Meant(o.formats, s))
+		return fmt.Errorf("must be %s%s", oneOf(o.formats), nearest.Meant(o.formats, s))
 	}
 	o.format = s
 	return nil
+}
+
+// oneOf lists words: "a, b or c".
+func oneOf(words []string) string {
+	last := max(0, len(words)-1)
+	return strings.TrimPrefix(strings.Join(words[:last], ", ")+" or "+strings.Join(words[last:], ""), " or ")
 }
 
 // json reports whether the user asked for JSON.

@@ -18,8 +18,6 @@ func newProfileCommand() *cobra.Command {
 		Long: `Show how a node of an inventory runs its components: their processes, what starts them, and how
 they are kept down. A distribution profile says where to look for them; docs/distributions.md
 lists the profiles.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newProfileDetectCommand(), newProfileCheckCommand())
 	return cmd
@@ -62,7 +60,7 @@ Exit codes: 0 the profile fits, 1 it does not, 2 bad input.`,
 // newProfileOf completes a command that inspects a node with a profile.
 func newProfileOf(cmd *cobra.Command, profile func(*clusters.Inventory) string) *cobra.Command {
 	var inventory string
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = arguments("NODE")
 	cmd.Flags().StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")
 	output := addOutputFlag[remote.NodeProfile](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,7 +69,7 @@ func newProfileOf(cmd *cobra.Command, profile func(*clusters.Inventory) string) 
 		}
 		i, err := clusters.LoadInventory(inventory)
 		if err != nil {
-			return exitWith(exitUsage, err)
+			return err
 		}
 		seen, err := remote.Inspect(cmd.Context(), i, args[0], profile(i))
 		if err != nil {

@@ -44,7 +44,7 @@ is, and the exit code is 3.`,
   holdfast record results/mine --client client-3 --key register-7
   holdfast record results/mine --kind op -o json | jq -r .d.outcome
   holdfast record results/mine --follow --kind fault,steady,phase`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("DIR"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&scenario, "scenario", "", "the scenario, if the results directory has the records of several")

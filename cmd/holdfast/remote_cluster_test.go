@@ -193,7 +193,7 @@ func TestClusterRemote(t *testing.T) {
 	text, _ = f.do(exitFail, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "--profile", "k3s")...)
 	f.contains(text, "profile k3s does not fit: no process k3s server")
 	text, _ = f.do(exitPass, run("none", "--profile", "core", "--dry-run")...)
-	f.contains(text, "with the owner's consent: on each node: program /usr/local/bin/holdfast-node-agent", "if that includes power, quorum-loss or data: a snapshot of etcd", "touches: kill of", "nothing has been touched")
+	f.contains(text, "with the owner's consent: on each node: program /usr/local/bin/holdfast-node-agent", "if that includes power, quorum-loss or data: a snapshot of etcd", "injects kill on", "nothing has been touched")
 	if left := f.left(); left != "" {
 		t.Errorf("without consent there is on the nodes:\n%s", left)
 	}

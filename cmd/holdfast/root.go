@@ -15,6 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
@@ -44,8 +47,8 @@ func (e *exitError) Unwrap() error { return e.err }
 // exitWith returns an error that makes the program print err and exit with code. If err is nil
 // the program prints nothing, for commands that have already printed their output. For errors
 // without a code the program exits with exitInconclusive, except for those of the command line
-// itself (unknown command, bad flag, wrong number of arguments), for which it exits with
-// exitUsage.
+// itself (unknown command, bad flag, wrong number of arguments) and those whose type says that
+// nothing was touched, for which it exits with exitUsage.
 func exitWith(code int, err error) error {
 	return &exitError{code: code, err: err}
 }
@@ -63,6 +66,8 @@ func exitCode(err error) int {
 		return exitPass
 	case errors.As(err, &e):
 		return e.code
+	case errors.As(err, new(*release.VersionError)), errors.As(err, new(*clusters.InputError)), errors.As(err, new(*fault.Refused)):
+		return exitUsage
 	default:
 		return exitInconclusive
 	}
@@ -90,6 +95,12 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	help, _, _ := root.Find([]string{"help"}) // it was just added
+	help.Args = helpTopic
+	wantSubcommands(root)
 
 	// A failure before the command's own code runs is a usage error.
 	running := false
@@ -149,6 +160,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(commands()...)
 	completeFlags(root)
 	root.Version = versionLine()

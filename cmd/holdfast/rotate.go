@@ -8,7 +8,7 @@ import (
 
 func newRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rotate certificates|ca",
+		Use:   "rotate",
 		Short: "Replace certificates or CAs of a running cluster, node by node",
 		Long: `Replace the certificates of the components of a running cluster, or the CAs that issue
 them, node by node. The CAs of kind clusters cannot be replaced.`,
@@ -36,7 +36,7 @@ The CAs do not change, so the components accept each other's old and new certifi
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast rotate certificates
   holdfast rotate certificates --node node-2 -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	cmd.Flags().StringVar(&node, "node", "", "`name` of the only node to change (default: all)")
 	open := addNameFlag(cmd)
@@ -75,7 +75,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast rotate ca
   holdfast rotate ca --undo
   holdfast rotate ca --name demo -o json`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	cmd.Flags().BoolVar(&undo, "undo", false, "return to the old CAs, whatever stage was reached")
 	open := addNameFlag(cmd)

@@ -82,15 +82,21 @@ problem, such as a cluster that it could not release.`,
   holdfast run --inventory nodes.yaml --profile observe
   holdfast run --resume results/20261121-080000
   holdfast run --profile core --dry-run`,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			err := arguments()(cmd, args)
+			if err != nil {
+				err = fmt.Errorf("%w; to run a scenario file: holdfast run -f %s; by name: --scenario NAME", err, args[0])
+			}
+			return err
+		},
 	}
 	f.add(cmd, "cluster", "")
 	flags := cmd.Flags()
-	flags.StringVar(&profile, "profile", "core", "which scenarios: "+strings.Join(scenarios.Profiles, ", "))
-	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name, instead of a profile; * and ? are wildcards")
+	flags.StringVar(&profile, "profile", "core", "which scenarios, unless --scenario or --file choose them: "+strings.Join(scenarios.Profiles, ", "))
+	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name instead of a profile, in addition to --file; * and ? are wildcards")
 	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wildcards")
 	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, and report what is settled by then (default none)")
-	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile; - is standard input")
+	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own instead of a profile, in addition to --scenario; - is standard input")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random, and printed)")
 	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1; 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
@@ -212,7 +218,7 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	case !asked:
 		w.parallel = run.Parallel(provider, spec)
 	case w.parallel < 1:
-		return nil, nil, usageError("--parallel %d: at least 1", w.parallel)
+		return nil, nil, usageError("--parallel %d: want at least 1", w.parallel)
 	}
 	p := run.New(provider, spec, chosen, w.seed, holdfastVersion())
 	p.Attach = w.attach != ""
@@ -235,6 +241,7 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 		}
 	}
 	if !p.Attach {
+		all = append(all, p.Upgraded()...)
 		if err := prepare(ctx, provider, shown, all...); err != nil {
 			return nil, err
 		}
@@ -247,8 +254,8 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 		v, err = p.Resume(ctx, provider, out, show)
 	} else {
 		here := rememberedPace(p.Provider)
-		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(p.Scenarios), "scenario"),
-			plural(len(p.Parts), "cluster"), len(p.Cluster.Spec.Nodes), p.Parallel, p.Cluster.Spec.KubernetesVersion, p.Seed,
+		shown.Line("run %s: %s on %s of %s, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(p.Scenarios), "scenario"),
+			plural(len(p.Parts), "cluster"), plural(len(p.Cluster.Spec.Nodes), "node"), p.Parallel, p.Cluster.Spec.KubernetesVersion, p.Seed,
 			here.of(p.Expected).Round(time.Second))
 		v, err = p.CarryOut(ctx, provider, out, show)
 	}
@@ -321,11 +328,21 @@ func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, o
 // missing verdicts do not point to an overloaded machine.
 func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 	starved := run.Starved(v.Results)
+	why := "interrupted"
+	if errors.Is(interrupted, context.DeadlineExceeded) {
+		why = "--timeout has expired"
+	}
+	// The problem of each part that was interrupted, and of nothing else, ends with that word alone.
+	left := slices.DeleteFunc(strings.Split(p.Problem, "\n"), func(line string) bool {
+		return line == "" || strings.HasSuffix(line, run.ErrInterrupted.Error())
+	})
 	switch {
-	case errors.Is(interrupted, context.DeadlineExceeded):
-		return "--timeout has expired: faults were healed and clusters deleted; what was settled by then is in the report"
+	case interrupted != nil && len(left) > 0:
+		return why + ", and the run had a problem: " + strings.Join(left, "\n") + "; what was settled by then is in the report"
+	case interrupted != nil && p.Attach:
+		return why + ": faults were healed and the cluster released; what was settled by then is in the report"
 	case interrupted != nil:
-		return "interrupted: faults were healed and clusters deleted; what was settled by then is in the report"
+		return why + ": faults were healed and clusters deleted; what was settled by then is in the report"
 	case p.Problem != "":
 		return "the run had a problem: " + p.Problem
 	case len(starved) > 0:

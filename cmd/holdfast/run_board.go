@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
-	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -237,9 +236,7 @@ func (b *board) status(now time.Time) string {
 // noteworthy reports whether a result is on the scenario's own requirements, or is one on an
 // invariant or the harness that did not pass.
 func noteworthy(r judge.Result) bool {
-	known, _ := scenarios.RequirementByID(r.Requirement)
-	always := known.Invariant() || r.Judge == "harness"
-	return !always || r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable
+	return run.Own(r) || r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable
 }
 
 // verdicts counts the noteworthy results, except those on the harness: "2 pass, 1 inconclusive".

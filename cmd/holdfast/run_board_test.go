@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -103,5 +104,24 @@ func TestVerdictsInWords(t *testing.T) {
 	}
 	if got := verdicts(results); got != "1 fail, 1 inconclusive, 2 pass" {
 		t.Error(got)
+	}
+}
+
+// TestEarly: an interrupted run does not say that everything was cleaned up if it was not.
+func TestEarly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plan        run.Plan
+		interrupted error
+		want        string
+	}{
+		"whole":                   {},
+		"interrupted":             {run.Plan{Problem: "cluster-1: interrupted\ncluster-2: interrupted"}, context.Canceled, "interrupted: faults were healed and clusters deleted"},
+		"timed out":               {run.Plan{Problem: "interrupted", Attach: true}, context.DeadlineExceeded, "--timeout has expired: faults were healed and the cluster released"},
+		"interrupted, not healed": {run.Plan{Problem: "cluster-1: failed to remove the agent\ninterrupted"}, context.Canceled, "interrupted, and the run had a problem: cluster-1: failed to remove the agent; what was settled"},
+		"not interrupted":         {run.Plan{Problem: "cluster-1: no space"}, nil, "the run had a problem: cluster-1: no space"},
+	} {
+		if got := early(&tc.plan, &run.Verdicts{}, tc.interrupted); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

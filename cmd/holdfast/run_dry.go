@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +30,8 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
-		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d workers; about %s in all\n",
-			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, here.of(one.Expected).Round(time.Second))
+		fmt.Fprintf(w, "%s: provider %s, %s, Kubernetes %s, balancer %s, disk %s, %d workers; about %s in all\n",
+			one.Name, p.Provider, plural(len(spec.Nodes), "control-plane node"), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, here.of(one.Expected).Round(time.Second))
 		for _, line := range run.ArgumentLines(spec.ExtraArgs) {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
@@ -86,22 +85,22 @@ func printScenario(w io.Writer, s *scenarios.Scenario, settings framework.Settin
 		fmt.Fprintf(w, "  %s\n", s.Spec.Summary)
 	}
 	for i, step := range s.Spec.Timeline {
-		what := touched(step)
-		if what == "" {
+		in := step.Inject
+		if in == nil {
+			if what := changes(step.Action); what != "" {
+				fmt.Fprintf(w, "  runs %s\n", what)
+			}
 			continue
 		}
-		fmt.Fprintf(w, "  touches: %s", what)
-		if in := step.Inject; in != nil {
-			ttl, err := s.Experiment().TTL(i, settings)
-			if err != nil {
-				return fmt.Errorf("scenario %s: the time to live of %s: %w", s.Metadata.Name, in.Fault, err)
-			}
-			fmt.Fprintf(w, "%s, healed after %s at most", given(in.Params), ttl.Round(time.Second))
-			if leash > 0 {
-				fmt.Fprintf(w, ", %s after holdfast is gone", min(leash, ttl).Round(time.Second))
-			}
+		ttl, err := s.Experiment().TTL(i, settings)
+		if err != nil {
+			return fmt.Errorf("scenario %s: the time to live of %s: %w", s.Metadata.Name, in.Fault, err)
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "  injects %s on %s%s (time to live %s", in.Fault, in.Target, given(in.Params), ttl.Round(time.Second))
+		if leash > 0 {
+			fmt.Fprintf(w, "; healed %s after holdfast stops answering", min(leash, ttl).Round(time.Second))
+		}
+		fmt.Fprintln(w, ")")
 	}
 	for _, r := range s.Spec.Requirements {
 		bound := ""
@@ -113,31 +112,24 @@ func printScenario(w io.Writer, s *scenarios.Scenario, settings framework.Settin
 	return nil
 }
 
-// given lists the parameters of a fault in brackets; empty if it has none.
+// given lists the parameters of a fault, as inject takes them.
 func given(params map[string]string) string {
-	var all []string
+	text := ""
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		all = append(all, name+"="+params[name])
+		text += " " + name + "=" + params[name]
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(all, " ") + ")"
+	return text
 }
 
-// touched describes what a step breaks or changes; empty if it does neither.
-func touched(step engine.Step) string {
-	in, a := step.Inject, step.Action
-	switch {
-	case in != nil:
-		return in.Fault + " of " + in.Target
-	case a == nil || !engine.ChangesNodes(a.Name) && a.Name != "add-member":
+// changes describes what an action changes of the cluster; empty if it changes nothing.
+func changes(a *engine.Action) string {
+	if a == nil || !engine.ChangesNodes(a.Name) && a.Name != "add-member" {
 		return ""
 	}
 	text := a.Name
 	switch {
 	case a.Node != "":
-		text += " of " + a.Node
+		text += " on " + a.Node
 	case a.Name == "add-node":
 		text += " " + a.ID
 	case a.Fault != "":

@@ -18,7 +18,7 @@ import (
 )
 
 // TestPrintScenario: a dry run lists each fault with its parameters, how long it may last, and how
-// long once holdfast is gone.
+// long once holdfast stops answering.
 func TestPrintScenario(t *testing.T) {
 	s := &scenarios.Scenario{Metadata: scenarios.Metadata{Name: "mine"}, Spec: scenarios.Spec{Timeline: []engine.Step{
 		{Inject: &engine.Inject{Fault: "latency", Target: "node/2", ID: "slow", TTL: "3E", Params: map[string]string{"jitter": "1ms", "delay": "50ms"}}},
@@ -30,8 +30,8 @@ func TestPrintScenario(t *testing.T) {
 		leash time.Duration
 		want  string
 	}{
-		{0, "  touches: latency of node/2 (delay=50ms jitter=1ms), healed after 3s at most\n  touches: kill of etcd/leader, healed after 2m0s at most\n"},
-		{remote.Leash, "healed after 3s at most, 3s after holdfast is gone\n  touches: kill of etcd/leader, healed after 2m0s at most, 15s after holdfast is gone\n"},
+		{0, "  injects latency on node/2 delay=50ms jitter=1ms (time to live 3s)\n  injects kill on etcd/leader (time to live 2m0s)\n"},
+		{remote.Leash, " (time to live 3s; healed 3s after holdfast stops answering)\n  injects kill on etcd/leader (time to live 2m0s; healed 15s after holdfast stops answering)\n"},
 	} {
 		var out bytes.Buffer
 		if err := printScenario(&out, s, settings, time.Minute, tc.leash); err != nil || !strings.Contains(out.String(), tc.want) {

@@ -36,7 +36,7 @@ YAML language server complete and check a scenario file that begins with the lin
   holdfast schema results
   holdfast schema status
   holdfast schema kind engine status`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments("NAME..."),
 	}
 	cmd.ValidArgsFunction = completed(schemaNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

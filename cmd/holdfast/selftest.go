@@ -44,7 +44,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
   holdfast selftest --requirement 'HA-EP-*'
   holdfast selftest --resume results/selftest
   holdfast selftest --list`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wildcards (default all)")
@@ -57,7 +57,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if parallel < 1 {
-			return usageError("--parallel %d: at least 1", parallel)
+			return usageError("--parallel %d: want at least 1", parallel)
 		}
 		subjects := slices.Concat(judges, ids)
 		if out != "" && resume != "" {

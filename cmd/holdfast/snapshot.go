@@ -20,8 +20,6 @@ func newSnapshotCommand() *cobra.Command {
 		Short: "Save a snapshot of a running cluster's etcd, or restore one",
 		Example: `  holdfast snapshot save before.db
   holdfast snapshot restore before.db`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotRestoreCommand())
 	return cmd
@@ -39,7 +37,7 @@ called, since it is taken after a quorum read. One member may be down.
 Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
 		Example: `  holdfast snapshot save before.db
   holdfast snapshot save before.db --node node-2 -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("FILE"),
 	}
 	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is read (default: the first one that answers)")
 	open := addNameFlag(cmd)
@@ -89,7 +87,7 @@ it fails, run the same command again, with --foreign if no member answers.
 Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),
 		Example: `  holdfast snapshot restore before.db
   holdfast snapshot restore before.db --name demo -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("FILE"),
 	}
 	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore the snapshot even if it is from another cluster, or from an unknown one")
 	open := addNameFlag(cmd)

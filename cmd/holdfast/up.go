@@ -5,12 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/kind"
+	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
+)
+
+// The values of --data and --disk, and the providers that create clusters.
+var (
+	dataPlaces = []string{string(clusters.DataMemory), string(clusters.DataDisk)}
+	diskKinds  = []string{string(clusters.DiskNone), string(clusters.DiskFUSE)}
+	creators   = []string{local.Provider{}.Name(), kind.Provider{}.Name()}
 )
 
 // clusterFlags are the flags that describe a cluster, for every command that creates one.
@@ -81,9 +92,21 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 		}
 		version, err := release.ParseVersion(v.product, v.flag)
 		if err != nil {
-			return nil, exitWith(exitUsage, err)
+			return nil, err
 		}
 		*v.into = version
+	}
+	for _, c := range []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"lb", f.balancer, clusters.Balancers()},
+		{"data", f.data, dataPlaces},
+		{"disk", f.disk, diskKinds},
+	} {
+		if c.value != "" && !slices.Contains(c.allowed, c.value) {
+			return nil, usageError("--%s %s: want %s%s", c.flag, c.value, oneOf(c.allowed), nearest.Meant(c.allowed, c.value))
+		}
 	}
 	if f.balancer != "" {
 		spec.Spec.LoadBalancer.Kind = clusters.BalancerKind(f.balancer)
@@ -105,9 +128,6 @@ func prepare(ctx context.Context, provider clusters.Provider, p *progress, all .
 	err := provider.Prepare(ctx, clusters.Preparation{Release: release.Options{Progress: fetchProgress(p)},
 		Progress: func(line string) { p.Line("%s", line) }}, all...)
 	p.Done()
-	if errors.As(err, new(*release.VersionError)) {
-		return exitWith(exitUsage, err)
-	}
 	return err
 }
 
@@ -145,7 +165,7 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
   holdfast up --provider kind --name demo --wait
   kind create cluster --name theirs && holdfast up --provider kind --attach theirs
   holdfast up -f cluster.yaml`,
-		Args: cobra.NoArgs,
+		Args: arguments(),
 	}
 	f.add(cmd, "file", "f")
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
@@ -155,6 +175,10 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Port < 0 || o.Port > 65535 {
 			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", o.Port)
+		}
+		if !slices.Contains(creators, f.provider) {
+			return usageError("--provider %s: up creates clusters: want %s%s; to test an existing cluster: holdfast run --inventory nodes.yaml",
+				f.provider, oneOf(creators), nearest.Meant(creators, f.provider))
 		}
 		p := newProgress(cmd.ErrOrStderr())
 		provider, err := providerNamed(f.provider)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -40,7 +39,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
   holdfast upgrade node-1 --to 1.36.3     # back
   holdfast upgrade --to 1.37.1            # every node
   holdfast upgrade --etcd 3.7.3 -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments("[NODE]"),
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`version` of Kubernetes, such as "+release.DefaultKubernetes)
 	cmd.Flags().StringVar(&etcd, "etcd", "", "`version` of etcd, such as "+release.EmbeddedEtcd)
@@ -50,7 +49,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		product, flag, version := release.Kubernetes, "--to", to
 		switch {
 		case to == "" && etcd == "":
-			return usageError("--to is missing: say which version of Kubernetes, for example: holdfast upgrade --to %s", release.DefaultKubernetes)
+			return usageError("--to or --etcd is missing: want a version, such as holdfast upgrade --to %s, or holdfast upgrade --etcd %s", release.DefaultKubernetes, release.EmbeddedEtcd)
 		case to != "" && etcd != "":
 			return usageError("--to and --etcd are two changes: make one after the other")
 		case etcd != "":
@@ -58,7 +57,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		}
 		version, err := release.ParseVersion(product, version)
 		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("%s: %w", flag, err))
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 		r := keeper.ChangeRequest{Version: version, Etcd: etcd != ""}
 		what := "every node"
@@ -85,7 +84,7 @@ interrupted, it is undone. The command refuses changes that would cost etcd its 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast scale 5
   holdfast scale 3 --name demo -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("N"),
 	}
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
@@ -128,11 +127,5 @@ func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *out
 	} else if err == nil {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), done+"\n", h.Name)
 	}
-	if errors.As(err, new(*release.VersionError)) {
-		return exitWith(exitUsage, err)
-	}
-	if err != nil {
-		return faultError(err)
-	}
-	return nil
+	return err
 }

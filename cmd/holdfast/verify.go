@@ -37,7 +37,7 @@ that a row failed.`,
 		Example: `  holdfast verify bundle.tar --key vendor.key.pub
   holdfast verify bundle.tar --identity ci@example.com --issuer https://accounts.example.com --trusted-root trusted_root.json
   holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("BUNDLE"),
 	}
 	signers.addFlags(cmd)
 	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
@@ -95,19 +95,25 @@ func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification
 	shown := newProgress(cmd.ErrOrStderr())
 	v, err := certify.Verify(file, expected, func(scenario string) { shown.Status("verifying %s", scenario) })
 	shown.Done()
-	var at *fs.PathError
-	switch {
-	case errors.Is(err, certify.ErrOtherRules):
-		return nil, exitWith(exitUsage, err)
-	case errors.As(err, &at) && at.Path == file:
-		return nil, usageError("failed to read the bundle %s: %w; a bundle is the file %s that holdfast certify writes", file, at.Err, certify.BundleFile)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist) && !errors.Is(err, run.ErrNoResults):
-		return nil, fmt.Errorf("failed to unpack %s: %w (name another directory for temporary files in TMPDIR)", file, err)
-	case err != nil:
-		return nil, exitWith(exitFail, fmt.Errorf("%s is not valid: %w", file, err))
+	if err != nil {
+		return nil, bundleError(file, err)
 	}
 	if s.identity != "" {
 		v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer)
 	}
 	return v, nil
+}
+
+// bundleError adds the exit code to an error of a bundle, and what to do.
+func bundleError(file string, err error) error {
+	at, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case errors.Is(err, certify.ErrOtherRules):
+		return exitWith(exitUsage, err)
+	case ok && at.Path == file:
+		return usageError("failed to read the bundle %s: %w; a bundle is the file %s that holdfast certify writes", file, at.Err, certify.BundleFile)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist) && !errors.Is(err, run.ErrNoResults):
+		return fmt.Errorf("failed to unpack %s: %w (name another directory for temporary files in TMPDIR)", file, err)
+	}
+	return exitWith(exitFail, fmt.Errorf("%s is not valid: %w", file, err))
 }

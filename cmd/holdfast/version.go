@@ -42,7 +42,7 @@ func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of holdfast",
-		Args:  cobra.NoArgs,
+		Args:  arguments(),
 	}
 	output := addOutputFlag[programVersion](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

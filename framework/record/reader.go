@@ -144,7 +144,7 @@ func (r *Reader) readMeta() error {
 func notEOF(err error, r *Reader) error {
 	if errors.Is(err, io.EOF) {
 		r.line++
-		return r.damage("the record is empty")
+		return r.damage("the record is empty, or this is not a record")
 	}
 	return err
 }

@@ -278,21 +278,28 @@ func compress(to string, write func(io.Writer) error) error {
 	return errors.Join(write(enc), enc.Close(), out.Close())
 }
 
+// BundleError is the error of Sign for a bundle that cannot be read, or is not valid.
+type BundleError struct{ Err error }
+
+func (e *BundleError) Error() string { return e.Err.Error() }
+
+func (e *BundleError) Unwrap() error { return e.Err }
+
 // Sign signs the bundle in a file with an identity, and states its test result; see
 // keyless.Sign.
 func Sign(ctx context.Context, file, signingConfig, token string) error {
 	dir, err := os.MkdirTemp("", "holdfast-sign-")
 	if err != nil {
-		return err
+		return &BundleError{err}
 	}
 	defer os.RemoveAll(dir)
 	b, err := bundle.Open(file, dir)
 	if err != nil {
-		return fmt.Errorf("%s is not valid: %w", file, err)
+		return &BundleError{err}
 	}
 	body, ok := b.Predicate(TestResultType)
 	if !ok {
-		return fmt.Errorf("%s has no statement of type %s: holdfast certify makes bundles that do", file, TestResultType)
+		return &BundleError{fmt.Errorf("it has no statement of type %s, which holdfast certify writes", TestResultType)}
 	}
 	return keyless.Sign(ctx, file, bundle.Predicate{Name: "test-result", Type: TestResultType, Body: json.RawMessage(body)}, signingConfig, token)
 }

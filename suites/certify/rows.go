@@ -73,6 +73,8 @@ func Select(which string) (rows []string, profile string, err error) {
 	for id := range strings.SplitSeq(which, ",") {
 		id = strings.TrimSpace(id)
 		switch {
+		case slices.Contains([]string{"must", "conformance", "observed"}, id):
+			return nil, "", fmt.Errorf("%s cannot be combined with IDs", id)
 		case !slices.Contains(known, id):
 			return nil, "", fmt.Errorf("%q is not a requirement of the catalogue: want must, conformance, observed, or IDs such as %s", id, strings.Join(nearest.Names(known, id, 3), ", "))
 		case len(settling(id, Breaking)) == 0:

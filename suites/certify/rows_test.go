@@ -13,7 +13,7 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", which, Class(rows, profile), err, want)
 		}
 	}
-	for _, bad := range []string{"", "HA-QR-999", "conform"} {
+	for _, bad := range []string{"", "HA-QR-999", "conform", "conformance,HA-QR-005"} {
 		if rows, _, err := Select(bad); err == nil {
 			t.Errorf("%q is taken as %v", bad, rows)
 		}

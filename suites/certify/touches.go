@@ -54,11 +54,14 @@ func touches(p *run.Plan) map[string]*touch {
 	return all
 }
 
+// together is the kind of a target that is all nodes.
+const together = "all control-plane nodes at the same time"
+
 // hits adds the target of a fault in a turn of a scenario.
 func (t *touch) hits(target string, victim, nodes int) {
 	kind, _, _ := strings.Cut(target, "/")
 	if target == "nodes" {
-		kind = "all nodes at the same time"
+		kind = together
 	}
 	t.kinds[kind] = true
 	named, err := fault.Names(target)
@@ -100,6 +103,8 @@ func (t *touch) line(name string, nodes []string) string {
 		where = strings.Join(names, ", ")
 	}
 	switch {
+	case what == together:
+		return text + ": " + what
 	case what != "" && where != "":
 		return text + ": " + what + " on " + where
 	case what+where != "":
@@ -112,14 +117,15 @@ func (t *touch) line(name string, nodes []string) string {
 // and clusters, how long they are expected to take, and all faults and changes with the nodes that
 // they hit.
 func PlanLines(p *run.Plan, expected time.Duration) []string {
-	on := fmt.Sprintf("%d clusters of %d control-plane nodes, %d at a time", len(p.Parts), len(p.Cluster.Spec.Nodes), p.Parallel)
+	size := plural(len(p.Cluster.Spec.Nodes), "control-plane node")
+	on := fmt.Sprintf("%s of %s, %d at a time", plural(len(p.Parts), "cluster"), size, p.Parallel)
 	switch {
 	case p.Attach:
 		on = fmt.Sprintf("the existing cluster %s, which is kept", p.Cluster.Metadata.Name)
 	case len(p.Parts) == 1:
-		on = fmt.Sprintf("a cluster of %d control-plane nodes", len(p.Cluster.Spec.Nodes))
+		on = "a cluster of " + size
 	}
-	lines := []string{rowsLine(p), fmt.Sprintf("%s on %s: about %s", experimentsOf(p), on, expected.Round(time.Second))}
+	lines := []string{rowsLine(p), fmt.Sprintf("%s on %s; about %s", experimentsOf(p), on, expected.Round(time.Second))}
 	all, nodes := touches(p), nodesOf(p)
 	for _, change := range []bool{false, true} {
 		var some []string
@@ -162,16 +168,20 @@ func experimentsOf(p *run.Plan) string {
 		of[cmp.Or(s.Of, s.Metadata.Name)] = true
 		experiments++
 	}
-	text := fmt.Sprintf("%d experiments, for which %s with each node as the victim in turn,", experiments, ran(len(of)))
-	if away > 0 {
-		text += fmt.Sprintf(" and %d more that do not apply,", away)
+	each := "each repeated"
+	if len(of) == 1 {
+		each = "repeated"
 	}
-	return text
+	text := fmt.Sprintf("%s (%s, %s with every node as the victim", plural(experiments, "experiment"), plural(len(of), "scenario"), each)
+	if away > 0 {
+		text += fmt.Sprintf("; %d more do not apply", away)
+	}
+	return text + ")"
 }
 
-func ran(scenarios int) string {
-	if scenarios == 1 {
-		return "1 scenario is run"
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d scenarios are run", scenarios)
+	return fmt.Sprintf("%d %ss", n, thing)
 }

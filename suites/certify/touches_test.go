@@ -30,10 +30,10 @@ func planOf(t *testing.T, rows string) *run.Plan {
 // nodes that they hit, and stays short.
 func TestPlanLines(t *testing.T) {
 	for rows, want := range map[string][]string{
-		"HA-QR-005":   {"certify HA-QR-005", "with each node as the victim in turn", "about 5m0s", "it breaks:", "\n  kill, ", "etcd on every control-plane node"},
+		"HA-QR-005":   {"certify HA-QR-005", "6 experiments (2 scenarios, each repeated with every node as the victim) on 2 clusters of 3 control-plane nodes, 2 at a time; about 5m0s", "it breaks:", "\n  kill, ", "etcd on every control-plane node"},
 		"HA-SEC-004":  {"it changes:", "\n  rotate-certificates, 9 times: every control-plane node"},
 		"HA-UP-001":   {"\n  upgrade, "},
-		"conformance": {"certify 12 rows: those that HAConformance-1.37 requires", "it breaks:", "it changes:", "on every control-plane node"},
+		"conformance": {" scenarios, each repeated with every node as the victim) on ", "certify 12 rows: those that HAConformance-1.37 requires", "it breaks:", "it changes:", "on every control-plane node"},
 		"must":        {"rows: all MUST rows that a scenario settles", "it breaks:"},
 		"observed":    {"rows: those that need no fault", "it breaks nothing"},
 	} {
@@ -69,7 +69,7 @@ func TestTouches(t *testing.T) {
 		"apiserver/3":     "  x, once: apiserver on node-3",
 		"balancer":        "  x, once: balancer",
 		"zone/a":          "  x, once: zone",
-		"nodes":           "  x, once: all nodes at the same time on every control-plane node",
+		"nodes":           "  x, once: all control-plane nodes at the same time",
 	} {
 		if got := touched(target, 2).line("x", nodes); got != want {
 			t.Errorf("%s: %q, want %q", target, got, want)

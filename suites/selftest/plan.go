@@ -177,9 +177,13 @@ func chosen(names []string) (map[string]bool, error) {
 			match = match || settles
 			all[s.Subject()], found = all[s.Subject()] || match, found || match
 		}
-		if !found {
-			return nil, fmt.Errorf("unknown judge or requirement %q%s; available: %s", n, nearest.Meant(known, n), strings.Join(known, ", "))
+		if found {
+			continue
 		}
+		if _, ok := scenarios.RequirementByID(n); ok {
+			return nil, fmt.Errorf("%s has no planted violation; see holdfast selftest --list", n)
+		}
+		return nil, fmt.Errorf("unknown judge or requirement %q%s", n, cmp.Or(nearest.Meant(known, n), "; see holdfast selftest --list"))
 	}
 	return all, nil
 }
