@@ -3,6 +3,7 @@ package suites
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -75,7 +76,9 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	if err == nil && ctx.Err() == nil && len(run.Starved(settled.Results)) > 0 {
 		ginkgo.By("the machine was overloaded: the scenario is repeated with nothing beside it")
 		if err = run.PutAside(s.dir, scenario, run.OverloadedDir); err == nil {
-			err = s.alone(ctx, once)
+			if err = s.alone(ctx, once); err != nil {
+				err = errors.Join(err, run.BringBack(s.dir, scenario, run.OverloadedDir))
+			}
 		}
 	}
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 const catalogIntro = `# The catalogue of requirements
@@ -22,7 +24,8 @@ is not highly available. INFO is a hazard that users must know; it is measured a
 never failed. An ID is stable: a requirement may be retired, but its ID is never reused.
 
 Bounds are formulas over the cluster's own settings: a cluster with other settings has
-other limits. The limit of a cluster with default settings stands beside each.
+other limits. The limit stands beside each: that of the cluster that the scenario asks for and,
+if it is another, of a cluster with default settings.
 [scenarios.md](scenarios.md#times) explains the symbols.
 
 The invariants (area INV) are settled by every scenario, and the worst verdict counts; a
@@ -37,6 +40,14 @@ has hit users since.
 
 // printCatalogPage prints the catalogue for people to read.
 func printCatalogPage(w io.Writer, entries []catalogEntry) error {
+	if _, err := io.WriteString(w, catalogIntro); err != nil {
+		return err
+	}
+	return printRequirements(w, entries)
+}
+
+// printRequirements prints requirements, by area.
+func printRequirements(w io.Writer, entries []catalogEntry) error {
 	settings, err := clusters.Settings(clusters.Default())
 	if err != nil {
 		return err
@@ -47,7 +58,6 @@ func printCatalogPage(w io.Writer, entries []catalogEntry) error {
 		always[d.Invariant] = append(always[d.Invariant], d.Name)
 	}
 	var b strings.Builder
-	b.WriteString(catalogIntro)
 	area := ""
 	for _, e := range entries {
 		if e.Area != area {
@@ -86,15 +96,39 @@ func printSettling(b *strings.Builder, e catalogEntry, guarantees map[string]str
 	}
 	for _, s := range scenarios.SettledBy(e.Requirement) {
 		fmt.Fprintf(b, "- Settled by [%[1]s](../scenarios/%[1]s.yaml): %s\n", s.Metadata.Name, s.Spec.Summary)
+		var lines []string // several faults may be judged alike
 		for _, r := range s.Spec.Requirements {
 			if r.ID != e.ID {
 				continue
 			}
-			fmt.Fprintf(b, "  - `%s`: %s", r.Judge, guarantees[r.Judge])
-			if bound, err := judge.ParseBound(r.Bound, settings.Symbols()); r.Bound != "" && err == nil {
-				fmt.Fprintf(b, " Bound: `%s`, %s by default.", r.Bound, bound.Limit)
+			line := fmt.Sprintf("  - `%s`: %s", r.Judge, guarantees[r.Judge])
+			if r.Bound != "" {
+				line += boundsOf(s, r.Bound, settings)
 			}
-			b.WriteString("\n")
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+		for _, line := range lines {
+			b.WriteString(line + "\n")
 		}
 	}
+}
+
+// boundsOf returns the limit of a bound, with the settings of the cluster that a scenario asks for
+// and with the default ones.
+func boundsOf(s *scenarios.Scenario, formula string, settings framework.Settings) string {
+	usual, err := judge.ParseBound(formula, settings.Symbols())
+	if err != nil {
+		return ""
+	}
+	text := fmt.Sprintf(" Bound: `%s`, %s by default", formula, usual.Limit)
+	if c, err := run.Cluster(clusters.Default(), s.Spec.Cluster); err == nil {
+		if own, err := clusters.Settings(c); err == nil {
+			if here, err := judge.ParseBound(formula, own.Symbols()); err == nil && here.Limit != usual.Limit {
+				text = fmt.Sprintf(" Bound: `%s`, %s on the scenario's cluster, %s by default", formula, here.Limit, usual.Limit)
+			}
+		}
+	}
+	return text + "."
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -274,15 +273,10 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 	p.Parts = append(p.Parts[:before], again.Parts...)
 	unsettled := p.Unsettled(dir, own...)
 	for _, name := range names {
-		second := record.Dir(dir, name)
 		if aside == OverloadedDir && slices.Contains(unsettled, name) {
-			problem = errors.Join(problem, os.RemoveAll(second))
+			problem = errors.Join(problem, os.RemoveAll(record.Dir(dir, name)))
 		}
-		if _, err := os.Stat(second); errors.Is(err, fs.ErrNotExist) {
-			if err := os.Rename(filepath.Join(dir, aside, name), second); !errors.Is(err, fs.ErrNotExist) {
-				problem = errors.Join(problem, err)
-			}
-		}
+		problem = errors.Join(problem, BringBack(dir, name, aside))
 	}
 	return problem
 }

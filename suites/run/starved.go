@@ -57,3 +57,16 @@ func PutAside(results, scenario, to string) error {
 	}
 	return nil
 }
+
+// BringBack moves the record of a scenario that PutAside has moved back, unless the scenario has
+// another one.
+func BringBack(results, scenario, from string) error {
+	kept := record.Dir(results, scenario)
+	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(filepath.Join(results, from, scenario), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("failed to bring back what was not repeated: %w", err)
+	}
+	return nil
+}

@@ -51,4 +51,12 @@ func TestPutAside(t *testing.T) {
 			t.Errorf("after %q a record is left", step.left)
 		}
 	}
+	for range 2 { // once more does nothing
+		if err := BringBack(dir, "tiny", EarlierDir); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(record.Dir(dir, "tiny"), record.FileName)); string(got) != "second" {
+			t.Errorf("brought back: %q, %v", got, err)
+		}
+	}
 }
