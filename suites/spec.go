@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -77,7 +78,8 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 		ginkgo.By("the machine was overloaded: the scenario is repeated with nothing beside it")
 		if err = run.PutAside(s.dir, scenario, run.OverloadedDir); err == nil {
 			if err = s.alone(ctx, once); err != nil {
-				err = errors.Join(err, run.BringBack(s.dir, scenario, run.OverloadedDir))
+				// What the repetition left cannot be judged.
+				err = errors.Join(err, os.RemoveAll(record.Dir(s.dir, scenario)), run.BringBack(s.dir, scenario, run.OverloadedDir))
 			}
 		}
 	}
