@@ -96,12 +96,13 @@ func (w *watcher) settle(ctx context.Context) error {
 	if w.spec.Exec != nil {
 		return w.awaitDown(ctx, w.current(), true)
 	}
-	quiet := time.Now()
-	for time.Since(quiet) < settleTime {
+	for quiet := time.Now(); time.Since(quiet) < settleTime; {
 		w.mu.Lock()
 		if w.look(); w.proc != nil {
 			quiet = time.Now()
 			_ = w.proc.signal(syscall.SIGKILL)
+		} else if quiet.Before(w.began) { // run has seen it first, and killed it
+			quiet = w.began
 		}
 		w.mu.Unlock()
 		select {

@@ -29,6 +29,7 @@ type watcher struct {
 
 	mu       sync.Mutex
 	proc     *process    // nil if nothing runs
+	began    time.Time   // when the last process was seen first
 	crashing *time.Timer // kills the running process
 	late     *time.Timer // ends the back-off of one that stays down after a hold
 	timers   expiry.Timers[string]
@@ -162,7 +163,7 @@ func (w *watcher) look() {
 // is killed and does not count: the hold had not taken effect yet, the pod has a new sandbox, whose
 // shim must not start another one, or systemd started the unit because another one requires it.
 func (w *watcher) runs(p *process) {
-	w.proc = p
+	w.proc, w.began = p, time.Now()
 	w.stopHurry()
 	saved := w.saved()
 	known := saved.PID == p.pid && saved.StartTicks == p.ticks
