@@ -132,8 +132,8 @@ func (n InventoryNode) On(port int32) InventoryNode {
 // Reachable reports whether the nodes can be reached over SSH.
 func (i *Inventory) Reachable() bool { return i.Spec.Nodes[0].SSH != "" }
 
-// InputError is the error for an inventory, or its kubeconfig, that cannot be used: nothing was
-// reached.
+// InputError is the error for a name, an inventory or its kubeconfig that cannot be used: nothing
+// was touched.
 type InputError struct{ Err error }
 
 func (e *InputError) Error() string { return e.Err.Error() }
@@ -226,7 +226,7 @@ func (v *validator) inventory(i *Inventory) {
 	if i.Kind != InventoryKind {
 		v.problem("kind", "is %q: want %s", i.Kind, InventoryKind)
 	}
-	v.clusterName(i.Metadata.Name)
+	v.name("metadata.name", i.Metadata.Name)
 	if server := i.Spec.LoadBalancer.Server; server != "" {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
 			v.problem("spec.loadBalancer.server", "is %q: want a URL such as https://10.0.0.10:6443", server)

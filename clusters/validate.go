@@ -71,7 +71,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	if c.Kind != Kind {
 		v.problem("kind", "is %q: want %s", c.Kind, Kind)
 	}
-	v.clusterName(c.Metadata.Name)
+	v.name("metadata.name", c.Metadata.Name)
 	s := c.Spec
 	if s.Inventory != nil { // it is not holdfast's to validate
 		v.settings(c)
@@ -107,12 +107,23 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	return v.found
 }
 
-// clusterName checks a cluster's name. Names of nodes and clusters become host names,
-// directories and parts of socket paths, which may have 107 bytes in all.
-func (v *validator) clusterName(name string) {
-	if !label.MatchString(name) || len(name) > 40 {
-		v.problem("metadata.name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", name)
+// CheckName returns an *InputError for a name that a cluster cannot have.
+func CheckName(name string) error {
+	v := &validator{where: func(string) string { return "" }}
+	if v.name("the cluster's name", name) {
+		return nil
 	}
+	return &InputError{v.found[0]}
+}
+
+// name checks the name of a cluster, a node or a zone. Such names become host names, directories
+// and parts of socket paths, which may have 107 bytes in all.
+func (v *validator) name(path, name string) bool {
+	ok := label.MatchString(name) && len(name) <= 40
+	if !ok {
+		v.problem(path, "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", name)
+	}
+	return ok
 }
 
 // notReserved checks that the name of a node is not that of another party on its network.
@@ -138,18 +149,14 @@ func (v *validator) nodes(c *Cluster) {
 	names := map[string]int{}
 	for i, node := range c.Nodes() {
 		path, spec := fmt.Sprintf("spec.nodes[%d]", i), c.Spec.Nodes[i]
-		if !label.MatchString(node.Name) || len(node.Name) > 40 {
-			v.problem(path+".name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", node.Name)
-		} else {
+		if v.name(path+".name", node.Name) {
 			v.notReserved(path+".name", node.Name)
 		}
 		if first, ok := names[node.Name]; ok {
 			v.problem(path+".name", "is %q, as is that of spec.nodes[%d]", node.Name, first)
 		}
 		names[node.Name] = i
-		if !label.MatchString(node.Zone) || len(node.Zone) > 40 {
-			v.problem(path+".zone", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", node.Zone)
-		}
+		v.name(path+".zone", node.Zone)
 		v.version(path+".kubernetesVersion", spec.KubernetesVersion, true)
 		v.version(path+".etcdVersion", spec.EtcdVersion, true)
 		v.extraArgs(path+".extraArgs", spec.ExtraArgs, perNode)

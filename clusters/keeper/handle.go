@@ -118,8 +118,13 @@ func list() (kept, left []string, err error) {
 }
 
 // Open finds the cluster of a name made by Up, of one of these providers; the empty name means
-// the only one.
+// the only one. The error for a name that no cluster can have is a *clusters.InputError.
 func Open(providers []clusters.Provider, name string) (*Handle, error) {
+	if name != "" {
+		if err := clusters.CheckName(name); err != nil {
+			return nil, err
+		}
+	}
 	names, err := List()
 	if err != nil {
 		return nil, err

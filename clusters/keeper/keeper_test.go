@@ -131,6 +131,23 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// A name that no cluster can have could lead to files of others.
+func TestDownRefusesOtherNames(t *testing.T) {
+	here(t, "")
+	others := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "others")
+	if err := os.WriteFile(others, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"..", ".", ".kind.engine", "a/b", "../..", strings.Repeat("a", 41)} {
+		if _, err := Down(t.Context(), providers, name, DownOptions{}); !errors.As(err, new(*clusters.InputError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(others); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUpLeavesNothingWhenItFails(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
