@@ -121,18 +121,19 @@ func (s *server) handleChange(mux *http.ServeMux) {
 			_ = flush.Flush()
 		}
 		s.listen(func(line string) { say(changeEvent{Message: line}) })
-		// The request's context ends with the connection, and cancels the change.
+		// The request's context ends with the connection or the cluster, and cancels the change.
 		ctx := framework.WithSteps(r.Context(), func(step framework.Step) error {
 			say(changeEvent{Step: &step})
 			return nil
 		})
 		refused, err := s.change(ctx, req)
 		s.listen(nil)
-		if err != nil {
+		switch {
+		case err == nil:
+			say(changeEvent{Done: true})
+		case r.Context().Err() == nil:
 			say(changeEvent{Error: err.Error(), Refused: refused})
-			return
 		}
-		say(changeEvent{Done: true})
 	})
 }
 

@@ -2,11 +2,13 @@ package keeper
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -75,16 +77,20 @@ func Down(ctx context.Context, providers []clusters.Provider, name string, o Dow
 	if slices.Contains(left, name) {
 		o.found(name)
 	}
-	found, stays, removing := removeLeft(ctx, providers, name, o)
+	found, stays, removing := removeLeft(ctx, providers, name, config{}, o)
 	if removing == nil && !found {
 		return Ended{}, err
 	}
 	return Ended{name, stays}, removing
 }
 
-// removeLeft removes what is left of a cluster without a keeper. It returns whether anything
-// was left, and whether that was installed on a cluster that stays.
-func removeLeft(ctx context.Context, providers []clusters.Provider, name string, o DownOptions) (found, stays bool, err error) {
+// errStarted is in the error of removeLeft for a cluster that is kept.
+var errStarted = errors.New("was started just now")
+
+// removeLeft removes what is left of a cluster without a keeper, whose configuration is cfg unless
+// the state directory still has it. It returns whether anything was left, and whether that was
+// installed on a cluster that stays.
+func removeLeft(ctx context.Context, providers []clusters.Provider, name string, cfg config, o DownOptions) (found, stays bool, err error) {
 	starting, err := lockStart(ctx, name)
 	if err != nil {
 		return false, false, err
@@ -92,9 +98,11 @@ func removeLeft(ctx context.Context, providers []clusters.Provider, name string,
 	defer starting.Unlock()
 	dir := stateDir(name)
 	if running(dir) {
-		return true, false, fmt.Errorf("cluster %s was started just now", name)
+		return true, false, fmt.Errorf("cluster %s %w", name, errStarted)
 	}
-	cfg, _ := loadConfig(dir)
+	if left, err := loadConfig(dir); err == nil {
+		cfg = left
+	}
 	for _, p := range providers {
 		var there bool
 		if cfg.Attach && cfg.Provider == p.Name() {
@@ -110,7 +118,7 @@ func removeLeft(ctx context.Context, providers []clusters.Provider, name string,
 	if err != nil {
 		return found, stays, err
 	}
-	for _, d := range []string{data, dir} {
+	for _, d := range []string{cmp.Or(cfg.DataDir, data), dir} {
 		if _, err := os.Lstat(d); err == nil {
 			found = true
 		}
@@ -154,29 +162,24 @@ func (h *Handle) down(ctx context.Context, o DownOptions) (stays bool, err error
 		return false, err
 	}
 	// A server that failed to delete it logged that, and the log is deleted now: try again.
-	if cfg.Attach {
-		err = detach(ctx, h.provider, h.Name, o)
-	} else {
-		_, err = remove(ctx, h.provider, h.Name)
+	_, stays, err = removeLeft(ctx, []clusters.Provider{h.provider}, h.Name, cfg, o)
+	if errors.Is(err, errStarted) { // by a command that uses the name again
+		return cfg.Attach && !o.Delete, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	if err := os.RemoveAll(h.dir); err != nil {
-		return false, fmt.Errorf("removing the state of cluster %s: %w", h.Name, err)
-	}
-	return cfg.Attach && !o.Delete, nil
+	return stays, err
 }
 
 // end stops the processes that keep the cluster.
 func (h *Handle) end(ctx context.Context) error {
-	if resp, err := h.call(ctx, http.MethodPost, "down", nil); err == nil {
-		_ = resp.Body.Close()
-	}
+	lock := filepath.Join(h.dir, lockFile)
+	mine, _ := os.Stat(lock) // a later cluster of the name has another file
 	grace, cancel := context.WithTimeout(ctx, h.access.EndLimit())
 	defer cancel()
+	if resp, err := h.call(grace, http.MethodPost, "down", nil); err == nil {
+		_ = resp.Body.Close()
+	}
 	ended := func(context.Context) error {
-		if running(h.dir) {
+		if now, err := os.Stat(lock); err == nil && os.SameFile(mine, now) && running(h.dir) {
 			return fmt.Errorf("cluster %s still runs", h.Name)
 		}
 		return nil
@@ -189,6 +192,7 @@ func (h *Handle) end(ctx context.Context) error {
 		if err := await.Until(ctx, 10*time.Millisecond, ended); err != nil {
 			return err
 		}
+		return sweep(ctx, h.provider)
 	}
 	return nil
 }

@@ -170,15 +170,21 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 		}
 	}
 	err = cmd.Wait()
-	if s, ok := p.(clusters.Sweeper); ok { // a server that was killed could not
-		if left := s.Sweep(context.WithoutCancel(ctx)); left != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", role, left)
-		}
+	if left := sweep(context.WithoutCancel(ctx), p); left != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", role, left)
 	}
 	if ctx.Err() != nil || err == nil {
 		return os.RemoveAll(dir)
 	}
 	return err // the logs stay for inspection
+}
+
+// sweep deletes what a server that was killed could not.
+func sweep(ctx context.Context, p clusters.Provider) error {
+	if s, ok := p.(clusters.Sweeper); ok {
+		return s.Sweep(ctx)
+	}
+	return nil
 }
 
 // takeLock takes the lock of a cluster's state directory, which then names this process.

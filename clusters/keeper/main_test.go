@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,8 +32,8 @@ type standIn struct{}
 
 const (
 	engineVariable = "HOLDFAST_TEST_ENGINE"
-	// behaviour is how clusters are made: empty, fails, panics, killed, hangs, unready or
-	// taken.
+	// behaviour is how clusters are made: empty, fails, panics, killed, hangs, unready, taken, or
+	// stuck when they are deleted.
 	behaviour = "HOLDFAST_TEST_BEHAVIOUR"
 )
 
@@ -129,7 +130,15 @@ func (standIn) Remove(_ context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-func (standIn) EndLimit() time.Duration { return 20 * time.Second }
+func (standIn) EndLimit() time.Duration {
+	if os.Getenv(behaviour) == "stuck" {
+		return 200 * time.Millisecond
+	}
+	return 20 * time.Second
+}
+
+// Sweep only leaves a mark.
+func (standIn) Sweep(context.Context) error { return os.WriteFile(mark("swept"), nil, 0o600) }
 
 func (standIn) Shell(ctx context.Context, _ *Handle, host *HostStatus, argv ...string) (*exec.Cmd, error) {
 	return exec.CommandContext(ctx, "echo", append([]string{host.Name}, argv...)...), nil
@@ -151,6 +160,7 @@ type standInCluster struct {
 	name, behaviour string
 	l               net.Listener
 	progress        func(string)
+	changing        sync.Mutex
 }
 
 func (c *standInCluster) Name() string                 { return c.name }
@@ -166,6 +176,11 @@ func (c *standInCluster) Entrances() []framework.Entrance {
 }
 
 func (c *standInCluster) Close(context.Context) error {
+	if c.behaviour == "stuck" {
+		select {}
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	return errors.Join(c.l.Close(), os.Remove(mark(c.name)))
 }
 
@@ -197,6 +212,8 @@ func (c *standInCluster) UpgradeNode(ctx context.Context, name, version string) 
 	if version == "v1" {
 		return fmt.Errorf("%s is newer: %w", name, framework.ErrNothingDone)
 	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	c.progress(name + " becomes " + version)
 	switch version {
 	case "broken":
@@ -213,7 +230,7 @@ func (c *standInCluster) UpgradeNode(ctx context.Context, name, version string) 
 		}
 		<-ctx.Done()
 		c.progress(name + " is left") // to nobody
-		return os.Remove(mark(c.name + "-slow"))
+		return errors.Join(ctx.Err(), os.Remove(mark(c.name+"-slow")))
 	}
 	return nil
 }

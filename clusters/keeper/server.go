@@ -137,7 +137,8 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 	go f.serve(forward)
 
 	failed := make(chan error, 1)
-	go func() { failed <- http.Serve(control, s.handler()) }()
+	requests := &http.Server{Handler: s.handler(), BaseContext: func(net.Listener) context.Context { return ctx }}
+	go func() { failed <- requests.Serve(control) }()
 	_ = s.events.Encode(upEvent{Running: true})
 	ready := make(chan error, 1)
 	go func() { ready <- s.cluster.Ready(ctx) }()
