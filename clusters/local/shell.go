@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
@@ -30,7 +31,7 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 	if err != nil {
 		return nil, fmt.Errorf("finding the sandbox of cluster %s: %w", h.Name, err)
 	}
-	pid, env := server, os.Environ()
+	pid, env := server, sandbox.Environ()
 	if host != nil {
 		// The PID in the sandbox is the second to last one of the machine's first process: in
 		// the machine it is 1.

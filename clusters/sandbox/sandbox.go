@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,7 +77,7 @@ func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Args[0] = os.Args[0]
 	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(lifeline[0]), "lifeline")}
-	cmd.Env = append(os.Environ(), lifelineEnv+"=3")
+	cmd.Env = append(Environ(), lifelineEnv+"=3")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	uid, gid, err := idMaps()
 	if err != nil {
@@ -91,6 +92,16 @@ func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 		Setpgid:                    true,
 	}
 	return cmd, nil
+}
+
+// Environ returns this process's environment for programs in a sandbox: without proxies, which no
+// sandbox can reach, and without settings of an etcd, which are not for the members of a cluster.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "ETCD_") ||
+			slices.Contains([]string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}, strings.ToUpper(name))
+	})
 }
 
 // Reexec runs this very process again, with the same arguments and streams, in

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,26 @@ func TestSandboxEndsWithItsParent(t *testing.T) {
 func zombie(pid int) bool {
 	st, err := procfs.ReadStat("/proc", pid)
 	return err == nil && st.State == "Z"
+}
+
+// What is set for programs of the host does not reach the components of a cluster.
+func TestEnvironment(t *testing.T) {
+	hosts := []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY", "ETCD_NAME"}
+	for _, name := range append([]string{"ETCDCTL_ENDPOINTS"}, hosts...) {
+		t.Setenv(name, "set")
+	}
+	cmd, err := Command(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range hosts {
+		if slices.Contains(cmd.Env, name+"=set") {
+			t.Errorf("%s is set in the sandbox", name)
+		}
+	}
+	if !slices.Contains(cmd.Env, "ETCDCTL_ENDPOINTS=set") {
+		t.Error("ETCDCTL_ENDPOINTS is missing in the sandbox")
+	}
 }
 
 func TestExplainStart(t *testing.T) {

@@ -105,9 +105,18 @@ func (i *informers) synced() bool {
 	return !slices.ContainsFunc(i.all, func(inf cache.SharedIndexInformer) bool { return !inf.HasSynced() })
 }
 
+// withoutProxy returns a copy of a configuration whose clients use no proxy from the environment.
+func withoutProxy(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	if config.Proxy == nil {
+		config.Proxy = http.ProxyURL(nil)
+	}
+	return config
+}
+
 // informer creates one for an API server.
 func (i *informers) informer(e framework.Entrance) (cache.SharedIndexInformer, error) {
-	config := rest.CopyConfig(e.Config)
+	config := withoutProxy(e.Config)
 	config.QPS = -1
 	d, err := dynamic.NewForConfig(config)
 	if err != nil {

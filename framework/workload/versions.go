@@ -122,7 +122,7 @@ func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	if len(servers) == 0 {
 		return nil
 	}
-	api, err := clientset.NewForConfig(servers[0].Config)
+	api, err := clientset.NewForConfig(withoutProxy(servers[0].Config))
 	if err != nil {
 		return fmt.Errorf("versions of kubelets: %w", err)
 	}
