@@ -252,6 +252,28 @@ func TestKeeperKilled(t *testing.T) {
 	nothing(t, "a")
 }
 
+// A cluster whose state was removed, as at a user's last logout, does not run on unseen.
+func TestStateRemoved(t *testing.T) {
+	here(t, "")
+	h := up(t, "a", UpOptions{Wait: true})
+	keeper, err := h.PID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for _, err := os.Stat(mark("a")); err == nil; _, err = os.Stat(mark("a")) {
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(keeper, syscall.SIGKILL)
+			t.Fatal("it runs after 20 s")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	nothing(t, "a")
+}
+
 // What is left where both processes were killed goes with the next Down.
 func TestAllKilled(t *testing.T) {
 	here(t, "")

@@ -124,6 +124,9 @@ func (s *server) endWithKeeper(limit time.Duration) {
 	os.Exit(3)
 }
 
+// stateInterval is how often the server checks that the cluster's state still exists.
+const stateInterval = time.Second
+
 // serve serves requests until the cluster ends.
 func (s *server) serve(ctx context.Context, control, forward net.Listener) error {
 	s.url = "https://" + forward.Addr().String()
@@ -142,10 +145,16 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 	_ = s.events.Encode(upEvent{Running: true})
 	ready := make(chan error, 1)
 	go func() { ready <- s.cluster.Ready(ctx) }()
+	look := time.NewTicker(stateInterval)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-look.C:
+			if !sameFile(s.files[serverLock], filepath.Join(s.dir, lockFile)) {
+				return fmt.Errorf("the cluster's state in %s was removed, and without it no command finds the cluster (systemd-logind removes it at the user's last logout: run 'loginctl enable-linger')", s.dir)
+			}
 		case err := <-failed:
 			return fmt.Errorf("serving the control socket: %w", err)
 		case err := <-ready:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,7 +89,7 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 		if _, err := l.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 			return startLock{}, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
 		}
-		if l.current() {
+		if sameFile(l.lock, l.lock.Path()) {
 			return l, nil
 		}
 		_ = l.lock.Unlock() // of a file that its last owner removed
@@ -98,13 +99,13 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 // startLock is a lock whose file is removed with it.
 type startLock struct{ lock *flock.Flock }
 
-// current reports whether the locked file is the one that others would lock.
-func (l startLock) current() bool {
-	mine, err := l.lock.Stat()
+// sameFile reports whether an open file still has its path.
+func sameFile(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
+	mine, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	theirs, err := os.Stat(l.lock.Path())
+	theirs, err := os.Stat(path)
 	return err == nil && os.SameFile(mine, theirs)
 }
 
