@@ -190,12 +190,14 @@ func (c *attached) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
 		left := c.removeAdded(ctx)
-		for _, n := range c.containers() {
-			n.guard.end()
-			n.Client.Close()
-		}
 		if err = detach(ctx, c.cli, c.Name(), c.used); err == nil {
 			err = errors.Join(removeData(c.data), os.Remove(c.lock.Path()))
+			for _, n := range c.containers() {
+				n.endGuard() // before that, it may be the only one that brings the container back
+			}
+		}
+		for _, n := range c.containers() {
+			n.Client.Close()
 		}
 		err = errors.Join(left, err, c.lock.Close())
 	})

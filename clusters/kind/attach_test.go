@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
@@ -156,6 +159,47 @@ func TestDetach(t *testing.T) {
 	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c", "exec --privileged y-control-plane sh -c"} {
 		if got := calls(t, dir); !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
+		}
+	}
+}
+
+// A container that could not be brought back keeps its guard.
+func TestCloseAttached(t *testing.T) {
+	for _, test := range []struct {
+		script string
+		guards bool
+	}{
+		{engineOfTheirs, false},
+		{"echo 'no such engine' >&2; exit 1", true},
+	} {
+		fakeDocker(t, test.script)
+		g, err := startGuard(guardOrder{Container: "y-worker", Verb: "unpause", After: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.end()
+		lock := flock.New(filepath.Join(t.TempDir(), "lock"))
+		if err := lock.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		spec := clusters.Default()
+		spec.Metadata.Name = "y"
+		c := &attached{Cluster: newCluster(spec, Options{Dir: t.TempDir()}), lock: lock}
+		n := c.newNode("y-worker", netip.MustParseAddr("172.18.0.2"), workerRole)
+		n.guard = g
+		c.workers = append(c.workers, n)
+		if err := c.Close(t.Context()); (err != nil) != test.guards {
+			t.Errorf("%v", err)
+		}
+		select {
+		case <-g.gone:
+			if test.guards {
+				t.Error("the guard was stopped")
+			}
+		case <-time.After(50 * time.Millisecond):
+			if !test.guards {
+				t.Error("the guard still runs")
+			}
 		}
 	}
 }

@@ -423,7 +423,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
 		for _, n := range c.containers() {
-			n.guard.end()
+			n.endGuard()
 			n.Client.Close()
 		}
 		if !c.o.DropLogs {

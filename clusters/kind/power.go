@@ -99,3 +99,11 @@ func (n *node) bringBack(ctx context.Context, verb string) error {
 	}
 	return nil
 }
+
+// endGuard stops the guard of the last fault on the container.
+func (n *node) endGuard() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.guard.end()
+	n.guard = nil
+}
