@@ -27,7 +27,8 @@ const guardRole = "holdfast-kind-guard"
 
 // guardOrder is a guard's configuration, as JSON in its only argument.
 type guardOrder struct {
-	Engine    string `json:"engine"`
+	Engine string `json:"engine"`
+	// Container is the container's ID: a later one may have the name.
 	Container string `json:"container"`
 	// Verb is start or unpause.
 	Verb  string        `json:"verb"`
@@ -60,9 +61,17 @@ func runGuard(args []string) error {
 	timer := time.NewTimer(order.After)
 	fmt.Println("counting") // only now may the fault begin
 	<-timer.C
-	for cli := (docker.CLI{Host: order.Engine}); ; time.Sleep(time.Second) {
-		back, err := order.carryOut(context.Background(), cli)
-		if back {
+	return order.insist(guardLimit)
+}
+
+// guardLimit is how long a guard tries, for example while the engine does not answer.
+const guardLimit = 10 * time.Minute
+
+// insist tries to bring the container back until it succeeds, or until the limit is over.
+func (o guardOrder) insist(limit time.Duration) error {
+	for end := time.Now().Add(limit); ; time.Sleep(time.Second) {
+		back, err := o.carryOut(context.Background(), docker.CLI{Host: o.Engine})
+		if back || time.Now().After(end) {
 			return err
 		}
 	}
@@ -115,14 +124,14 @@ func startGuard(order guardOrder) (*guard, error) {
 	err = cmd.Start()
 	_ = w.Close()
 	if err != nil {
-		return nil, fmt.Errorf("starting a guard for %s: %w", order.Container, err)
+		return nil, fmt.Errorf("starting a guard: %w", err)
 	}
 	g := &guard{verb: order.Verb, proc: cmd.Process, gone: make(chan struct{})}
 	go func() { _ = cmd.Wait(); close(g.gone) }()
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		g.end()
-		return nil, fmt.Errorf("starting a guard for %s: it did not start its countdown: %w", order.Container, err)
+		return nil, fmt.Errorf("starting a guard: it did not start its countdown: %w", err)
 	}
 	return g, nil
 }

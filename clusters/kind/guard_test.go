@@ -17,7 +17,7 @@ import (
 // engineOfOne is a docker that has one container, whose state is in the file state.
 const engineOfOne = `state=$(cat $DIR/state)
 case "$1" in
-container) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":$(case $state in off) echo false;; *) echo true;; esac),\"Paused\":$(case $state in paused) echo true;; *) echo false;; esac)}}]";;
+container) echo "[{\"Id\":\"1f\",\"Name\":\"/x\",\"State\":{\"Running\":$(case $state in off) echo false;; *) echo true;; esac),\"Paused\":$(case $state in paused) echo true;; *) echo false;; esac)}}]";;
 pause) echo paused > $DIR/state;;
 kill) echo off > $DIR/state;;
 unpause|start) echo on > $DIR/state;;
@@ -57,6 +57,14 @@ func TestGuard(t *testing.T) {
 		t.Errorf("the container is %s", got)
 	}
 	g.end() // of one that is gone
+}
+
+// A guard does not wait for ever for an engine that does not answer.
+func TestGuardWithoutEngine(t *testing.T) {
+	fakeDocker(t, "echo 'no engine' >&2; exit 1")
+	if err := (guardOrder{Container: "1f", Verb: "unpause"}).insist(0); err == nil || !strings.Contains(err.Error(), "no engine") {
+		t.Error(err)
+	}
 }
 
 func sessionOf(pid int) (int, error) {
@@ -148,6 +156,9 @@ func TestPause(t *testing.T) {
 	case <-n.guard.gone:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the guard goes on")
+	}
+	if got := calls(t, dir); !strings.Contains(got, "unpause 1f\n") {
+		t.Errorf("the guard may unpause another container of the name:\n%s", got)
 	}
 	if paused, err := n.Paused(ctx); err != nil || paused {
 		t.Errorf("paused: %t, %v", paused, err)

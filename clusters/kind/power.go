@@ -63,7 +63,8 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch c, err := n.state(ctx); {
+	c, err := n.state(ctx)
+	switch {
 	case err != nil:
 		return err
 	case !c.State.Running:
@@ -71,10 +72,9 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	case verb == "unpause" && c.State.Paused:
 		return agenthttp.NothingDone(n.name + " is already paused")
 	}
-	order := guardOrder{Engine: n.cluster.o.Engine, Container: n.name, Verb: verb, After: ttl}
-	g, err := startGuard(order)
+	g, err := startGuard(guardOrder{Engine: n.cluster.o.Engine, Container: c.ID, Verb: verb, After: ttl})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", n.name, err)
 	}
 	before := n.guard
 	n.guard = g

@@ -77,6 +77,7 @@ func (c CLI) Start(args ...string) *exec.Cmd {
 
 // Container is what is known of a container.
 type Container struct {
+	ID    string
 	Name  string
 	State struct {
 		Running bool
