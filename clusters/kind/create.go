@@ -69,10 +69,17 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 		if ctx.Err() == nil {
 			err = errors.Join(err, c.keepLogs())
 		}
-		return nil, errors.Join(explain(err), Delete(undo, c.Name(), o.Engine), os.RemoveAll(c.dir))
+		err = errors.Join(explain(err), os.RemoveAll(c.dir))
+		if failed := Delete(undo, c.Name(), o.Engine); failed != nil {
+			err = errors.Join(err, errLeft, failed)
+		}
+		return nil, err
 	}
 	return c, nil
 }
+
+// errLeft is in the error of Create if something of the cluster is left.
+var errLeft = errors.New("the cluster is not deleted completely")
 
 // deleteLimit is how long deleting a cluster may take.
 const deleteLimit = 2 * time.Minute

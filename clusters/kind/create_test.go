@@ -3,6 +3,8 @@ package kind
 import (
 	"errors"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
 )
 
 // kind is asked again where a port was taken that it chose, with what it made removed.
@@ -45,4 +47,20 @@ func TestRemoveContainers(t *testing.T) {
 		t.Error(err)
 	}
 	wantCalls(t, dir, "label=io.x-k8s.kind.cluster=x", "rm --force --volumes x-worker x-control-plane\n")
+}
+
+// What Create could not delete is found by the lock of its cluster, which is kept.
+func TestCreateLeft(t *testing.T) {
+	dir := fakeDocker(t, `case "$*" in
+*" ls"*|*create*) exit 1;;
+"network rm"*) if [ -f $DIR/stuck ]; then echo "has active endpoints" >&2; exit 1; fi;;
+esac`)
+	for _, left := range []bool{false, true} {
+		if left {
+			touch(t, dir, "stuck")
+		}
+		if _, err := Create(t.Context(), clusters.Default(), Options{Dir: t.TempDir()}); err == nil || errors.Is(err, errLeft) != left {
+			t.Errorf("%v, want %t", err, left)
+		}
+	}
 }

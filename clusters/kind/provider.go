@@ -181,6 +181,9 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	}
 	made, err := Create(ctx, &named, mine)
 	if err != nil {
+		if !errors.Is(err, errLeft) {
+			err = errors.Join(err, os.Remove(held.Path()))
+		}
 		return nil, errors.Join(err, removeData(o.DataDir), held.Close())
 	}
 	kept := &heldCluster{Cluster: made, lock: held, data: o.DataDir}
