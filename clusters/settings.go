@@ -43,6 +43,15 @@ const (
 	defaultAddonInterval = time.Minute
 )
 
+// BoundFlags are the flags by component that Settings uses.
+var BoundFlags = map[framework.Component][]string{
+	framework.Etcd:      {"election-timeout"},
+	framework.APIServer: {"etcd-servers", "goaway-chance"},
+	framework.ControllerManager: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
+		"node-monitor-grace-period", "node-monitor-period"},
+	framework.Scheduler: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"},
+}
+
 // AddonManager returns the arguments of a node's add-on manager: the interval between two
 // passes, and the release whose add-ons it applies, by default the node's own. The node has an
 // add-on manager only if the cluster file has arguments for it.

@@ -98,24 +98,24 @@ func describeNode(ctx context.Context, cli docker.CLI, name string) (clusters.No
 		return clusters.NodeSpec{}, err
 	}
 	n := clusters.NodeSpec{KubernetesVersion: clusters.Version(version), ExtraArgs: clusters.ExtraArgs{}}
-	for _, c := range []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler} {
+	for c, wanted := range clusters.BoundFlags {
 		manifest, err := cli.Run(ctx, "exec", name, "cat", "/etc/kubernetes/manifests/"+string(c)+".yaml")
 		if err != nil {
 			return clusters.NodeSpec{}, err
 		}
-		if flags := boundFlags(manifest); len(flags) > 0 {
+		if flags := flagsOf(manifest, wanted); len(flags) > 0 {
 			n.ExtraArgs[c] = flags
 		}
 	}
 	return n, nil
 }
 
-// boundFlags returns the flags in a static pod's manifest from which bounds are computed.
-func boundFlags(manifest string) map[string]string {
+// flagsOf returns those of the wanted flags that are in a static pod's manifest.
+func flagsOf(manifest string, wanted []string) map[string]string {
 	flags := map[string]string{}
 	for line := range strings.Lines(manifest) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "- --"), "=")
-		if ok && (strings.HasPrefix(name, "leader-elect") || name == "election-timeout" || name == "etcd-servers") {
+		if ok && slices.Contains(wanted, name) {
 			flags[name] = value
 		}
 	}

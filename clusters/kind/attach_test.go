@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,8 @@ END
     - --v=2
 END
 ;;
+*kube-controller-manager.yaml) echo "    - --node-monitor-grace-period=20s"; echo "    - --node-monitor-period=2s";;
+*kube-apiserver.yaml) echo "    - --goaway-chance=0.01";;
 *"[ -e "*) if [ -f $DIR/agent ]; then echo agent; fi;;
 esac
 true`
@@ -81,8 +84,12 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	flags := c.Spec.Nodes[0].ExtraArgs
-	if flags[framework.Scheduler]["leader-elect-lease-duration"] != "30s" || len(flags[framework.Scheduler]) != 2 || len(flags) != 1 {
-		t.Errorf("%v", flags)
+	if want := (clusters.ExtraArgs{
+		framework.APIServer:         {"goaway-chance": "0.01"},
+		framework.ControllerManager: {"node-monitor-grace-period": "20s", "node-monitor-period": "2s"},
+		framework.Scheduler:         {"leader-elect": "true", "leader-elect-lease-duration": "30s"},
+	}); !reflect.DeepEqual(flags, want) {
+		t.Errorf("%v, want %v", flags, want)
 	}
 	touch(t, dir, "off")
 	if _, err := describe(t.Context(), docker.CLI{}, "y"); err == nil || !strings.Contains(err.Error(), "y-control-plane of cluster y does not run") {

@@ -111,10 +111,15 @@ const balancerDetection = 2*2*time.Second + 3*time.Second
 
 func settings(spec *clusters.Cluster) (framework.Settings, error) {
 	s, err := clusters.Settings(spec)
-	if s.BalancerDetection = balancerDetection; len(spec.Spec.Nodes) == 1 {
-		s.BalancerDetection = 0
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	s.BalancerDetection, s.Origins["H"] = balancerDetection, "constant of kind's load balancer"
+	if len(spec.Spec.Nodes) == 1 {
+		s.BalancerDetection = 0
+		delete(s.Origins, "H")
+	}
+	return s, nil
 }
 
 // find reads the cluster's containers, how to reach each API server and each etcd member, and

@@ -250,8 +250,8 @@ func cannot(spec *clusters.Cluster) error {
 	switch {
 	case len(s.Nodes) > 1 && s.LoadBalancer.Kind != clusters.BalancerBuiltin:
 		return fmt.Errorf("the balancer %s is not supported on kind, which has its own: use %s", s.LoadBalancer.Kind, clusters.BalancerBuiltin)
-	case s.LoadBalancer.HealthCheck.Disabled:
-		return fmt.Errorf("the health checks of kind's balancer cannot be disabled")
+	case s.LoadBalancer.HealthCheck != clusters.Default().Spec.LoadBalancer.HealthCheck:
+		return fmt.Errorf("the health checks of kind's balancer cannot be changed or disabled: leave out spec.loadBalancer.healthCheck")
 	case s.EtcdBalancer != "":
 		return fmt.Errorf("a balancer of etcd members is not supported on kind")
 	case s.EtcdVersion != "":

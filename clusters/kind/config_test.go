@@ -143,13 +143,14 @@ func TestKubeletOfVersion(t *testing.T) {
 
 func TestCannot(t *testing.T) {
 	for name, change := range map[string]func(*clusters.Spec){
-		"balancer":      func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy },
-		"health checks": func(s *clusters.Spec) { s.LoadBalancer.HealthCheck.Disabled = true },
-		"etcd members":  func(s *clusters.Spec) { s.EtcdBalancer = clusters.EtcdBalancerAffinity },
-		"version":       func(s *clusters.Spec) { s.EtcdVersion = "v3.6.1" },
-		"version of":    func(s *clusters.Spec) { s.Nodes[1].EtcdVersion = "v3.6.1" },
-		"--cidr":        func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{framework.Kwok: {"cidr": "10.9.0.0/16"}} },
-		"disk":          func(s *clusters.Spec) { s.Nodes[1].Disk = clusters.DiskFUSE },
+		"balancer":                      func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy },
+		"cannot be changed or disabled": func(s *clusters.Spec) { s.LoadBalancer.HealthCheck.Disabled = true },
+		"spec.loadBalancer.healthCheck": func(s *clusters.Spec) { s.LoadBalancer.HealthCheck.Fall = 1 },
+		"etcd members":                  func(s *clusters.Spec) { s.EtcdBalancer = clusters.EtcdBalancerAffinity },
+		"version":                       func(s *clusters.Spec) { s.EtcdVersion = "v3.6.1" },
+		"version of":                    func(s *clusters.Spec) { s.Nodes[1].EtcdVersion = "v3.6.1" },
+		"--cidr":                        func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{framework.Kwok: {"cidr": "10.9.0.0/16"}} },
+		"disk":                          func(s *clusters.Spec) { s.Nodes[1].Disk = clusters.DiskFUSE },
 		"kube-scheduler": func(s *clusters.Spec) {
 			s.Election = map[framework.Component]clusters.Election{framework.Scheduler: clusters.ElectionSupervisor}
 		},
@@ -167,11 +168,11 @@ func TestCannot(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	spec := clusters.Default()
-	if s, err := settings(spec); err != nil || s.BalancerDetection != balancerDetection {
+	if s, err := settings(spec); err != nil || s.BalancerDetection != balancerDetection || s.Origins["H"] != "constant of kind's load balancer" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	spec.SetNodes(1)
-	if s, err := settings(spec); err != nil || s.BalancerDetection != 0 {
+	if s, err := settings(spec); err != nil || s.BalancerDetection != 0 || s.Origins["H"] != "" {
 		t.Errorf("a single node has no balancer: %+v, %v", s, err)
 	}
 }

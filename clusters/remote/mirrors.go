@@ -72,19 +72,10 @@ func (m mirrors) version(node string, c framework.Component) string {
 	return tag
 }
 
-// boundFlags are the flags by component from which bounds are computed.
-var boundFlags = map[framework.Component][]string{
-	framework.Etcd:      {"election-timeout"},
-	framework.APIServer: {"etcd-servers", "goaway-chance"},
-	framework.ControllerManager: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
-		"node-monitor-grace-period", "node-monitor-period"},
-	framework.Scheduler: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"},
-}
-
 // argsOf returns the arguments from which bounds are computed.
 func argsOf(processes map[framework.Component]process) clusters.ExtraArgs {
 	all := clusters.ExtraArgs{}
-	for c, flags := range boundFlags {
+	for c, flags := range clusters.BoundFlags {
 		p, ok := processes[c]
 		for _, flag := range flags {
 			if value := ""; ok {
