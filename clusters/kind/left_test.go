@@ -62,6 +62,7 @@ const nodesOfLeft = `{"items":[
 // first two nodes, and the agents.
 type leftCluster struct {
 	pb.UnimplementedClusterServer
+	pb.UnimplementedKVServer
 	pb.UnimplementedMaintenanceServer
 
 	dir string
@@ -130,6 +131,7 @@ func (y *leftCluster) serve(t *testing.T, addresses []string, crt, key []byte) {
 	api := &http.Server{Handler: y, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
 	etcd := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
 	pb.RegisterClusterServer(etcd, y)
+	pb.RegisterKVServer(etcd, y)
 	pb.RegisterMaintenanceServer(etcd, y)
 	t.Cleanup(func() {
 		etcd.Stop()
@@ -193,6 +195,10 @@ func (y *leftCluster) Status(context.Context, *pb.StatusRequest) (*pb.StatusResp
 		return nil, errors.New("it is starting")
 	}
 	return &pb.StatusResponse{Header: &pb.ResponseHeader{MemberId: 1}, Version: "3.7.0", Leader: 1}, nil
+}
+
+func (y *leftCluster) DeleteRange(context.Context, *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+	return &pb.DeleteRangeResponse{}, nil
 }
 
 func (y *leftCluster) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {

@@ -134,15 +134,19 @@ func (all Members) AreNodes(ctx context.Context) error {
 		return err
 	}
 	has, want := map[string]bool{}, map[string]bool{}
-	for _, m := range list {
-		has[strings.Join(m.PeerURLs, ",")] = true
-	}
 	for _, m := range all {
 		want[m.PeerURL] = true
 	}
+	extra := ""
+	for _, m := range list {
+		url := strings.Join(m.PeerURLs, ",")
+		if has[url] = true; !want[url] {
+			extra += fmt.Sprintf("; `holdfast shell %s -- etcdctl member remove %x` removes the one at %s", all[0].Node, m.ID, url)
+		}
+	}
 	if !maps.Equal(has, want) {
-		return fmt.Errorf("etcd has members at %v, but the nodes have members at %v: heal the fault that changed this, or remove the node first",
-			slices.Sorted(maps.Keys(has)), slices.Sorted(maps.Keys(want)))
+		return fmt.Errorf("etcd has members at %v, but the nodes have members at %v: heal the fault that changed this, or remove the node first%s",
+			slices.Sorted(maps.Keys(has)), slices.Sorted(maps.Keys(want)), extra)
 	}
 	return nil
 }
@@ -195,11 +199,24 @@ func (all Members) Promote(ctx context.Context, url string) error {
 	})
 }
 
-// Remove removes the member with a peer URL, if there is one.
+// commit commits a proposal of its own, and all earlier ones with it. It deletes a key that does not
+// exist, which changes no data.
+func (all Members) commit(ctx context.Context) error {
+	return all.askAny(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Delete(ctx, "holdfast/absent")
+		return err
+	})
+}
+
+// Remove removes the member with a peer URL, if there is one, or if an interrupted addition still
+// adds one.
 func (all Members) Remove(ctx context.Context, url string) error {
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	return await.Until(ctx, Pause, func(ctx context.Context) error {
+		if err := all.commit(ctx); err != nil {
+			return fmt.Errorf("removing the etcd member at %s: %w", url, err)
+		}
 		m, err := all.at(ctx, url)
 		if err != nil || m == nil {
 			return err

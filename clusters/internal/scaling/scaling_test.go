@@ -107,9 +107,46 @@ func TestQuorum(t *testing.T) {
 // nothing for a while, as long as writes to that member hang.
 type stalling struct {
 	pb.UnimplementedClusterServer
+	pb.UnimplementedKVServer
 	mu      sync.Mutex
 	members []*pb.Member
 	until   time.Time
+	// proposed are members that the next write commits. interrupt is called by MemberAdd.
+	proposed  []*pb.Member
+	interrupt func()
+}
+
+func (s *stalling) DeleteRange(context.Context, *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members, s.proposed = append(s.members, s.proposed...), nil
+	return &pb.DeleteRangeResponse{}, nil
+}
+
+func (s *stalling) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
+	s.interrupt()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := &pb.Member{ID: 0xab, PeerURLs: r.PeerURLs, IsLearner: r.IsLearner}
+	s.members = append(s.members, added)
+	return &pb.MemberAddResponse{Member: added}, nil
+}
+
+// serve serves the members until the end of the test; the one at a is a node's.
+func serve(t *testing.T, s *stalling) Members {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterClusterServer(server, s)
+	pb.RegisterKVServer(server, s)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return Members{{Node: "a", PeerURL: "a", Config: func(context.Context) (clientv3.Config, error) {
+		return clientv3.Config{Endpoints: []string{listener.Addr().String()}}, nil
+	}}}
 }
 
 func (s *stalling) MemberList(ctx context.Context, _ *pb.MemberListRequest) (*pb.MemberListResponse, error) {
@@ -136,23 +173,38 @@ func (s *stalling) MemberRemove(_ context.Context, r *pb.MemberRemoveRequest) (*
 
 // A removal, and what shows it, wait for a leader that stalls.
 func TestRemoveStalls(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	pb.RegisterClusterServer(server, &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}}})
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	all := Members{{Node: "a", PeerURL: "a", Config: func(context.Context) (clientv3.Config, error) {
-		return clientv3.Config{Endpoints: []string{listener.Addr().String()}}, nil
-	}}}
+	all := serve(t, &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}}})
 	var says string
-	err = all.Remove(t.Context(), "b")
+	err := all.Remove(t.Context(), "b")
 	if err == nil {
 		says, err = all.listed(t.Context())
 	}
 	if err != nil || says != "etcd has 1 members, 1 of which vote" {
 		t.Errorf("%q, %v", says, err)
+	}
+}
+
+// A learner whose addition was interrupted, and is committed later, is removed too.
+func TestRemoveProposed(t *testing.T) {
+	s := &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}, proposed: []*pb.Member{{ID: 2, PeerURLs: []string{"b"}}}}
+	all := serve(t, s)
+	if err := all.Remove(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.members) != 1 || len(s.proposed) != 0 {
+		t.Errorf("members %v, proposed %v", s.members, s.proposed)
+	}
+}
+
+// Adding a learner is complete even if its caller does not wait.
+func TestAddLearner(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}, interrupt: cancel}
+	all := serve(t, s)
+	if err := AddLearner(ctx, all, "b", "http://b:2380"); err != nil {
+		t.Error(err)
+	}
+	if err := all.AreNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "`holdfast shell a -- etcdctl member remove ab`") {
+		t.Error(err)
 	}
 }
