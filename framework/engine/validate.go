@@ -221,6 +221,9 @@ func (v *validator) check(path string, c record.Check) {
 			v.add(path+".params."+name, "judge %s has no such parameter: it accepts %s", c.Judge, listed(sortedKeys(doc.Params)))
 			continue
 		}
+		if values := doc.Values[name]; values != nil && !slices.Contains(values, c.Params[name]) {
+			v.add(path+".params."+name, "is %q: want %s", c.Params[name], strings.Join(values, " or "))
+		}
 		if name == "changes" || name == "interrupted" {
 			v.changesOf(path+".params."+name, c.Params[name])
 		}

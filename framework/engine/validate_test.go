@@ -77,6 +77,7 @@ func TestValidate(t *testing.T) {
 		"bad bound":        {with(func(c *record.Check) { c.Bound = "soon" }), "requirements[0].bound", "neither a symbol"},
 		"no fault":         {with(func(c *record.Check) { c.Fault = "" }), "requirements[0].fault", "needs the name"},
 		"other fault":      {with(func(c *record.Check) { c.Fault = "b" }), "requirements[0].fault", "there is a"},
+		"param's value":    {with(func(c *record.Check) { c.Params = map[string]string{"newLeader": "True"} }), "requirements[0].params.newLeader", "want true or false"},
 		"check's param":    {with(func(c *record.Check) { c.Params = map[string]string{"p": "1"} }), "requirements[0].params.p", "newLeader"},
 		"check's faults": {check(record.Check{Requirement: "X", Judge: "quorum-loss", Bound: "M", Fault: "a", Params: map[string]string{"faults": "a,b"}}),
 			"requirements[0].params.faults", `nothing as "b"`},

@@ -84,4 +84,9 @@ type Doc struct {
 	Killed bool
 	// Params describes each parameter by name, with its default.
 	Params map[string]string
+	// Values are the values of the parameters that accept no others.
+	Values map[string][]string
 }
+
+// Flag are the values of a parameter that is true or false.
+var Flag = []string{"true", "false"}

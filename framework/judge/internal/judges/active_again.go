@@ -18,6 +18,7 @@ func activeAgain() Definition {
 			"faults":    "for further ones, more faults, so that all together hit the node of each holder",
 			"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
 		},
+		Values: map[string][]string{"kept": verdict.Flag},
 	}, coordinated(judgeActiveAgain)}
 }
 

@@ -22,6 +22,7 @@ func certificatesRotated() Definition {
 			"changes":  "names of the changes to judge, separated by commas (default: all)",
 			"complete": "true: the last change completes the replacement of the CAs: at the end, every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
 		},
+		Values: map[string][]string{"complete": verdict.Flag},
 	}, judgeCertificatesRotated}
 }
 

@@ -24,6 +24,7 @@ func changedOneByOne() Definition {
 			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or rolled back, separated by commas (default: none)",
 			"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
 		},
+		Values: map[string][]string{"complete": verdict.Flag},
 	}, judgeChangedOneByOne}
 }
 

@@ -18,6 +18,7 @@ func endpointRemoved() Definition {
 		Params: map[string]string{
 			"since": "where the bound starts: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
 		},
+		Values: map[string][]string{"since": {"effect", "call"}},
 	}, judgeEndpointRemoved}
 }
 

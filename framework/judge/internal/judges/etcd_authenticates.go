@@ -17,6 +17,7 @@ func etcdAuthenticates() Definition {
 		Guarantee: "No etcd member serves data in plaintext, to a client without a certificate, or to one whose certificate a foreign CA signed.",
 		Source:    "etcd documentation, Transport security model; Kubernetes documentation, Operating etcd clusters",
 		Params:    map[string]string{"port": "client or peer (default client)"},
+		Values:    map[string][]string{"port": {"client", "peer"}},
 	}, judgeEtcdAuthenticates}
 }
 

@@ -27,6 +27,7 @@ func membersFollow() Definition {
 			"listed":  "true: etcd must still have listed each node that died once that was without power",
 			"cut":     "true: additions must have been interrupted after each of their steps",
 		},
+		Values: map[string][]string{"leader": verdict.Flag, "listed": verdict.Flag, "cut": verdict.Flag},
 	}, judgeMembersFollow}
 }
 

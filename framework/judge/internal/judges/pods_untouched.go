@@ -19,6 +19,7 @@ func podsUntouched() Definition {
 		Params: map[string]string{
 			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, which is a reason to evict",
 		},
+		Values: map[string][]string{"evictions": verdict.Flag},
 	}, judgePodsUntouched}
 }
 

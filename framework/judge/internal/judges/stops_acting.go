@@ -20,6 +20,7 @@ func stopsActing() Definition {
 			"component": "the elected component (default: the one that the fault hit)",
 			"from":      "where the bound starts: effect (default), or heal, as for an instance that was frozen",
 		},
+		Values: map[string][]string{"from": {"effect", "heal"}},
 	}, judgeStopsActing}
 }
 

@@ -19,6 +19,7 @@ func writeGap() Definition {
 			"newLeader": "\"true\": etcd must have another leader in a higher term afterwards (default false)",
 			"balancer":  "\"true\": the load balancer counts as a surviving entrance (default false)",
 		},
+		Values: map[string][]string{"newLeader": verdict.Flag, "balancer": verdict.Flag},
 	}, judgeWriteGap}
 }
 
