@@ -61,6 +61,9 @@ type Spec struct {
 	Summary string `yaml:"summary" json:"summary,omitempty"`
 	// Profiles are those that the scenario belongs to: smoke, core, full, observe.
 	Profiles []string `yaml:"profiles" json:"profiles,omitempty"`
+	// EachNode says that the requirements are about each node: on a cluster with more nodes than
+	// the timeline names, the scenario is repeated with each node as the victim.
+	EachNode bool `yaml:"eachNode" json:"eachNode,omitempty"`
 	// MinNodes is how many control-plane nodes it takes, 1 where 0.
 	MinNodes int `yaml:"minNodes" json:"minNodes,omitempty"`
 	// MaxNodes is how many it takes at most, 7 where 0.

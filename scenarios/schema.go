@@ -93,6 +93,7 @@ func details(own engine.Options) map[string]object {
 		"spec":                             {"required": []string{"timeline", "requirements"}},
 		"spec.summary":                     about("What is done, in a sentence."),
 		"spec.profiles[]":                  {"enum": Profiles},
+		"spec.eachNode":                    about("On a cluster with more nodes than the timeline names, repeat the scenario with each node as the victim."),
 		"spec.minNodes":                    nodes("The least number of control-plane nodes that it can run on."),
 		"spec.maxNodes":                    nodes("The greatest number of control-plane nodes that it can run on."),
 		"spec.cluster":                     about("What the scenario asks of its cluster; the rest is as the run has it."),

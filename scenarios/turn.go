@@ -67,3 +67,6 @@ func (s *Scenario) Chooses(nodes int) bool {
 	}
 	return len(numbers) > 0 && len(numbers) < nodes
 }
+
+// MissesNodes reports whether the scenario is about each node and does not hit each of that many.
+func (s *Scenario) MissesNodes(nodes int) bool { return s.Spec.EachNode && s.Chooses(nodes) }

@@ -103,7 +103,7 @@ problem, such as a cluster that it could not release.`,
 	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
 	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
-	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one; each for the profile full)")
+	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default each for the profile full, and otherwise one, except for a scenario that is about each node)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of an interrupted run, to continue it")
 	output := addOutputFlag[*reports.Results](cmd)
 
@@ -139,9 +139,13 @@ problem, such as a cluster that it could not release.`,
 			return usageError("--intensity %d: want 1 to %d", intensity, workload.MaxIntensity)
 		}
 		w := wanted{scenarios: chosen, attach: attach, parallel: parallel, seed: seed}
+		repeats := (*scenarios.Scenario).MissesNodes
 		if victims == "each" || victims == "" && profile == "full" {
+			repeats = (*scenarios.Scenario).Chooses
+		}
+		if victims != "one" {
 			w.turn = func(c *clusters.Cluster, chosen []*scenarios.Scenario) []*scenarios.Scenario {
-				return run.InTurn(c, chosen, 1, true)
+				return run.InTurn(c, chosen, 1, repeats)
 			}
 		}
 		p, provider, err := f.plan(cmd, w)

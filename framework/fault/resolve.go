@@ -61,7 +61,7 @@ func ResolveFrom(ctx context.Context, c framework.Cluster, target, first string)
 	case r.host != nil:
 		if r.host.component == framework.LoadBalancer {
 			if _, ok := entranceOf(c, "", framework.LoadBalancer); !ok {
-				return Target{}, fmt.Errorf("target %s: cluster %s has no load balancer", target, c.Name())
+				return Target{}, &MissingAbility{Ability: "load balancer", Of: "cluster " + c.Name(), For: "target " + target}
 			}
 		}
 		t.Host, t.Component = r.host.host, r.host.component

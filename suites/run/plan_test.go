@@ -210,11 +210,11 @@ func TestInTurnExternalEtcd(t *testing.T) {
 	spec := clusters.Default()
 	chosen := scenarios.All()[:2]
 	spec.Spec.Inventory = &clusters.Inventory{Spec: clusters.InventorySpec{Nodes: []clusters.InventoryNode{{Name: "cp-1"}, {Name: "cp-2"}, {Name: "cp-3"}}}}
-	if all := InTurn(spec, chosen, 1, false); len(all) <= len(chosen) {
+	if all := InTurn(spec, chosen, 1, nil); len(all) <= len(chosen) {
 		t.Errorf("with members on the nodes there are %d scenarios", len(all))
 	}
 	spec.Spec.Inventory.Spec.Nodes[2].Roles = []clusters.Role{clusters.RoleEtcd}
-	if all := InTurn(spec, chosen, 1, false); len(all) != len(chosen) {
+	if all := InTurn(spec, chosen, 1, nil); len(all) != len(chosen) {
 		t.Errorf("with hosts of etcd there are %d scenarios", len(all))
 	}
 	if size := spec.Size(); size != 2 {
@@ -226,7 +226,7 @@ func TestInTurnExternalEtcd(t *testing.T) {
 // elsewhere.
 func FuzzLoad(f *testing.F) {
 	spec := clusters.Default()
-	p := New(local.Provider{}, spec, InTurn(spec, scenarios.All()[:2], 1, false), 7, "test")
+	p := New(local.Provider{}, spec, InTurn(spec, scenarios.All()[:2], 1, nil), 7, "test")
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		f.Fatal(err)
 	}

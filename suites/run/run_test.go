@@ -166,7 +166,7 @@ func TestVictims(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	provider := local.Provider{}
-	p := New(provider, spec, InTurn(spec, []*scenarios.Scenario{s}, 3, false), 7, "test")
+	p := New(provider, spec, InTurn(spec, []*scenarios.Scenario{s}, 3, nil), 7, "test")
 	if err := p.Divide(provider, 1); err != nil {
 		t.Fatal(err)
 	}

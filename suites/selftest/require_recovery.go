@@ -40,7 +40,7 @@ func recoveryPlants() []Plant {
 			Cluster: fresh, Twin: growing, Scenario: "catalogue/components-restarted", From: 2, Do: killed(2, framework.NodeAgent, 15*time.Second),
 			Catches: []Catch{{Requirement: "HA-RC-002", Says: "must be started again within 10s"}}},
 		{Name: "back-after-half-a-minute", Violation: "an API server that stays down for 25 s when its node has rebooted",
-			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 29, Do: killed(3, framework.APIServer, 25*time.Second),
+			Cluster: growing, Twin: growing, Scenario: "catalogue/node-rebooted", From: 2, Do: killed(3, framework.APIServer, 25*time.Second),
 			Catches: []Catch{
 				{Requirement: "HA-RC-003", Says: "the API server on node-3"},
 				{Judge: "rejoins", Says: "the API server on node-3"},
@@ -51,8 +51,8 @@ func recoveryPlants() []Plant {
 		{Name: "restored-into-the-past", Violation: "etcd is restored a second time, from a snapshot without a higher revision",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/etcd-restored", From: 5, Do: rewind,
 			Catches: []Catch{
-				{Requirement: "HA-RC-005", Says: "must"},
-				{Judge: "restored-from-snapshot", Says: "must"},
+				{Requirement: "HA-RC-005", Says: "What is acknowledged after the restore must stay"},
+				{Judge: "restored-from-snapshot", Says: "What is acknowledged after the restore must stay"},
 			}, May: []string{"restarts", "steady-state", "revision-order", "one-leader-per-term", "one-actor", "etcd-alarms"}},
 		{Name: "spoilt-snapshot", Violation: "an etcd snapshot in which one byte is altered",
 			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 4, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.SpoiltSnapshot})},
