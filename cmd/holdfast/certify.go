@@ -183,7 +183,7 @@ func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (
 	}
 	w.scenarios = certify.Scenarios(ids, profile)
 	w.turn = func(c *clusters.Cluster, chosen []*scenarios.Scenario) []*scenarios.Scenario {
-		return run.InTurn(c, chosen, certify.Turns, false)
+		return run.InTurn(c, chosen, certify.Turns, nil)
 	}
 	p, provider, err := f.plan(cmd, w)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestCertifyPRRefuses(t *testing.T) {
 	spec := clusters.Default()
 	spec.SetNodes(3)
 	rows := []string{"HA-QR-005"}
-	p := run.New(local.Provider{}, spec, run.InTurn(spec, certify.Scenarios(rows, certify.Breaking), certify.Turns, false), 7, "v1")
+	p := run.New(local.Provider{}, spec, run.InTurn(spec, certify.Scenarios(rows, certify.Breaking), certify.Turns, nil), 7, "v1")
 	p.Rows, p.Profile, p.Ended = rows, certify.Breaking, time.Now()
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 func newVerifyCommand() *cobra.Command {
 	var signers signers
 	var sign string
+	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
@@ -27,6 +28,7 @@ command refuses a bundle that was made under other rules.
 A signature proves that the bundle is intact; the key identifies the signer, who publishes
 it; name it with --key. With --identity the bundle must also be signed with that
 identity (see holdfast certify sign), by services whose keys are in the --trusted-root file.
+With --seed it must come from a run with that seed: it is not older than your choice of it.
 
 --sign states the outcome in an in-toto statement of its own (a simple verification result)
 beside the bundle, in BUNDLE.svr.dsse.json.
@@ -36,11 +38,13 @@ to unpack it. A valid bundle does not mean that the cluster is certified: the bu
 that a row failed.`,
 		Example: `  holdfast verify bundle.tar --key vendor.key.pub
   holdfast verify bundle.tar --identity ci@example.com --issuer https://accounts.example.com --trusted-root trusted_root.json
+  holdfast verify bundle.tar --key vendor.key.pub --seed 4711
   holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
 		Args: arguments("BUNDLE"),
 	}
 	signers.addFlags(cmd)
 	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "the `seed` that the run must have had")
 	output := addOutputFlag[*certify.Verification](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var own *bundle.Key
@@ -53,6 +57,9 @@ that a row failed.`,
 		v, err := signers.verify(cmd, args[0])
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("seed") && v.Seed != seed {
+			v.Problems = append(v.Problems, fmt.Sprintf("it is from a run with seed %d, and not with the expected one, %d", v.Seed, seed))
 		}
 		if err := output.print(cmd, v, v.Print); err != nil {
 			return err

@@ -51,7 +51,7 @@ func newCertificationOf(t testing.TB, profile string, entries int, ids ...string
 
 // newCertificationOn is newCertificationOf for a cluster and the chosen scenarios of the rows.
 func newCertificationOn(t testing.TB, spec *clusters.Cluster, chosen []*scenarios.Scenario, profile string, entries int, ids ...string) *certification {
-	p := run.New(local.Provider{}, spec, run.InTurn(spec, chosen, Turns, false), 7, "v1")
+	p := run.New(local.Provider{}, spec, run.InTurn(spec, chosen, Turns, nil), 7, "v1")
 	p.Rows, p.Profile = ids, profile
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		t.Fatal(err)

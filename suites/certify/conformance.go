@@ -271,6 +271,6 @@ func readme(p *Product, v *Verification, bundleName string) string {
 		signer = fmt.Sprintf(", and with the identity %s: obtain the issuer's URL and the trusted root (FILE) from a source that you trust", v.Identity)
 		flags = "--identity " + v.Identity + " --issuer URL --trusted-root FILE"
 	}
-	return fmt.Sprintf("# %s %s: %s\n\n%s\n\nVendor: %s, %s\n\nThe bundle is signed with key %s%s, not from this folder.\n\nTo reach the same table from the records in the bundle, offline, with holdfast %s:\n\n```\nholdfast verify %s %s\n```\n\n```\n%s```\n",
-		p.PlatformName, p.PlatformVersion, Profile, strings.TrimSpace(p.Description), p.VendorName, p.WebsiteURL, v.Key, signer, v.Statement.Tool.Version, bundleName, flags, rows.String())
+	return fmt.Sprintf("# %s %s: %s\n\n%s\n\nVendor: %s, %s\n\nTested on %s.\n\nThe bundle is signed with key %s%s, not from this folder.\n\nTo reach the same table from the records in the bundle, offline, with holdfast %s:\n\n```\nholdfast verify %s %s\n```\n\n```\n%s```\n",
+		p.PlatformName, p.PlatformVersion, Profile, strings.TrimSpace(p.Description), p.VendorName, p.WebsiteURL, v.cluster(), v.Key, signer, v.Statement.Tool.Version, bundleName, flags, rows.String())
 }

@@ -174,7 +174,7 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 	o.Certified = o.Class != "observed"
 	nodes := nodesOf(p)
 	counts, left := map[judge.Verdict]int{}, map[string]bool{}
-	for _, id := range withInvariants(p.Rows, all) {
+	for _, id := range withInvariants(p.Rows, o.Class, all) {
 		r := rowOf(id, all, nodes, max(Turns, len(nodes)))
 		o.Certified = o.Certified && r.holds()
 		counts[r.Verdict]++
@@ -206,9 +206,15 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 }
 
 // withInvariants returns the rows and the invariants that the experiments judged: an experiment
-// that violates an invariant certifies nothing.
-func withInvariants(rows []string, all []experiment) []string {
+// that violates an invariant certifies nothing. The conformance profile needs each invariant, also
+// one that could not be tested.
+func withInvariants(rows []string, class string, all []experiment) []string {
 	ids := slices.Clone(rows)
+	for _, r := range scenarios.Requirements() {
+		if r.Invariant() && class == "conformance" {
+			ids = append(ids, r.ID)
+		}
+	}
 	for _, e := range all {
 		for _, r := range e.results {
 			if invariant(r.Requirement) && r.Verdict != judge.NotApplicable {

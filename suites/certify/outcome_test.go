@@ -53,6 +53,20 @@ func TestRowOf(t *testing.T) {
 	}
 }
 
+// The conformance profile needs each invariant, also one that no experiment could test, for example
+// without audit logs.
+func TestInvariantsOfConformance(t *testing.T) {
+	for class, want := range map[string]bool{"conformance": true, "partial": false} {
+		if got := slices.Contains(withInvariants(Required(), class, nil), "HA-INV-008"); got != want {
+			t.Errorf("%s: HA-INV-008 is a row: %v", class, got)
+		}
+	}
+	unseen := []experiment{{newCertification(t, "HA-QR-005").plan.Scenarios[0], []judge.Result{{Requirement: "HA-INV-008", Level: "MUST", Verdict: judge.NotApplicable, Sentence: "There are no audit logs."}}, nil}}
+	if r := rowOf("HA-INV-008", unseen, nil, 3); r.holds() || r.Verdict != judge.Inconclusive {
+		t.Errorf("%+v", r)
+	}
+}
+
 // An invariant violated in one experiment certifies nothing, whichever row the certificate
 // covers; one that an overloaded machine left inconclusive in one of many does no harm if it passed
 // in another one of the same scenario.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -141,6 +142,29 @@ func PlanLines(p *run.Plan, expected time.Duration) []string {
 	}
 	if len(all) == 0 {
 		lines = append(lines, "it breaks nothing")
+	}
+	if open := untestable(p); len(open) > 0 {
+		lines = append(append(lines, "it cannot certify, since no scenario can be run here that settles them:"), open...)
+	}
+	return lines
+}
+
+// untestable returns a line for each row that no scenario of the plan can settle, unless the
+// cluster's design is the reason.
+func untestable(p *run.Plan) (lines []string) {
+	for _, id := range p.Rows {
+		why, testable := "", false
+		for _, s := range p.Scenarios {
+			if !slices.ContainsFunc(s.Spec.Requirements, func(r scenarios.Settles) bool { return r.ID == id }) {
+				continue
+			}
+			reason := cmp.Or(s.MissingFor[id], s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)))
+			testable = testable || reason == "" || s.ByDesign
+			why = cmp.Or(why, reason)
+		}
+		if why != "" && !testable {
+			lines = append(lines, fmt.Sprintf("  %s: %s", id, why))
+		}
 	}
 	return lines
 }

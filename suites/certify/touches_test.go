@@ -1,12 +1,14 @@
 package certify
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -18,7 +20,7 @@ func planOf(t *testing.T, rows string) *run.Plan {
 	}
 	spec := clusters.Default()
 	spec.SetNodes(3)
-	p := run.New(local.Provider{}, spec, run.InTurn(spec, Scenarios(ids, profile), Turns, false), 7, "v1")
+	p := run.New(local.Provider{}, spec, run.InTurn(spec, Scenarios(ids, profile), Turns, nil), 7, "v1")
 	p.Rows, p.Profile = ids, profile
 	if err := p.Divide(local.Provider{}, 2); err != nil {
 		t.Fatal(err)
@@ -48,7 +50,18 @@ func TestPlanLines(t *testing.T) {
 			}
 		}
 	}
-	p := planOf(t, "HA-QR-005")
+	p := planOf(t, "HA-QR-005,HA-UP-001")
+	for i, s := range p.Scenarios {
+		if slices.ContainsFunc(s.Spec.Requirements, func(r scenarios.Settles) bool { return r.ID == "HA-UP-001" }) {
+			copied := *s
+			copied.Missing = "not here"
+			p.Scenarios[i] = &copied
+		}
+	}
+	if text := strings.Join(PlanLines(p, time.Minute), "\n"); !strings.Contains(text, "it cannot certify") || !strings.Contains(text, "\n  HA-UP-001: not here") || strings.Contains(text, "  HA-QR-005:") {
+		t.Error(text)
+	}
+	p = planOf(t, "HA-QR-005")
 	p.Attach, p.Cluster.Metadata.Name = true, "theirs"
 	if text := strings.Join(PlanLines(p, time.Minute), "\n"); !strings.Contains(text, "on the existing cluster theirs, which is kept") {
 		t.Error(text)

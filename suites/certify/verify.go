@@ -35,6 +35,9 @@ type Verification struct {
 	Outcome *Outcome `json:"outcome"`
 	// Problems say what does not hold; empty for a bundle that can be relied on.
 	Problems []string `json:"problems"`
+	// Seed is the plan's. Existing reports that the cluster was an existing one, by the plan.
+	Seed     uint64 `json:"seed"`
+	Existing bool   `json:"existing"`
 	// Repeated are the scenarios that the run repeated after it had judged them, by its plan.
 	Repeated []string `json:"repeated,omitempty"`
 	// Experiments and Files count what was verified.
@@ -89,7 +92,7 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 		return nil, errors.New("the bundle's plan cannot be read: " + strings.ReplaceAll(err.Error(), dir, filepath.Base(file)))
 	}
 	v := &verifier{dir: dir, bundle: b, plan: p, progress: progress, derived: p.Verdicts(),
-		v: &Verification{Statement: s, Key: b.Key.ID, Files: b.Files, Problems: []string{}}}
+		v: &Verification{Statement: s, Key: b.Key.ID, Files: b.Files, Problems: []string{}, Seed: p.Seed, Existing: p.Attach}}
 	if expected != nil {
 		v.v.Trusted = expected.ID == b.Key.ID
 		if !v.v.Trusted {
@@ -229,10 +232,18 @@ func text(value any) string {
 // shown is the maximum number of problems that Print lists.
 const shown = 20
 
+// cluster says what was tested.
+func (v *Verification) cluster() string {
+	if v.Existing {
+		return "an existing cluster (provider " + reports.OneLine(v.Statement.Provider) + ")"
+	}
+	return "clusters that holdfast created (provider " + reports.OneLine(v.Statement.Provider) + ")"
+}
+
 // Print writes the table and a one-line judgement.
 func (v *Verification) Print(w io.Writer) error {
 	s := v.Statement
-	fmt.Fprintf(w, "run %s on provider %s from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", reports.OneLine(s.Run), reports.OneLine(s.Provider),
+	fmt.Fprintf(w, "run %s with seed %d on %s, from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", reports.OneLine(s.Run), v.Seed, v.cluster(),
 		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), reports.OneLine(s.Versions.Kubernetes), reports.OneLine(s.Versions.Etcd), len(s.Nodes), reports.OneLine(s.Tool.Version))
 	trust := "which is the expected one"
 	switch {

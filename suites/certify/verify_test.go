@@ -107,7 +107,7 @@ func TestPrintIsPlain(t *testing.T) {
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) || r == '\u202e' }); i >= 0 {
 		t.Errorf("it has %q", text[i:min(len(text), i+20)])
 	}
-	for _, want := range []string{"run " + plain + " on provider " + plain + " from", "Kubernetes " + plain + ", etcd " + plain + ",", "made with holdfast " + plain + "\n",
+	for _, want := range []string{"run " + plain + " with seed 0 on clusters that holdfast created (provider " + plain + "), from", "Kubernetes " + plain + ", etcd " + plain + ",", "made with holdfast " + plain + "\n",
 		"not run: " + plain + ", which settles " + plain + " too: " + plain + "\n", "\n" + plain + ": " + plain + "\n" + plain + "\n", "NOT verified:\n  " + plain + "\n  " + plain + "\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
