@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,8 @@ import (
 const slow = 90 * time.Second
 
 // labels returns the labels of a scenario's spec: its profiles, or "own" for a scenario that is
-// not in the catalogue; ID, area and level of each requirement; fault-NAME for each fault;
+// not in the catalogue; ID, area and level of each requirement, and ID and area of the invariants,
+// which every scenario settles; fault-NAME for each fault;
 // needs-ABILITY, needs-BALANCER, needs-fuse and needs-N-nodes; disruptive if it changes the
 // cluster; slow if it takes 90 s or more.
 func (s *suite) labels(one *scenarios.Scenario) ginkgo.Labels {
@@ -29,14 +31,20 @@ func (s *suite) labels(one *scenarios.Scenario) ginkgo.Labels {
 			labels = append(labels, l)
 		}
 	}
-	if !slices.ContainsFunc(scenarios.All(), func(o *scenarios.Scenario) bool { return o.Metadata.Name == one.Metadata.Name }) {
+	if !slices.ContainsFunc(scenarios.All(), func(o *scenarios.Scenario) bool { return o.Metadata.Name == cmp.Or(one.Of, one.Metadata.Name) }) {
 		add(own)
 	}
 	for _, r := range one.Spec.Requirements {
 		add(r.ID)
-		if known, ok := scenarios.RequirementByID(r.ID); ok {
-			add(known.Area)
-			add(known.Level)
+	}
+	for _, r := range scenarios.Requirements() {
+		switch {
+		case slices.Contains(labels, r.ID):
+			add(r.Level)
+			add(r.Area)
+		case r.Invariant():
+			add(r.ID)
+			add(r.Area)
 		}
 	}
 	for _, step := range one.Spec.Timeline {

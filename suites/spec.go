@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -24,8 +25,9 @@ type onCluster struct {
 	suite *suite
 	part  *run.Part
 	host  *run.Host
-	slot  *flock.Flock // nil if there is only one process
-	left  string       // why a cluster could not be deleted, if one could not
+	slot  *flock.Flock    // nil if there is only one process
+	left  string          // problems to report beside the verdicts, such as a cluster that could not be deleted
+	broke map[string]bool // scenarios in which a requirement failed
 }
 
 // create creates the cluster before the first spec of the container. The suite deletes it after
@@ -52,11 +54,18 @@ func (on *onCluster) delete(ctx ginkgo.SpecContext) {
 		_ = on.slot.Close()
 	}
 	if err != nil { // which does not fail a spec that was skipped: see report
-		on.left = redact.New().Text(err.Error())
-		on.part.Problem = on.left
+		on.note(redact.New().Text(err.Error()))
 	}
 	gomega.Expect(on.suite.note(on.part)).To(gomega.Succeed())
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to delete the cluster")
+}
+
+// note adds a problem to those that the report shows.
+func (on *onCluster) note(problem string) {
+	if !strings.Contains(on.left, problem) {
+		on.left = strings.TrimPrefix(on.left+"; "+problem, "; ")
+	}
+	on.part.Problem = on.left
 }
 
 // spec runs a scenario and reports its verdicts.
@@ -64,6 +73,9 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	s := on.suite
 	if ginkgo.CurrentSpecReport().NumAttempts > 1 { // --flake-attempts, --repeat of the spec
 		gomega.Expect(run.PutAside(s.dir, scenario, run.EarlierDir)).To(gomega.Succeed())
+		if on.broke[scenario] {
+			on.note("a requirement failed in an earlier attempt of " + scenario)
+		}
 	}
 	var settled run.Settled
 	once := func() (err error) {
@@ -85,6 +97,7 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	}
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")
 	s.proofs(scenario)
+	on.broke[scenario] = slices.ContainsFunc(settled.Results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
 	verdicts(settled)
 }
 

@@ -99,6 +99,7 @@ func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
 	if o.ClusterFile != "" || o.Cluster != nil {
 		all = run.AsDescribed(spec, all)
 	}
+	all = run.InTurn(spec, all, 1, (*scenarios.Scenario).MissesNodes)
 	s := &suite{options: o, provider: provider, all: all}
 	s.plan = run.New(provider, spec, s.all, o.seed(), o.harness())
 	s.plan.Profile, s.plan.Intensity = o.Profile, cmp.Or(o.Intensity, run.Intensity(o.Profile))
@@ -172,7 +173,7 @@ const patience = ginkgo.GracePeriod(2 * time.Minute)
 // container declares the specs that share a cluster.
 func (s *suite) container(part *run.Part) {
 	ginkgo.Describe(topology(part.Cluster), ginkgo.Ordered, ginkgo.ContinueOnFailure, func() {
-		on := &onCluster{suite: s, part: part}
+		on := &onCluster{suite: s, part: part, broke: map[string]bool{}}
 		ginkgo.BeforeAll(on.create, patience)
 		for _, name := range part.Scenarios {
 			i := slices.IndexFunc(s.all, func(one *scenarios.Scenario) bool { return one.Metadata.Name == name })

@@ -2,6 +2,7 @@ package ginkgotest
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,14 +45,14 @@ spec:
 // needsFive does not apply to a cluster of three nodes.
 var needsFive = strings.NewReplacer("NAME", "needs-five", "CLUSTER", "{}", "spec:", "spec:\n  minNodes: 5").Replace(ownScenario)
 
-// TestVerdicts runs on two processes: a planted violation, a fault that cannot take effect,
-// and a scenario that does not apply. They share a results directory.
+// TestVerdicts runs on two processes: a planted violation, with a second attempt, a fault that cannot
+// take effect, and a scenario that does not apply. They share a results directory.
 func TestVerdicts(t *testing.T) {
 	localtest.NeedClusters(t, clusters.Default())
 	// API servers have 2I + M, 22 s, to list themselves, before an empty list is a failure.
 	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}", "4s", "26s").Replace(ownScenario)
 	files := []string{write(t, "planted.yaml", planted), write(t, "off-and-isolated.yaml", offAndIsolated), write(t, "needs-five.yaml", needsFive)}
-	cmd := command(t, 2, "-ginkgo.junit-report=junit.xml", "-ginkgo.output-dir=.", "--out", "out", "--file", strings.Join(files, ","))
+	cmd := command(t, 2, "-ginkgo.flake-attempts=2", "-ginkgo.junit-report=junit.xml", "-ginkgo.output-dir=.", "--out", "out", "--file", strings.Join(files, ","))
 	out := filepath.Join(cmd.Dir, "out")
 	cmd.Args[len(cmd.Args)-3] = out
 	text, code := output(t, cmd)
@@ -67,6 +68,9 @@ func TestVerdicts(t *testing.T) {
 	}
 	if len(results.Run.Clusters) != 2 || results.Run.Clusters[0].Took <= 0 || results.Run.Clusters[1].Took <= 0 {
 		t.Errorf("clusters: %+v", results.Run.Clusters)
+	}
+	if !slices.ContainsFunc(results.Run.Clusters, func(c reports.Cluster) bool { return strings.Contains(c.Problem, "in an earlier attempt of planted") }) {
+		t.Errorf("the report does not name the attempt before the last: %+v", results.Run.Clusters)
 	}
 	cases := junit(t, filepath.Join(cmd.Dir, "junit.xml"))
 	sentence := ""
