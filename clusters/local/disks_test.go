@@ -54,6 +54,22 @@ func hasKey(t *testing.T, client *clientv3.Client, key string) bool {
 	return found
 }
 
+// A machine whose disk was stopped does not start: etcd would find no data.
+func TestDiskStopped(t *testing.T) {
+	needDisks(t)
+	c := &Cluster{o: Options{Progress: func(string) {}}}
+	m := &machine{name: "node-1", dir: t.TempDir(), run: t.TempDir(), logs: t.TempDir()}
+	if _, err := c.makeDisk(m, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.disk.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.powerOn(t.Context()); err == nil || !strings.Contains(err.Error(), "not a failure of the cluster") {
+		t.Error(err)
+	}
+}
+
 // TestDisks puts every fault of the disk to one cluster.
 func TestDisks(t *testing.T) {
 	needDisks(t)

@@ -29,6 +29,9 @@ func (m *machine) start(ctx context.Context) error {
 	if m.gone {
 		return fmt.Errorf("machine %s belongs to a cluster that was deleted", m.name)
 	}
+	if m.disk != nil && m.disk.Ended() {
+		return fmt.Errorf("machine %s cannot start: holdfast's process that serves its disk has exited, or was stuck and was stopped, and etcd would find no data; this is not a failure of the cluster", m.name)
+	}
 	m.pullPlug() // remains of a first process that exited on its own
 	if err := m.boot(ctx); err != nil {
 		m.pullPlug()

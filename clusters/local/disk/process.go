@@ -78,6 +78,16 @@ func (p *Process) Stop() error {
 	return nil
 }
 
+// Ended reports whether the disk's process has exited. No files are on the disk then.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Mount is where the disk is mounted.
 func (p *Process) Mount() string { return p.cfg.Mount }
 
