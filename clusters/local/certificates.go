@@ -25,6 +25,14 @@ type spoilt struct {
 	timers expiry.Timers[framework.Component]        // guarded by mu
 }
 
+// healed returns an error while defective certificates are in place. The caller holds the lock.
+func (s *spoilt) healed() error {
+	if len(s.own) > 0 {
+		return errors.New("it serves with defective certificates: heal that (`holdfast heal`) first")
+	}
+	return nil
+}
+
 // servingCertificates are the files that a component serves with.
 func servingCertificates(c framework.Component) []string {
 	switch c {

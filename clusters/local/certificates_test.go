@@ -72,3 +72,37 @@ func TestSpoiltTwice(t *testing.T) {
 		}
 	})
 }
+
+// A rotation that finds defective certificates writes no new keys, which healing would combine with
+// the old certificates.
+func TestReissueWhileSpoilt(t *testing.T) {
+	n, cert := spoilable(t)
+	n.cluster.spec = clusters.Default()
+	own, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	key := func() string {
+		b, err := os.ReadFile(filepath.Join(n.machine.dir, pkiDir, pki.APIServerKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := key()
+	if err := n.reissue(t.Context(), n.cluster.pki.At(framework.TrustOld), nil); err == nil || key() != before {
+		t.Errorf("error %v, same key: %t", err, key() == before)
+	}
+	if err := n.RestoreCertificates(t.Context(), framework.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(cert); err != nil || string(b) != string(own) {
+		t.Errorf("its own certificate is not back: %v", err)
+	}
+	if err := n.reissue(t.Context(), n.cluster.pki.At(framework.TrustOld), nil); err != nil || key() == before {
+		t.Errorf("after healing: %v", err)
+	}
+}

@@ -158,8 +158,8 @@ func (c *Cluster) rotatable(ctx context.Context, name string) (*node, error) {
 	}
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
-	if len(n.spoilt.own) > 0 {
-		return nil, errors.New("it serves with defective certificates: heal that (`holdfast heal`) first")
+	if err := n.spoilt.healed(); err != nil {
+		return nil, err
 	}
 	if members := c.etcdMembers(); len(members) > 1 {
 		return n, members.QuorumWithout(ctx, name)
@@ -202,6 +202,12 @@ func (n *node) writeCertificates(from *pki.PKI) error {
 // reload files while they run, but none reloads all.
 func (n *node) reissue(ctx context.Context, from *pki.PKI, components []framework.Component) error {
 	err := framework.DoStep(ctx, n.Name(), "write certificates", func(context.Context) (string, error) {
+		// Healing a fault that is injected meanwhile would put back a certificate of another key.
+		n.spoilt.mu.Lock()
+		defer n.spoilt.mu.Unlock()
+		if err := n.spoilt.healed(); err != nil {
+			return "", err
+		}
 		return "from " + from.Signer() + ", trusting " + from.Trusted(), n.writeCertificates(from)
 	})
 	if err != nil {
