@@ -30,10 +30,11 @@ func HAProxyFollow(ctx context.Context, statsSocket string, c Config) error {
 		}
 	}
 	for _, b := range c.Backends {
-		if slices.Contains(has, b.Name) {
-			continue
+		var commands []string
+		if !slices.Contains(has, b.Name) {
+			commands = append(commands, fmt.Sprintf("add server apiservers/%s %s%s", b.Name, b.Address, checkWords(c.HealthCheck)))
 		}
-		commands := []string{fmt.Sprintf("add server apiservers/%s %s%s", b.Name, b.Address, checkWords(c.HealthCheck))}
+		// A change that was interrupted may have left a known server disabled.
 		if !c.HealthCheck.Disabled {
 			commands = append(commands, "enable health apiservers/"+b.Name)
 		}

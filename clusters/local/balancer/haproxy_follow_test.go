@@ -22,6 +22,16 @@ func TestHAProxyFollow(t *testing.T) {
 	two.ready.Store(true)
 	eventually(t, "it gets requests again", func() bool { return askMany(address, 4)["two"] > 0 })
 
+	// As an interrupted removal leaves it.
+	if err := haproxyTell(t.Context(), socket, "disable server apiservers/two"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a disabled server gets no requests", func() bool { return askMany(address, 4)["two"] == 0 })
+	if err := HAProxyFollow(t.Context(), socket, c); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it gets requests again", func() bool { return askMany(address, 4)["two"] > 0 })
+
 	c.Backends = []Backend{two.backend()}
 	if err := HAProxyFollow(t.Context(), socket, c); err != nil {
 		t.Fatal(err)
