@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -103,16 +104,25 @@ func Replace(data, from string) error {
 	return os.RemoveAll(from)
 }
 
-// swap moves the member's data into from, and the content of from, which is one directory, into
-// their place. If it fails, both are where they were.
+// swap exchanges the member's data, if there are any, for those in from. If it fails, both are where
+// they were. A process that is killed in between leaves one of them in place, unless the file
+// system cannot exchange directories, as FUSE's often cannot.
 func swap(data, from string) error {
-	place, old := filepath.Join(data, Member), filepath.Join(from, "replaced")
-	err := os.Rename(place, old)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	place, with := filepath.Join(data, Member), filepath.Join(from, Member)
+	err := unix.Renameat2(unix.AT_FDCWD, with, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return os.Rename(with, place)
+	case !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported):
 		return err
 	}
-	had := err == nil
-	if err = os.Rename(filepath.Join(from, Member), place); err != nil && had {
+	old := filepath.Join(from, "replaced")
+	if err := os.Rename(place, old); err != nil {
+		return err
+	}
+	if err = os.Rename(with, place); err != nil {
 		err = errors.Join(err, os.Rename(old, place))
 	}
 	return err

@@ -78,3 +78,16 @@ func TestReplace(t *testing.T) {
 		})
 	}
 }
+
+// Data are exchanged in one step, so that a process that is killed does not leave a member without.
+func TestSwap(t *testing.T) {
+	data, from := t.TempDir(), t.TempDir()
+	put(t, data, "member/old")
+	put(t, from, "member/new")
+	if err := swap(data, from); err != nil {
+		t.Fatal(err)
+	}
+	if now, before := files(t, data), files(t, from); !slices.Equal(now, []string{"member/new"}) || !slices.Equal(before, []string{"member/old"}) {
+		t.Errorf("the data are %q, the others %q", now, before)
+	}
+}
