@@ -16,7 +16,7 @@ import (
 const registry = "registry.go"
 
 // usesOfJudges returns where a file of one package uses declarations of a judge's file, except
-// for the registry. A judge's file has a function that returns a Definition.
+// for the registry. A judge's file has a variable that is a Definition.
 func usesOfJudges(files map[string]*ast.File) []string {
 	owner := map[string]string{} // of each declaration in a judge's file
 	for name, f := range files {
@@ -46,12 +46,17 @@ func usesOfJudges(files map[string]*ast.File) []string {
 
 func hasJudge(f *ast.File) bool {
 	return slices.ContainsFunc(f.Decls, func(d ast.Decl) bool {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Recv != nil || fn.Type.Params.NumFields() > 0 || fn.Type.Results.NumFields() != 1 {
-			return false
-		}
-		result, ok := fn.Type.Results.List[0].Type.(*ast.Ident)
-		return ok && result.Name == "Definition"
+		vars, ok := d.(*ast.GenDecl)
+		return ok && vars.Tok == token.VAR && slices.ContainsFunc(vars.Specs, func(s ast.Spec) bool {
+			return slices.ContainsFunc(s.(*ast.ValueSpec).Values, func(value ast.Expr) bool {
+				literal, ok := value.(*ast.CompositeLit)
+				if !ok {
+					return false
+				}
+				of, ok := literal.Type.(*ast.Ident)
+				return ok && of.Name == "Definition"
+			})
+		})
 	})
 }
 
@@ -132,12 +137,12 @@ func TestJudgesStandAlone(t *testing.T) {
 func TestUsesOfJudges(t *testing.T) {
 	files := map[string]*ast.File{}
 	for name, body := range map[string]string{
-		"a.go":        "func a() Definition { return Definition{Limit: limit} }\nconst limit = 1\ntype known struct{}\nfunc (known) shared() {}",
-		"b.go":        "func b() Definition { return Definition{limit: shared()} }",
-		"c.go":        "func c() Definition { limit := shared(); return Definition{limit} }",
-		"bad.go":      "func bad() Definition { return Definition{shared(), known{}} }",
+		"a.go":        "var a = Definition{Limit: limit}\nconst limit = 1\ntype known struct{}\nfunc (known) shared() {}",
+		"b.go":        "var b = Definition{limit: shared()}",
+		"c.go":        "var c = Definition{func() int { limit := shared(); return limit }}",
+		"bad.go":      "var bad = Definition{shared(), known{}}",
 		"findings.go": "func shared() int { return limit }",
-		"registry.go": "func all() []Definition { return []Definition{a(), b(), c(), bad()} }",
+		"registry.go": "func all() []Definition { return []Definition{a, b, c, bad} }",
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, "package judges\n"+body, 0)
 		if err != nil {

@@ -7,20 +7,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func activeAgain() Definition {
-	return Definition{verdict.Doc{
-		Name:       "active-again",
-		Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound, and no version of it has two holders.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"component": "the elected component (default: the one that the fault hit), or further: each one that only the description of the cluster names",
-			"faults":    "for further ones, more faults, so that all together hit the node of each holder",
-			"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
-		},
-		Values: map[string][]string{"kept": verdict.Flag},
-	}, coordinated(judgeActiveAgain)}
-}
+var activeAgain = Definition{verdict.Doc{
+	Name:       "active-again",
+	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound, and no version of it has two holders.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"component": "the elected component (default: the one that the fault hit), or further: each one that only the description of the cluster names",
+		"faults":    "for further ones, more faults, so that all together hit the node of each holder",
+		"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
+	},
+	Values: map[string][]string{"kept": verdict.Flag},
+}, coordinated(judgeActiveAgain)}
 
 // judgeActiveAgain measures the times between renewals of the lease, by any instance, from the
 // fault on, as far as they were observed before the next fault. A holder that is on no node does

@@ -14,14 +14,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func addonsConverge() Definition {
-	return Definition{verdict.Doc{
-		Name:       "addons-converge",
-		Guarantee:  "Once every node has been upgraded, the add-on managers of all nodes leave each add-on in the version of the last upgrade; until then each of them applies an add-on once per interval at most.",
-		Source:     "Automated HA master deployment (add-on manager)",
-		NeedsBound: true,
-	}, judgeAddonsConverge}
-}
+var addonsConverge = Definition{verdict.Doc{
+	Name:       "addons-converge",
+	Guarantee:  "Once every node has been upgraded, the add-on managers of all nodes leave each add-on in the version of the last upgrade; until then each of them applies an add-on once per interval at most.",
+	Source:     "Automated HA master deployment (add-on manager)",
+	NeedsBound: true,
+}, judgeAddonsConverge}
 
 func judgeAddonsConverge(m *facts.Matter) Finding {
 	managers := m.NodesWith(facts.AddonManager)

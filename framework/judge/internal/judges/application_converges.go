@@ -10,16 +10,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func applicationConverges() Definition {
-	return Definition{verdict.Doc{
-		Name: "application-converges",
-		Guarantee: "An application that is continuously scaled up and down converges under the fault: each Deployment reaches exactly its desired number of ready pods, " +
-			"and each Service lists exactly these, within the bound after the fault or the change, whichever is later. " +
-			"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
-		Source:     "High Availability Kubernetes Clusters (the k8petstore)",
-		NeedsFault: true, NeedsBound: true,
-	}, coordinated(judgeApplicationConverges)}
-}
+var applicationConverges = Definition{verdict.Doc{
+	Name: "application-converges",
+	Guarantee: "An application that is continuously scaled up and down converges under the fault: each Deployment reaches exactly its desired number of ready pods, " +
+		"and each Service lists exactly these, within the bound after the fault or the change, whichever is later. " +
+		"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
+	Source:     "High Availability Kubernetes Clusters (the k8petstore)",
+	NeedsFault: true, NeedsBound: true,
+}, coordinated(judgeApplicationConverges)}
 
 // judgeApplicationConverges measures how long a part of the application stays without a moment at
 // which all of it is in its desired state. Changes are a few seconds apart, and each takes a

@@ -11,19 +11,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func applicationFollows() Definition {
-	return Definition{verdict.Doc{
-		Name: "application-follows",
-		Guarantee: "As long as nothing is broken, an application comes up and follows each change within the bound: each Deployment reaches exactly its desired number of ready pods, " +
-			"and each Service lists exactly these. " +
-			"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
-		Source:     "High Availability Kubernetes Clusters (the k8petstore); Kubernetes SLOs (pod startup latency: 5 s without pulling images)",
-		NeedsBound: true, BeforeFaults: true,
-		Params: map[string]string{
-			"changes": "how many changes must be seen to be carried out, creations included (default 5)",
-		},
-	}, judgeApplicationFollows}
-}
+var applicationFollows = Definition{verdict.Doc{
+	Name: "application-follows",
+	Guarantee: "As long as nothing is broken, an application comes up and follows each change within the bound: each Deployment reaches exactly its desired number of ready pods, " +
+		"and each Service lists exactly these. " +
+		"Time in which only nodes have work left, containers to start or to stop, does not count if they finish it and their heartbeats arrive.",
+	Source:     "High Availability Kubernetes Clusters (the k8petstore); Kubernetes SLOs (pod startup latency: 5 s without pulling images)",
+	NeedsBound: true, BeforeFaults: true,
+	Params: map[string]string{
+		"changes": "how many changes must be seen to be carried out, creations included (default 5)",
+	},
+}, judgeApplicationFollows}
 
 // judgeApplicationFollows covers the time before the first fault. A part that is not in its
 // desired state by the first fault, or at the end, counts for as long as that has lasted.

@@ -11,18 +11,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func availability() Definition {
-	return Definition{verdict.Doc{
-		Name:       "availability",
-		Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
-		Source:     "API server HA proposal, section 4.2",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
-		Params: map[string]string{
-			"entrance": "the entrance to check (default balancer)",
-			"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
-		},
-	}, judgeAvailability}
-}
+var availability = Definition{verdict.Doc{
+	Name:       "availability",
+	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
+	Source:     "API server HA proposal, section 4.2",
+	NeedsFault: true, NeedsBound: true, Coarser: true,
+	Params: map[string]string{
+		"entrance": "the entrance to check (default balancer)",
+		"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
+	},
+}, judgeAvailability}
 
 func judgeAvailability(m *facts.Matter) Finding {
 	entrance := m.Param("entrance", "balancer")

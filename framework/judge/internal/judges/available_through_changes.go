@@ -14,20 +14,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func availableThroughChanges() Definition {
-	return Definition{verdict.Doc{
-		Name:       "available-through-changes",
-		Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound, whether its requests fail or wait, and, if the bound has time for an election of etcd, 2E more for each that ends in a split vote (two at most).",
-		Source:     "Automated HA master deployment; raft, section 5.2",
-		NeedsBound: true,
-		Params: map[string]string{
-			"changes":  "names of the changes to judge, separated by commas (default: all)",
-			"inARow":   "how many consecutive requests of one kind may fail, whatever the bound (default: any number)",
-			"entrance": "the entrance to check (default balancer)",
-			"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
-		},
-	}, judgeAvailableThroughChanges}
-}
+var availableThroughChanges = Definition{verdict.Doc{
+	Name:       "available-through-changes",
+	Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound, whether its requests fail or wait, and, if the bound has time for an election of etcd, 2E more for each that ends in a split vote (two at most).",
+	Source:     "Automated HA master deployment; raft, section 5.2",
+	NeedsBound: true,
+	Params: map[string]string{
+		"changes":  "names of the changes to judge, separated by commas (default: all)",
+		"inARow":   "how many consecutive requests of one kind may fail, whatever the bound (default: any number)",
+		"entrance": "the entrance to check (default balancer)",
+		"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
+	},
+}, judgeAvailableThroughChanges}
 
 func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	changes, problem := changesIn(m, slices.Concat(untilRemoved(m.Run.Nodes), m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
@@ -200,16 +198,14 @@ func covered(outages []facts.Outage) (total time.Duration) {
 	return total
 }
 
-func ownAPIServer() Definition {
-	return Definition{verdict.Doc{
-		Name:      "own-apiserver",
-		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. After an upgrade, all three of the node report its version. An active instance with an older version than a serving API server renews its lease, or another one takes it over.",
-		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
-		Params: map[string]string{
-			"older": "how many elected components must have had an active instance of an older version while an API server of a newer one served (default 0)",
-		},
-	}, judgeOwnAPIServer}
-}
+var ownAPIServer = Definition{verdict.Doc{
+	Name:      "own-apiserver",
+	Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. After an upgrade, all three of the node report its version. An active instance with an older version than a serving API server renews its lease, or another one takes it over.",
+	Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
+	Params: map[string]string{
+		"older": "how many elected components must have had an active instance of an older version while an API server of a newer one served (default 0)",
+	},
+}, judgeOwnAPIServer}
 
 // askLimit is how long after a change of its node an instance may take to make a request that the
 // audit log shows: several retry periods of its election.

@@ -10,14 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func backendReturned() Definition {
-	return Definition{verdict.Doc{
-		Name:       "backend-returned",
-		Guarantee:  "By its own report, the load balancer uses an API server again within the bound after its return, and continues to use it.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true, Killed: true,
-	}, judgeBackendReturned}
-}
+var backendReturned = Definition{verdict.Doc{
+	Name:       "backend-returned",
+	Guarantee:  "By its own report, the load balancer uses an API server again within the bound after its return, and continues to use it.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true, Killed: true,
+}, judgeBackendReturned}
 
 func judgeBackendReturned(m *facts.Matter) Finding {
 	node := m.Fault.Node()

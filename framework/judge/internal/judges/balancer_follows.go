@@ -10,16 +10,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func balancerFollows() Definition {
-	return Definition{verdict.Doc{
-		Name:       "balancer-follows",
-		Needs:      []record.Access{record.Processes},
-		Guarantee:  "The load balancer runs while there are two or more control-plane nodes, and does not run while there is one: within the bound after each change of nodes, until the next one.",
-		Source:     "Automated HA master deployment",
-		NeedsBound: true,
-		Params:     map[string]string{"changes": "names of the changes to judge, separated by commas (default: all)"},
-	}, judgeBalancerFollows}
-}
+var balancerFollows = Definition{verdict.Doc{
+	Name:       "balancer-follows",
+	Needs:      []record.Access{record.Processes},
+	Guarantee:  "The load balancer runs while there are two or more control-plane nodes, and does not run while there is one: within the bound after each change of nodes, until the next one.",
+	Source:     "Automated HA master deployment",
+	NeedsBound: true,
+	Params:     map[string]string{"changes": "names of the changes to judge, separated by commas (default: all)"},
+}, judgeBalancerFollows}
 
 func judgeBalancerFollows(m *facts.Matter) Finding {
 	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))

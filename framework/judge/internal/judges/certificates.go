@@ -11,13 +11,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func certificates() Definition {
-	return Definition{verdict.Doc{
-		Name:      "certificates",
-		Guarantee: "On each entrance, TLS verification succeeds for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
-		Source:    "Automated HA master deployment (certificates)",
-	}, judgeCertificates}
-}
+var certificates = Definition{verdict.Doc{
+	Name:      "certificates",
+	Guarantee: "On each entrance, TLS verification succeeds for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
+	Source:    "Automated HA master deployment (certificates)",
+}, judgeCertificates}
 
 // balancerEntrance is the name of the load balancer among the entrances.
 const balancerEntrance = "balancer"

@@ -17,13 +17,11 @@ import (
 // then on (kubeadm certs check-expiration).
 const certificatesLeast = 30 * 24 * time.Hour
 
-func certificatesLast() Definition {
-	return Definition{verdict.Doc{
-		Name:      "certificates-last",
-		Guarantee: "No certificate with which a component of the control plane serves expires within 30 days.",
-		Source:    "Kubernetes documentation, Certificate management with kubeadm",
-	}, judgeCertificatesLast}
-}
+var certificatesLast = Definition{verdict.Doc{
+	Name:      "certificates-last",
+	Guarantee: "No certificate with which a component of the control plane serves expires within 30 days.",
+	Source:    "Kubernetes documentation, Certificate management with kubeadm",
+}, judgeCertificatesLast}
 
 func judgeCertificatesLast(m *facts.Matter) Finding {
 	_, to := m.Quiet()

@@ -13,20 +13,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func changedOneByOne() Definition {
-	return Definition{verdict.Doc{
-		Name:      "changed-one-by-one",
-		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, every component that a reconfiguration names is restarted, and the version skew policy holds after each step.",
-		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
-		Params: map[string]string{
-			"changes":     "names of the changes to judge, separated by commas (default: all)",
-			"complete":    "true: at the end, every node has the version of the last change",
-			"interrupted": "names of the changes that must have been interrupted after a step, and then finished or rolled back, separated by commas (default: none)",
-			"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
-		},
-		Values: map[string][]string{"complete": verdict.Flag},
-	}, judgeChangedOneByOne}
-}
+var changedOneByOne = Definition{verdict.Doc{
+	Name:      "changed-one-by-one",
+	Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, every component that a reconfiguration names is restarted, and the version skew policy holds after each step.",
+	Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
+	Params: map[string]string{
+		"changes":     "names of the changes to judge, separated by commas (default: all)",
+		"complete":    "true: at the end, every node has the version of the last change",
+		"interrupted": "names of the changes that must have been interrupted after a step, and then finished or rolled back, separated by commas (default: none)",
+		"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
+	},
+	Values: map[string][]string{"complete": verdict.Flag},
+}, judgeChangedOneByOne}
 
 // fleet is which version the components of each node have.
 type fleet map[string]map[string]string

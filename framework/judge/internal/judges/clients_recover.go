@@ -13,16 +13,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func clientsRecover() Definition {
-	return Definition{verdict.Doc{
-		Name: "clients-recover",
-		Guarantee: "A client that keeps one HTTP/2 connection through the balancer, as client-go does, sees errors for no longer than the bound, " +
-			"even if that connection leads to the API server that is hit. At least one client must be known to be connected to that one.",
-		Source:     "k8s.io/apimachinery/pkg/util/net (ReadIdleTimeout 30s, PingTimeout 15s), kubernetes#48638, #87615",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
-		Params: map[string]string{"entrance": "the entrance that they use (default balancer)"},
-	}, judgeClientsRecover}
-}
+var clientsRecover = Definition{verdict.Doc{
+	Name: "clients-recover",
+	Guarantee: "A client that keeps one HTTP/2 connection through the balancer, as client-go does, sees errors for no longer than the bound, " +
+		"even if that connection leads to the API server that is hit. At least one client must be known to be connected to that one.",
+	Source:     "k8s.io/apimachinery/pkg/util/net (ReadIdleTimeout 30s, PingTimeout 15s), kubernetes#48638, #87615",
+	NeedsFault: true, NeedsBound: true, Coarser: true,
+	Params: map[string]string{"entrance": "the entrance that they use (default balancer)"},
+}, judgeClientsRecover}
 
 // clientLife is what one client with client-go's transport saw, in the order of starts.
 type clientLife struct {

@@ -13,17 +13,15 @@ import (
 // enoughLatencies is how many writes through an API server are enough for a median.
 const enoughLatencies = 10
 
-func commitLatency() Definition {
-	return Definition{verdict.Doc{
-		Name:       "commit-latency",
-		Guarantee:  "While the faults last, the median time that a write takes through each API server is longer than before by no more than the bound, or twice the bound if API servers ask etcd members of other nodes: a request to a member takes as long as one between members.",
-		Source:     "Automated HA master deployment (latency between zones)",
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"faults": "IDs of all injections that together add the latency, separated by commas (default: the check's fault)",
-		},
-	}, judgeCommitLatency}
-}
+var commitLatency = Definition{verdict.Doc{
+	Name:       "commit-latency",
+	Guarantee:  "While the faults last, the median time that a write takes through each API server is longer than before by no more than the bound, or twice the bound if API servers ask etcd members of other nodes: a request to a member takes as long as one between members.",
+	Source:     "Automated HA master deployment (latency between zones)",
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"faults": "IDs of all injections that together add the latency, separated by commas (default: the check's fault)",
+	},
+}, judgeCommitLatency}
 
 func judgeCommitLatency(m *facts.Matter) Finding {
 	quietFrom, quietTo := m.Quiet()

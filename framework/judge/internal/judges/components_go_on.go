@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func componentsGoOn() Definition {
-	return Definition{verdict.Doc{
-		Name:       "components-go-on",
-		Guarantee:  "When the process watcher of a node is killed, it is started again, and no component of the node exits.",
-		Source:     "High Availability Kubernetes Clusters (admin guide), who watches the watcher",
-		NeedsFault: true,
-	}, judgeComponentsGoOn}
-}
+var componentsGoOn = Definition{verdict.Doc{
+	Name:       "components-go-on",
+	Guarantee:  "When the process watcher of a node is killed, it is started again, and no component of the node exits.",
+	Source:     "High Availability Kubernetes Clusters (admin guide), who watches the watcher",
+	NeedsFault: true,
+}, judgeComponentsGoOn}
 
 // watcherComponent is a node's process watcher in the record.
 const watcherComponent = "node-agent"

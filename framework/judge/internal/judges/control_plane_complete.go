@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func controlPlaneComplete() Definition {
-	return Definition{verdict.Doc{
-		Name:      "control-plane-complete",
-		Needs:     []record.Access{record.Processes},
-		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which forwards to each of them.",
-		Source:    "High Availability Kubernetes Clusters (admin guide)",
-	}, judgeControlPlaneComplete}
-}
+var controlPlaneComplete = Definition{verdict.Doc{
+	Name:      "control-plane-complete",
+	Needs:     []record.Access{record.Processes},
+	Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which forwards to each of them.",
+	Source:    "High Availability Kubernetes Clusters (admin guide)",
+}, judgeControlPlaneComplete}
 
 func judgeControlPlaneComplete(m *facts.Matter) Finding {
 	from, to := m.Quiet()

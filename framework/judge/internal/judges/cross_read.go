@@ -9,13 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func crossRead() Definition {
-	return Definition{verdict.Doc{
-		Name:      "cross-read",
-		Guarantee: "A write through one API server is seen by the very next read through every other one.",
-		Source:    "API server HA proposal, section 1, case 2",
-	}, judgeCrossRead}
-}
+var crossRead = Definition{verdict.Doc{
+	Name:      "cross-read",
+	Guarantee: "A write through one API server is seen by the very next read through every other one.",
+	Source:    "API server HA proposal, section 1, case 2",
+}, judgeCrossRead}
 
 func judgeCrossRead(m *facts.Matter) Finding {
 	servers := m.APIServers()

@@ -9,17 +9,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func damageContained() Definition {
-	return Definition{verdict.Doc{
-		Name:       "damage-contained",
-		Guarantee:  "An etcd member whose data are damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm.",
-		Source:     "etcd data corruption guide",
-		NeedsFault: true,
-		Params: map[string]string{
-			"restart": "the injection that makes the member read its data again (default: the check's fault)",
-		},
-	}, judgeDamageContained}
-}
+var damageContained = Definition{verdict.Doc{
+	Name:       "damage-contained",
+	Guarantee:  "An etcd member whose data are damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm.",
+	Source:     "etcd data corruption guide",
+	NeedsFault: true,
+	Params: map[string]string{
+		"restart": "the injection that makes the member read its data again (default: the check's fault)",
+	},
+}, judgeDamageContained}
 
 const (
 	// damageLooks is how often the member must have been queried.

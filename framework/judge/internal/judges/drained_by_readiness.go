@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func drainedByReadiness() Definition {
-	return Definition{verdict.Doc{
-		Name:       "drained-by-readiness",
-		Guarantee:  "By its own report, the load balancer takes out an API server that is stopped gracefully before that server stops listening.",
-		Source:     "k0s#6299, openshift/installer#4012",
-		NeedsFault: true, Killed: true,
-	}, judgeDrainedByReadiness}
-}
+var drainedByReadiness = Definition{verdict.Doc{
+	Name:       "drained-by-readiness",
+	Guarantee:  "By its own report, the load balancer takes out an API server that is stopped gracefully before that server stops listening.",
+	Source:     "k0s#6299, openshift/installer#4012",
+	NeedsFault: true, Killed: true,
+}, judgeDrainedByReadiness}
 
 // toTheSecond is the precision of the time at which a balancer changed a backend's state; see
 // record.Backend.

@@ -9,18 +9,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func endpointRemoved() Definition {
-	return Definition{verdict.Doc{
-		Name:       "endpoint-removed",
-		Guarantee:  "The address of an API server that is gone leaves the Endpoints and EndpointSlice of default/kubernetes within the bound, or within E more of the election of another etcd leader, which renews its lease, and stays away until it is back.",
-		Source:     "API server HA proposal, section 3; apiserver-count fix proposal; etcd (lessor.Promote)",
-		NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
-		Params: map[string]string{
-			"since": "where the bound starts: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
-		},
-		Values: map[string][]string{"since": {"effect", "call"}},
-	}, judgeEndpointRemoved}
-}
+var endpointRemoved = Definition{verdict.Doc{
+	Name:       "endpoint-removed",
+	Guarantee:  "The address of an API server that is gone leaves the Endpoints and EndpointSlice of default/kubernetes within the bound, or within E more of the election of another etcd leader, which renews its lease, and stays away until it is back.",
+	Source:     "API server HA proposal, section 3; apiserver-count fix proposal; etcd (lessor.Promote)",
+	NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
+	Params: map[string]string{
+		"since": "where the bound starts: effect (default), the proof that the fault acted, or call, for a fault that takes effect slowly, such as stop",
+	},
+	Values: map[string][]string{"since": {"effect", "call"}},
+}, judgeEndpointRemoved}
 
 func judgeEndpointRemoved(m *facts.Matter) Finding {
 	node := m.Fault.Node()

@@ -6,14 +6,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func endpointReturned() Definition {
-	return Definition{verdict.Doc{
-		Name:       "endpoint-returned",
-		Guarantee:  "The address of an API server that is back is listed in the Endpoints and EndpointSlice of default/kubernetes within the bound, once: it does not leave again.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
-	}, judgeEndpointReturned}
-}
+var endpointReturned = Definition{verdict.Doc{
+	Name:       "endpoint-returned",
+	Guarantee:  "The address of an API server that is back is listed in the Endpoints and EndpointSlice of default/kubernetes within the bound, once: it does not leave again.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
+}, judgeEndpointReturned}
 
 func judgeEndpointReturned(m *facts.Matter) Finding {
 	node := m.Fault.Node()

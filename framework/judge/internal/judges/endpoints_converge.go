@@ -10,14 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func endpointsConverge() Definition {
-	return Definition{verdict.Doc{
-		Name:       "endpoints-converge",
-		Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, as read through every entrance, and continue to.",
-		Source:     "Automated HA master deployment; apiserver-count fix proposal",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeEndpointsConverge}
-}
+var endpointsConverge = Definition{verdict.Doc{
+	Name:       "endpoints-converge",
+	Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, as read through every entrance, and continue to.",
+	Source:     "Automated HA master deployment; apiserver-count fix proposal",
+	NeedsFault: true, NeedsBound: true,
+}, judgeEndpointsConverge}
 
 // seenToStay is how long a list must be observed after the healing. It is read once a second, and
 // scenarios continue two seconds after their condition held.

@@ -12,17 +12,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func endpointsFollow() Definition {
-	return Definition{verdict.Doc{
-		Name:       "endpoints-follow",
-		Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the existing API servers, until the next change. An election of another etcd leader renews the leases of addresses: then the bound counts from there, and is E longer.",
-		Source:     "Automated HA master deployment; apiserver-count fix proposal",
-		NeedsBound: true,
-		Params: map[string]string{
-			"changes": "names of the changes to judge, separated by commas (default: all)",
-		},
-	}, judgeEndpointsFollow}
-}
+var endpointsFollow = Definition{verdict.Doc{
+	Name:       "endpoints-follow",
+	Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the existing API servers, until the next change. An election of another etcd leader renews the leases of addresses: then the bound counts from there, and is E longer.",
+	Source:     "Automated HA master deployment; apiserver-count fix proposal",
+	NeedsBound: true,
+	Params: map[string]string{
+		"changes": "names of the changes to judge, separated by commas (default: all)",
+	},
+}, judgeEndpointsFollow}
 
 // following is how the list of addresses followed a change.
 type following struct {

@@ -12,13 +12,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func endpointsMatch() Definition {
-	return Definition{verdict.Doc{
-		Name:      "endpoints-match",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers at all times, once these have had I + M to list themselves, or 2I + M where the list has never been complete.",
-		Source:    "API server HA proposal, section 2; kube-apiserver (pkg/controlplane/controller/kubernetesservice, pkg/controlplane/reconcilers)",
-	}, judgeEndpointsMatch}
-}
+var endpointsMatch = Definition{verdict.Doc{
+	Name:      "endpoints-match",
+	Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers at all times, once these have had I + M to list themselves, or 2I + M where the list has never been complete.",
+	Source:    "API server HA proposal, section 2; kube-apiserver (pkg/controlplane/controller/kubernetesservice, pkg/controlplane/reconcilers)",
+}, judgeEndpointsMatch}
 
 // judgeEndpointsMatch allows for API servers of a new cluster, which list themselves at their third
 // attempt at worst: the first fails if another server is just creating the Service kubernetes

@@ -12,17 +12,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func endpointsNeverEmpty() Definition {
-	return Definition{verdict.Doc{
-		Name:      "endpoints-never-empty",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are never empty, and an API server that no fault hits stays listed: it is listed before the faults, and within 2I + M in any case.",
-		Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
-		Killed:    true,
-		Params: map[string]string{
-			"faults": "faults during which every API server that none of them hits must stay listed, separated by commas (default: the check's fault)",
-		},
-	}, judgeEndpointsNeverEmpty}
-}
+var endpointsNeverEmpty = Definition{verdict.Doc{
+	Name:      "endpoints-never-empty",
+	Guarantee: "Endpoints and EndpointSlice of default/kubernetes are never empty, and an API server that no fault hits stays listed: it is listed before the faults, and within 2I + M in any case.",
+	Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
+	Killed:    true,
+	Params: map[string]string{
+		"faults": "faults during which every API server that none of them hits must stay listed, separated by commas (default: the check's fault)",
+	},
+}, judgeEndpointsNeverEmpty}
 
 func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	all := facts.Histories(m.Run)

@@ -9,15 +9,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func endpointsStable() Definition {
-	return Definition{verdict.Doc{
-		Name:       "endpoints-stable",
-		Needs:      []record.Access{record.Processes},
-		Guarantee:  "While all API servers are up, the addresses in Endpoints and EndpointSlice of default/kubernetes never change; they are observed for as long as the bound says.",
-		Source:     "apiserver-count fix proposal",
-		NeedsBound: true,
-	}, judgeEndpointsStable}
-}
+var endpointsStable = Definition{verdict.Doc{
+	Name:       "endpoints-stable",
+	Needs:      []record.Access{record.Processes},
+	Guarantee:  "While all API servers are up, the addresses in Endpoints and EndpointSlice of default/kubernetes never change; they are observed for as long as the bound says.",
+	Source:     "apiserver-count fix proposal",
+	NeedsBound: true,
+}, judgeEndpointsStable}
 
 func judgeEndpointsStable(m *facts.Matter) Finding {
 	// API servers are up without either of these.

@@ -7,15 +7,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func etcdAlarms() Definition {
-	return Definition{verdict.Doc{
-		Name:      "etcd-alarms",
-		Needs:     []record.Access{record.EtcdMembers},
-		Invariant: "HA-INV-009",
-		Guarantee: "No etcd member has an alarm, except while a fault is active.",
-		Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",
-	}, judgeEtcdAlarms}
-}
+var etcdAlarms = Definition{verdict.Doc{
+	Name:      "etcd-alarms",
+	Needs:     []record.Access{record.EtcdMembers},
+	Invariant: "HA-INV-009",
+	Guarantee: "No etcd member has an alarm, except while a fault is active.",
+	Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",
+}, judgeEtcdAlarms}
 
 func judgeEtcdAlarms(m *facts.Matter) Finding {
 	answers, during := 0, 0

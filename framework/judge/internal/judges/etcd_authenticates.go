@@ -10,16 +10,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func etcdAuthenticates() Definition {
-	return Definition{verdict.Doc{
-		Name:      "etcd-authenticates",
-		Needs:     []record.Access{record.EtcdMembers},
-		Guarantee: "No etcd member serves data in plaintext, to a client without a certificate, or to one whose certificate a foreign CA signed.",
-		Source:    "etcd documentation, Transport security model; Kubernetes documentation, Operating etcd clusters",
-		Params:    map[string]string{"port": "client or peer (default client)"},
-		Values:    map[string][]string{"port": {"client", "peer"}},
-	}, judgeEtcdAuthenticates}
-}
+var etcdAuthenticates = Definition{verdict.Doc{
+	Name:      "etcd-authenticates",
+	Needs:     []record.Access{record.EtcdMembers},
+	Guarantee: "No etcd member serves data in plaintext, to a client without a certificate, or to one whose certificate a foreign CA signed.",
+	Source:    "etcd documentation, Transport security model; Kubernetes documentation, Operating etcd clusters",
+	Params:    map[string]string{"port": "client or peer (default client)"},
+	Values:    map[string][]string{"port": {"client", "peer"}},
+}, judgeEtcdAuthenticates}
 
 func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 	nodes, closed := m.NodesWith("etcd"), 0

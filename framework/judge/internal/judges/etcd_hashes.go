@@ -13,16 +13,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func etcdHashes() Definition {
-	return Definition{verdict.Doc{
-		Name:      "etcd-hashes",
-		Needs:     []record.Access{record.EtcdMembers},
-		Invariant: "HA-INV-009",
-		Lasting:   true,
-		Guarantee: "All etcd members have the same data: they belong to one cluster, and their hashes at one revision are equal.",
-		Source:    "etcd, data corruption check (HashKV); the checks of every run of the catalogue",
-	}, judgeEtcdHashes}
-}
+var etcdHashes = Definition{verdict.Doc{
+	Name:      "etcd-hashes",
+	Needs:     []record.Access{record.EtcdMembers},
+	Invariant: "HA-INV-009",
+	Lasting:   true,
+	Guarantee: "All etcd members have the same data: they belong to one cluster, and their hashes at one revision are equal.",
+	Source:    "etcd, data corruption check (HashKV); the checks of every run of the catalogue",
+}, judgeEtcdHashes}
 
 // hashed is what two hashes must have in common to be comparable: a member that
 // compacted at another revision hashes other data.

@@ -14,17 +14,15 @@ import (
 // etcdLinearizable judges operations on etcd's members themselves. A revision is a place in the
 // order of all writes, so more can be checked than for a register: a transaction is at one
 // revision on all of its keys, and a response shows the state at the revision in its header.
-func etcdLinearizable() Definition {
-	return Definition{verdict.Doc{
-		Name:      "etcd-linearizable",
-		Needs:     []record.Access{record.EtcdMembers},
-		Invariant: "HA-INV-003",
-		Lasting:   true,
-		Guarantee: "etcd's own operations are strictly serializable: a linearizable read through any member returns the newest acknowledged write, a transaction takes effect on all of its keys or on none and only where its condition holds, " +
-			"no two writes have one revision, and an answer is the state of the revision in its header.",
-		Source: "etcd API guarantees (strict serializability; durability; revisions)",
-	}, judgeEtcdLinearizable}
-}
+var etcdLinearizable = Definition{verdict.Doc{
+	Name:      "etcd-linearizable",
+	Needs:     []record.Access{record.EtcdMembers},
+	Invariant: "HA-INV-003",
+	Lasting:   true,
+	Guarantee: "etcd's own operations are strictly serializable: a linearizable read through any member returns the newest acknowledged write, a transaction takes effect on all of its keys or on none and only where its condition holds, " +
+		"no two writes have one revision, and an answer is the state of the revision in its header.",
+	Source: "etcd API guarantees (strict serializability; durability; revisions)",
+}, judgeEtcdLinearizable}
 
 func judgeEtcdLinearizable(m *facts.Matter) Finding {
 	h, problem := newKeyHistories(m, facts.APIEtcd)

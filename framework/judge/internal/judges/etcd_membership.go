@@ -12,15 +12,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func etcdMembership() Definition {
-	return Definition{verdict.Doc{
-		Name:  "etcd-membership",
-		Needs: []record.Access{record.EtcdMembers},
-		Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other. " +
-			"The versions of client writes confirm that every API server writes to these members.",
-		Source: "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
-	}, judgeEtcdMembership}
-}
+var etcdMembership = Definition{verdict.Doc{
+	Name:  "etcd-membership",
+	Needs: []record.Access{record.EtcdMembers},
+	Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other. " +
+		"The versions of client writes confirm that every API server writes to these members.",
+	Source: "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
+}, judgeEtcdMembership}
 
 func judgeEtcdMembership(m *facts.Matter) Finding {
 	from, to := m.Quiet()

@@ -10,17 +10,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func failsOver() Definition {
-	return Definition{verdict.Doc{
-		Name:       "fails-over",
-		Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails.",
-		Source:     "API server HA proposal, section 4.1",
-		NeedsFault: true,
-		Params: map[string]string{
-			"faults": "all injections that such clients are to survive, separated by commas (default: the check's fault)",
-		},
-	}, judgeFailsOver}
-}
+var failsOver = Definition{verdict.Doc{
+	Name:       "fails-over",
+	Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails.",
+	Source:     "API server HA proposal, section 4.1",
+	NeedsFault: true,
+	Params: map[string]string{
+		"faults": "all injections that such clients are to survive, separated by commas (default: the check's fault)",
+	},
+}, judgeFailsOver}
 
 func judgeFailsOver(m *facts.Matter) Finding {
 	faults := []*facts.Injection{m.Fault}

@@ -11,13 +11,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func faultDomains() Definition {
-	return Definition{verdict.Doc{
-		Name:      "fault-domains",
-		Guarantee: "Control-plane nodes are spread over fault domains so that losing any one of them keeps etcd's quorum.",
-		Source:    "Automated HA master deployment (zones)",
-	}, judgeFaultDomains}
-}
+var faultDomains = Definition{verdict.Doc{
+	Name:      "fault-domains",
+	Guarantee: "Control-plane nodes are spread over fault domains so that losing any one of them keeps etcd's quorum.",
+	Source:    "Automated HA master deployment (zones)",
+}, judgeFaultDomains}
 
 func judgeFaultDomains(m *facts.Matter) Finding {
 	nodes := m.NodesWith("etcd")

@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func handover() Definition {
-	return Definition{verdict.Doc{
-		Name:       "handover",
-		Guarantee:  "While etcd's leadership is handed over on request, writes through every entrance continue within the bound, and none that fails does so again when it is retried.",
-		Source:     "Automated HA master deployment; etcd maintenance API (MoveLeader)",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeHandover}
-}
+var handover = Definition{verdict.Doc{
+	Name:       "handover",
+	Guarantee:  "While etcd's leadership is handed over on request, writes through every entrance continue within the bound, and none that fails does so again when it is retried.",
+	Source:     "Automated HA master deployment; etcd maintenance API (MoveLeader)",
+	NeedsFault: true, NeedsBound: true,
+}, judgeHandover}
 
 // judgeHandover covers the time from the request on: the fault takes effect only when there is a
 // new leader, and the gap is before that.

@@ -11,19 +11,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func holderWorks() Definition {
-	return Definition{verdict.Doc{
-		Name: "holder-works",
-		Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
-			"and the scheduler binds each pod that is created, once a node can take it, until another instance takes over the lease or a fault hits.",
-		Source:     "kubernetes/kubernetes#82960",
-		Needs:      []record.Access{record.AuditLogs},
-		NeedsBound: true,
-		Params: map[string]string{
-			"component": "the elected component: kube-controller-manager (default) or kube-scheduler",
-		},
-	}, judgeHolderWorks}
-}
+var holderWorks = Definition{verdict.Doc{
+	Name: "holder-works",
+	Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
+		"and the scheduler binds each pod that is created, once a node can take it, until another instance takes over the lease or a fault hits.",
+	Source:     "kubernetes/kubernetes#82960",
+	Needs:      []record.Access{record.AuditLogs},
+	NeedsBound: true,
+	Params: map[string]string{
+		"component": "the elected component: kube-controller-manager (default) or kube-scheduler",
+	},
+}, judgeHolderWorks}
 
 // tenure is the time in which an instance that took a lease over can work.
 type tenure struct {

@@ -6,18 +6,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func isolatedMember() Definition {
-	return Definition{verdict.Doc{
-		Name:       "isolated-member",
-		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound, and 2E more for each election that ends in a split vote (two at most).",
-		Source:     "API server HA proposal, section 1, case 1; raft, section 5.2",
-		Lasting:    true,
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the minimum)",
-		},
-	}, judgeIsolatedMember}
-}
+var isolatedMember = Definition{verdict.Doc{
+	Name:       "isolated-member",
+	Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound, and 2E more for each election that ends in a split vote (two at most).",
+	Source:     "API server HA proposal, section 1, case 1; raft, section 5.2",
+	Lasting:    true,
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the minimum)",
+	},
+}, judgeIsolatedMember}
 
 func judgeIsolatedMember(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called

@@ -14,17 +14,15 @@ import (
 // enoughRequests is how many failed requests of such a client show that it cannot continue.
 const enoughRequests = 3
 
-func learnsAddresses() Definition {
-	return Definition{verdict.Doc{
-		Name:       "learns-addresses",
-		Guarantee:  "Each client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it started with are gone, its requests succeed within the bound through one that joined later.",
-		Source:     "API server HA proposal, section 4.1",
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"faults": "injections that together stop all API servers that existed at the start, separated by commas (default: the check's fault)",
-		},
-	}, judgeLearnsAddresses}
-}
+var learnsAddresses = Definition{verdict.Doc{
+	Name:       "learns-addresses",
+	Guarantee:  "Each client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it started with are gone, its requests succeed within the bound through one that joined later.",
+	Source:     "API server HA proposal, section 4.1",
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"faults": "injections that together stop all API servers that existed at the start, separated by commas (default: the check's fault)",
+	},
+}, judgeLearnsAddresses}
 
 func judgeLearnsAddresses(m *facts.Matter) Finding {
 	if _, problem := changesOf(m, nil); problem != nil {

@@ -7,19 +7,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func linearizable() Definition {
-	return Definition{verdict.Doc{
-		Name:      "linearizable",
-		Invariant: "HA-INV-001",
-		Lasting:   true,
-		Guarantee: "The history of reads and writes is linearizable: every quorum read and list returns the newest acknowledged write or deletion, an acknowledged write is never lost, and of several updates of one version exactly one wins.",
-		Source:    "Automated HA master deployment; Kubernetes API concepts (resource versions)",
-		Params: map[string]string{
-			"attempts": "where the check names a fault: how many operations must have been answered, and how many writes and quorum reads tried, while it lasted, in all and through each API server that it left alone; " +
-				"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the minimum)",
-		},
-	}, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
-}
+var linearizable = Definition{verdict.Doc{
+	Name:      "linearizable",
+	Invariant: "HA-INV-001",
+	Lasting:   true,
+	Guarantee: "The history of reads and writes is linearizable: every quorum read and list returns the newest acknowledged write or deletion, an acknowledged write is never lost, and of several updates of one version exactly one wins.",
+	Source:    "Automated HA master deployment; Kubernetes API concepts (resource versions)",
+	Params: map[string]string{
+		"attempts": "where the check names a fault: how many operations must have been answered, and how many writes and quorum reads tried, while it lasted, in all and through each API server that it left alone; " +
+			"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the minimum)",
+	},
+}, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
 
 func JudgeLinearizable(m *facts.Matter, limit time.Duration) Finding {
 	return JudgeWithin(m, limit, SearchRoom)

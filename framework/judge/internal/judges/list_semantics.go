@@ -9,19 +9,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func listSemantics() Definition {
-	return Definition{verdict.Doc{
-		Name:      "list-semantics",
-		Invariant: "HA-INV-004",
-		Lasting:   true,
-		Guarantee: "A successful response to a list is a list, and exactly the state of its version. Without a resourceVersion, this version is at least as new as every write and deletion acknowledged, and every version read, before the call; " +
-			"with NotOlderThan, it is at least the requested version; with Exact, the requested version; with 0, any version.",
-		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
-		Params: map[string]string{
-			"each": "how many lists of each kind every API server must have answered, since the check's fault where it names one: unset, 0, NotOlderThan, Exact, and paged (default 0)",
-		},
-	}, judgeListSemantics}
-}
+var listSemantics = Definition{verdict.Doc{
+	Name:      "list-semantics",
+	Invariant: "HA-INV-004",
+	Lasting:   true,
+	Guarantee: "A successful response to a list is a list, and exactly the state of its version. Without a resourceVersion, this version is at least as new as every write and deletion acknowledged, and every version read, before the call; " +
+		"with NotOlderThan, it is at least the requested version; with Exact, the requested version; with 0, any version.",
+	Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
+	Params: map[string]string{
+		"each": "how many lists of each kind every API server must have answered, since the check's fault where it names one: unset, 0, NotOlderThan, Exact, and paged (default 0)",
+	},
+}, judgeListSemantics}
 
 func judgeListSemantics(m *facts.Matter) Finding {
 	const must = "A list must be the state of a version that was asked for"

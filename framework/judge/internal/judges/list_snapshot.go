@@ -8,15 +8,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func listSnapshot() Definition {
-	return Definition{verdict.Doc{
-		Name:      "list-snapshot",
-		Invariant: "HA-INV-004",
-		Lasting:   true,
-		Guarantee: "The pages of a list are one snapshot: they give one version, and together they have each key of its state once, in the order of the keys.",
-		Source:    "KEP-365 (paginated lists); Kubernetes API concepts (retrieving large results sets in chunks)",
-	}, judgeListSnapshot}
-}
+var listSnapshot = Definition{verdict.Doc{
+	Name:      "list-snapshot",
+	Invariant: "HA-INV-004",
+	Lasting:   true,
+	Guarantee: "The pages of a list are one snapshot: they give one version, and together they have each key of its state once, in the order of the keys.",
+	Source:    "KEP-365 (paginated lists); Kubernetes API concepts (retrieving large results sets in chunks)",
+}, judgeListSnapshot}
 
 func judgeListSnapshot(m *facts.Matter) Finding {
 	const must = "The pages of a list must be one snapshot"

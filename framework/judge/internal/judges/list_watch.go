@@ -10,15 +10,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func listWatch() Definition {
-	return Definition{verdict.Doc{
-		Name: "list-watch",
-		Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
-			"they begin with a state as new as all that had been acknowledged before, and leave out no change after it.",
-		Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
-		NeedsFault: true, NeedsBound: true, Killed: true,
-	}, judgeListWatch}
-}
+var listWatch = Definition{verdict.Doc{
+	Name: "list-watch",
+	Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
+		"they begin with a state as new as all that had been acknowledged before, and leave out no change after it.",
+	Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
+	NeedsFault: true, NeedsBound: true, Killed: true,
+}, judgeListWatch}
 
 func judgeListWatch(m *facts.Matter) Finding {
 	const must = "Lists and watches through an API server that has just started must be complete and must not show the past"

@@ -15,21 +15,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func membersFollow() Definition {
-	return Definition{verdict.Doc{
-		Name:      "members-follow",
-		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins once its API server is ready, and not before; an etcd leader hands over before its node leaves; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
-		Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
-		Params: map[string]string{
-			"changes": "names of the changes to judge, separated by commas (default: all)",
-			"leader":  "true: the node that leaves first must have had etcd's leader, and leave with its leadership handed over",
-			"sizes":   "the numbers of voting members that the changes must pass through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
-			"listed":  "true: etcd must still have listed each node that died once that was without power",
-			"cut":     "true: additions must have been interrupted after each of their steps",
-		},
-		Values: map[string][]string{"leader": verdict.Flag, "listed": verdict.Flag, "cut": verdict.Flag},
-	}, judgeMembersFollow}
-}
+var membersFollow = Definition{verdict.Doc{
+	Name:      "members-follow",
+	Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins once its API server is ready, and not before; an etcd leader hands over before its node leaves; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
+	Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
+	Params: map[string]string{
+		"changes": "names of the changes to judge, separated by commas (default: all)",
+		"leader":  "true: the node that leaves first must have had etcd's leader, and leave with its leadership handed over",
+		"sizes":   "the numbers of voting members that the changes must pass through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
+		"listed":  "true: etcd must still have listed each node that died once that was without power",
+		"cut":     "true: additions must have been interrupted after each of their steps",
+	},
+	Values: map[string][]string{"leader": verdict.Flag, "listed": verdict.Flag, "cut": verdict.Flag},
+}, judgeMembersFollow}
 
 // stepOrder returns the order of the steps of a change, and those that are required; the
 // load balancer's are required if the cluster has one.

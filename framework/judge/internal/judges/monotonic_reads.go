@@ -9,15 +9,13 @@ import (
 
 // monotonicReads adds to linearizability that it compares what one client saw in two reads,
 // no matter which client wrote it, and that it includes the objects of quorum lists.
-func monotonicReads() Definition {
-	return Definition{verdict.Doc{
-		Name:      "monotonic-reads",
-		Invariant: "HA-INV-001",
-		Lasting:   true,
-		Guarantee: "What a client reads with a quorum never goes back: a later read or list returns no older version of a key, and nothing that was gone comes back.",
-		Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
-	}, judgeMonotonicReads}
-}
+var monotonicReads = Definition{verdict.Doc{
+	Name:      "monotonic-reads",
+	Invariant: "HA-INV-001",
+	Lasting:   true,
+	Guarantee: "What a client reads with a quorum never goes back: a later read or list returns no older version of a key, and nothing that was gone comes back.",
+	Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
+}, judgeMonotonicReads}
 
 func judgeMonotonicReads(m *facts.Matter) Finding {
 	books := facts.NewWriteLog(m.Run)

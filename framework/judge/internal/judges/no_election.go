@@ -10,17 +10,15 @@ import (
 // enoughAnswers is how many responses of one member show that its leader stayed.
 const enoughAnswers = 3
 
-func noElection() Definition {
-	return Definition{verdict.Doc{
-		Name:       "no-election",
-		Guarantee:  "etcd keeps its leader and its term from before the faults until they are healed.",
-		Source:     "etcd, tuning (heartbeat interval and election timeout); Automated HA master deployment (latency between zones)",
-		NeedsFault: true,
-		Params: map[string]string{
-			"faults": "IDs of all injections that must not cause an election, separated by commas (default: the check's fault)",
-		},
-	}, judgeNoElection}
-}
+var noElection = Definition{verdict.Doc{
+	Name:       "no-election",
+	Guarantee:  "etcd keeps its leader and its term from before the faults until they are healed.",
+	Source:     "etcd, tuning (heartbeat interval and election timeout); Automated HA master deployment (latency between zones)",
+	NeedsFault: true,
+	Params: map[string]string{
+		"faults": "IDs of all injections that must not cause an election, separated by commas (default: the check's fault)",
+	},
+}, judgeNoElection}
 
 func judgeNoElection(m *facts.Matter) Finding {
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called

@@ -12,19 +12,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func noFailedRequest() Definition {
-	return Definition{verdict.Doc{
-		Name: "no-failed-request",
-		Guarantee: "No request of a client of one entrance fails while the fault lasts, from the call to inject it to the call to heal it: no probe, read, write or list, and no attempt to open a watch. A request that an API server asks to repeat while it shuts down (Retry-After) must succeed at the first retry. " +
-			"A list of a version that is compacted (410) or newer than the API server's cache (504) counts as answered.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true,
-		Params: map[string]string{
-			"entrance": "the entrance to check, or apiservers for each API server that the fault does not hit (default balancer)",
-			"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
-		},
-	}, judgeNoFailedRequest}
-}
+var noFailedRequest = Definition{verdict.Doc{
+	Name: "no-failed-request",
+	Guarantee: "No request of a client of one entrance fails while the fault lasts, from the call to inject it to the call to heal it: no probe, read, write or list, and no attempt to open a watch. A request that an API server asks to repeat while it shuts down (Retry-After) must succeed at the first retry. " +
+		"A list of a version that is compacted (410) or newer than the API server's cache (504) counts as answered.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true,
+	Params: map[string]string{
+		"entrance": "the entrance to check, or apiservers for each API server that the fault does not hit (default balancer)",
+		"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
+	},
+}, judgeNoFailedRequest}
 
 // eachAPIServer means the entrances of all API servers that are not hit.
 const eachAPIServer = "apiservers"

@@ -12,14 +12,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func noHiddenDependency() Definition {
-	return Definition{verdict.Doc{
-		Name:       "no-hidden-dependency",
-		Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, with no pause longer than the bound, or than its retry period allows.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeNoHiddenDependency}
-}
+var noHiddenDependency = Definition{verdict.Doc{
+	Name:       "no-hidden-dependency",
+	Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, with no pause longer than the bound, or than its retry period allows.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true,
+}, judgeNoHiddenDependency}
 
 // instance is an instance of an elected component.
 type instance struct{ component, node string }

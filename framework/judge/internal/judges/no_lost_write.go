@@ -12,15 +12,13 @@ import (
 
 // noLostWrite adds to linearizability that it names the loss: it checks only the end of the run,
 // when every write is over, and names the acknowledged write that is gone.
-func noLostWrite() Definition {
-	return Definition{verdict.Doc{
-		Name:      "no-lost-write",
-		Invariant: "HA-INV-002",
-		Lasting:   true,
-		Guarantee: "At the end of the run, each API server returns every acknowledged write, unless another write or delete may have come after it, and every acknowledged create of a key that is never overwritten.",
-		Source:    "etcd API guarantees (durability); the checks of every run of the catalogue",
-	}, judgeNoLostWrite}
-}
+var noLostWrite = Definition{verdict.Doc{
+	Name:      "no-lost-write",
+	Invariant: "HA-INV-002",
+	Lasting:   true,
+	Guarantee: "At the end of the run, each API server returns every acknowledged write, unless another write or delete may have come after it, and every acknowledged create of a key that is never overwritten.",
+	Source:    "etcd API guarantees (durability); the checks of every run of the catalogue",
+}, judgeNoLostWrite}
 
 func judgeNoLostWrite(m *facts.Matter) Finding {
 	books := facts.NewWriteLog(m.Run)

@@ -11,18 +11,16 @@ import (
 
 const defaultExposed = 20
 
-func noStaleRead() Definition {
-	return Definition{verdict.Doc{
-		Name:       "no-stale-read",
-		Guarantee:  "No quorum read through the API server on the node that was hit, or from its etcd member, is stale: neither while the fault lasts nor for the time of the bound after its healing.",
-		Source:     "etcd API guarantees (linearizability); raft dissertation, section 6.4 (processing read-only queries)",
-		Lasting:    true,
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"least": "how many answered reads are required of keys that were written through other nodes while the fault lasted (default 20)",
-		},
-	}, judgeNoStaleRead}
-}
+var noStaleRead = Definition{verdict.Doc{
+	Name:       "no-stale-read",
+	Guarantee:  "No quorum read through the API server on the node that was hit, or from its etcd member, is stale: neither while the fault lasts nor for the time of the bound after its healing.",
+	Source:     "etcd API guarantees (linearizability); raft dissertation, section 6.4 (processing read-only queries)",
+	Lasting:    true,
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"least": "how many answered reads are required of keys that were written through other nodes while the fault lasted (default 20)",
+	},
+}, judgeNoStaleRead}
 
 func judgeNoStaleRead(m *facts.Matter) Finding {
 	least, problem := countParam(m, "least", defaultExposed, 1)

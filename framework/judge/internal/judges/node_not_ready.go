@@ -9,15 +9,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func nodeNotReady() Definition {
-	return Definition{verdict.Doc{
-		Name: "node-not-ready",
-		Guarantee: "A node without power, whose heartbeats are missing, turns NotReady within the bound, " +
-			"even if the active controller manager ran on it.",
-		Source:     "canonical/microk8s#5386, k3s-io/k3s#4504",
-		NeedsFault: true, NeedsBound: true,
-	}, coordinated(judgeNodeNotReady)}
-}
+var nodeNotReady = Definition{verdict.Doc{
+	Name: "node-not-ready",
+	Guarantee: "A node without power, whose heartbeats are missing, turns NotReady within the bound, " +
+		"even if the active controller manager ran on it.",
+	Source:     "canonical/microk8s#5386, k3s-io/k3s#4504",
+	NeedsFault: true, NeedsBound: true,
+}, coordinated(judgeNodeNotReady)}
 
 // judgeNodeNotReady reports whether each node that the fault hit lost its condition Ready
 // in time, as the first API server to show it did, and did not regain it without power. An

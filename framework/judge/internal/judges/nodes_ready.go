@@ -9,15 +9,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func nodesReady() Definition {
-	return Definition{verdict.Doc{
-		Name: "nodes-ready",
-		Guarantee: "No worker node turns NotReady because of the fault, and no node's heartbeats are missing for as long as the bound: " +
-			"the time after which the controller manager considers a node lost (--node-monitor-grace-period).",
-		Source:     "Automated HA master deployment (kubelet)",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeNodesReady}
-}
+var nodesReady = Definition{verdict.Doc{
+	Name: "nodes-ready",
+	Guarantee: "No worker node turns NotReady because of the fault, and no node's heartbeats are missing for as long as the bound: " +
+		"the time after which the controller manager considers a node lost (--node-monitor-grace-period).",
+	Source:     "Automated HA master deployment (kubelet)",
+	NeedsFault: true, NeedsBound: true,
+}, judgeNodesReady}
 
 // judgeNodesReady checks the heartbeats too: if the active controller manager was lost with the
 // same node, no instance marks nodes until another one has taken over.

@@ -13,16 +13,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func objectsBetweenVersions() Definition {
-	return Definition{verdict.Doc{
-		Name:      "objects-between-versions",
-		Guarantee: "While API servers of two versions serve, an object that was written through one of them is read as it was written through the other, in both directions, and keeps its fields when the other changes it. An object that an older version wrote before is read as it was written, too.",
-		Source:    "Automated HA master deployment",
-		Params: map[string]string{
-			"least": "how many reads are required in each direction between versions that served at the same time (default 10)",
-		},
-	}, judgeObjectsBetweenVersions}
-}
+var objectsBetweenVersions = Definition{verdict.Doc{
+	Name:      "objects-between-versions",
+	Guarantee: "While API servers of two versions serve, an object that was written through one of them is read as it was written through the other, in both directions, and keeps its fields when the other changes it. An object that an older version wrote before is read as it was written, too.",
+	Source:    "Automated HA master deployment",
+	Params: map[string]string{
+		"least": "how many reads are required in each direction between versions that served at the same time (default 10)",
+	},
+}, judgeObjectsBetweenVersions}
 
 func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	least, problem := countParam(m, "least", 10, 1)

@@ -12,15 +12,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func oneActor() Definition {
-	return Definition{verdict.Doc{
-		Name:      "one-actor",
-		Needs:     []record.Access{record.AuditLogs},
-		Invariant: "HA-INV-008",
-		Guarantee: "Two instances of an elected component never act at the same time for longer than its election allows: once another has taken over, the previous one changes nothing more, and no instance takes a valid lease from an active one. The verdict reports how often and for how long two acted.",
-		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
-	}, judgeOneActor}
-}
+var oneActor = Definition{verdict.Doc{
+	Name:      "one-actor",
+	Needs:     []record.Access{record.AuditLogs},
+	Invariant: "HA-INV-008",
+	Guarantee: "Two instances of an elected component never act at the same time for longer than its election allows: once another has taken over, the previous one changes nothing more, and no instance takes a valid lease from an active one. The verdict reports how often and for how long two acted.",
+	Source:    "Automated HA master deployment; the checks of every run of the catalogue",
+}, judgeOneActor}
 
 // judgeOneActor rests on how long client-go's election lets an instance act: the instance tries to
 // renew its lease P after the last renewal, and stops when that has failed for R, as it does once

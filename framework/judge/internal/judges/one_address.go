@@ -11,15 +11,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func oneAddress() Definition {
-	return Definition{verdict.Doc{
-		Name: "one-address",
-		Guarantee: "A virtual IP is never on two nodes that clients can reach, " +
-			"and when its node is lost, another one has it within the bound; once the node is back, exactly one has it.",
-		Source:     "kube-vip/kube-vip#665, #996, #1579, acassen/keepalived#166",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeOneAddress}
-}
+var oneAddress = Definition{verdict.Doc{
+	Name: "one-address",
+	Guarantee: "A virtual IP is never on two nodes that clients can reach, " +
+		"and when its node is lost, another one has it within the bound; once the node is back, exactly one has it.",
+	Source:     "kube-vip/kube-vip#665, #996, #1579, acassen/keepalived#166",
+	NeedsFault: true, NeedsBound: true,
+}, judgeOneAddress}
 
 // judgeOneAddress relies on the nodes' own reports of the address. A node that a fault hits
 // cannot be reached until it is healed, except while its API server answers clients; its later

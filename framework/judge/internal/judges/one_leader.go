@@ -9,16 +9,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func oneLeaderPerTerm() Definition {
-	return Definition{verdict.Doc{
-		Name:      "one-leader-per-term",
-		Needs:     []record.Access{record.EtcdMembers},
-		Invariant: "HA-INV-009",
-		Lasting:   true,
-		Guarantee: "etcd never has two leaders in one term.",
-		Source:    "Raft, election safety; the checks of every run of the catalogue",
-	}, JudgeOneLeaderPerTerm}
-}
+var oneLeaderPerTerm = Definition{verdict.Doc{
+	Name:      "one-leader-per-term",
+	Needs:     []record.Access{record.EtcdMembers},
+	Invariant: "HA-INV-009",
+	Lasting:   true,
+	Guarantee: "etcd never has two leaders in one term.",
+	Source:    "Raft, election safety; the checks of every run of the catalogue",
+}, JudgeOneLeaderPerTerm}
 
 // reign is a term in which one member named itself the leader.
 type reign struct {

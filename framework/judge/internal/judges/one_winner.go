@@ -12,18 +12,16 @@ import (
 
 // oneWinner adds to linearizability that it does not depend on any order: two writes that
 // replaced the same version are wrong whenever they were made, so it names both.
-func oneWinner() Definition {
-	return Definition{verdict.Doc{
-		Name:      "one-winner",
-		Invariant: "HA-INV-001",
-		Lasting:   true,
-		Guarantee: "Of the updates and deletes that compare with one version of a key, exactly one succeeds: at most one in any case, and one if all were answered and nothing else changed the key.",
-		Source:    "Kubernetes API concepts (resource versions, optimistic concurrency); etcd transactions",
-		Params: map[string]string{
-			"contended": "how many versions writes through different API servers must have contended for, under way at the same time and answered (default 0)",
-		},
-	}, judgeOneWinner}
-}
+var oneWinner = Definition{verdict.Doc{
+	Name:      "one-winner",
+	Invariant: "HA-INV-001",
+	Lasting:   true,
+	Guarantee: "Of the updates and deletes that compare with one version of a key, exactly one succeeds: at most one in any case, and one if all were answered and nothing else changed the key.",
+	Source:    "Kubernetes API concepts (resource versions, optimistic concurrency); etcd transactions",
+	Params: map[string]string{
+		"contended": "how many versions writes through different API servers must have contended for, under way at the same time and answered (default 0)",
+	},
+}, judgeOneWinner}
 
 // contest is about who replaces one version of a key.
 type contest struct{ api, key, version string }

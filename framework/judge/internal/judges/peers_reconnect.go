@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func peersReconnect() Definition {
-	return Definition{verdict.Doc{
-		Name:       "peers-reconnect",
-		Guarantee:  "Once a network fault is healed, every pair of etcd peers is connected again within the bound plus the time that the fault lasted, 60 s at most.",
-		Source:     "etcd#18052, etcd#19143; RFC 6298, 5.5",
-		NeedsFault: true, NeedsBound: true,
-	}, judgePeersReconnect}
-}
+var peersReconnect = Definition{verdict.Doc{
+	Name:       "peers-reconnect",
+	Guarantee:  "Once a network fault is healed, every pair of etcd peers is connected again within the bound plus the time that the fault lasted, 60 s at most.",
+	Source:     "etcd#18052, etcd#19143; RFC 6298, 5.5",
+	NeedsFault: true, NeedsBound: true,
+}, judgePeersReconnect}
 
 // longestReconnection is the catalogue's limit for any recovery.
 const longestReconnection = time.Minute

@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func podsBound() Definition {
-	return Definition{verdict.Doc{
-		Name:       "pods-bound",
-		Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten. The time counts from when a node can take it.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
-	}, coordinated(judgePodsBound)}
-}
+var podsBound = Definition{verdict.Doc{
+	Name:       "pods-bound",
+	Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten. The time counts from when a node can take it.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true,
+}, coordinated(judgePodsBound)}
 
 // podWait is the time in which a pod was not bound.
 type podWait struct {

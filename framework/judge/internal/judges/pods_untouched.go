@@ -10,18 +10,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func podsUntouched() Definition {
-	return Definition{verdict.Doc{
-		Name:       "pods-untouched",
-		Guarantee:  "Running pods of Deployments that no client changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
-		Source:     "Field experience: what runs does not depend on the control plane",
-		NeedsFault: true, NeedsBound: true, // how long they must have been watched
-		Params: map[string]string{
-			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, which is a reason to evict",
-		},
-		Values: map[string][]string{"evictions": verdict.Flag},
-	}, judgePodsUntouched}
-}
+var podsUntouched = Definition{verdict.Doc{
+	Name:       "pods-untouched",
+	Guarantee:  "Running pods of Deployments that no client changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
+	Source:     "Field experience: what runs does not depend on the control plane",
+	NeedsFault: true, NeedsBound: true, // how long they must have been watched
+	Params: map[string]string{
+		"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, which is a reason to evict",
+	},
+	Values: map[string][]string{"evictions": verdict.Flag},
+}, judgePodsUntouched}
 
 func judgePodsUntouched(m *facts.Matter) Finding {
 	from := m.Fault.Injected.Called

@@ -10,19 +10,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func quorumLoss() Definition {
-	return Definition{verdict.Doc{
-		Name:       "quorum-loss",
-		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and nothing is lost.",
-		Source:     "Automated HA master deployment; control plane resilience overview",
-		Lasting:    true,
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"faults":   "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",
-			"attempts": "how many writes, and how many quorum reads, must have been tried through each surviving API server while there was no quorum (default 10, the minimum)",
-		},
-	}, judgeQuorumLoss}
-}
+var quorumLoss = Definition{verdict.Doc{
+	Name:       "quorum-loss",
+	Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and nothing is lost.",
+	Source:     "Automated HA master deployment; control plane resilience overview",
+	Lasting:    true,
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"faults":   "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",
+		"attempts": "how many writes, and how many quorum reads, must have been tried through each surviving API server while there was no quorum (default 10, the minimum)",
+	},
+}, judgeQuorumLoss}
 
 // judgeQuorumLoss counts from the proof that a member is back, which is its answer: its startup
 // time is over then.

@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func quotaReached() Definition {
-	return Definition{verdict.Doc{
-		Name:       "quota-reached",
-		Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads continue through every API server; once space is free again and the alarm is disarmed, writes continue within the bound.",
-		Source:     "etcd maintenance guide (space quota)",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeQuotaReached}
-}
+var quotaReached = Definition{verdict.Doc{
+	Name:       "quota-reached",
+	Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads continue through every API server; once space is free again and the alarm is disarmed, writes continue within the bound.",
+	Source:     "etcd maintenance guide (space quota)",
+	NeedsFault: true, NeedsBound: true,
+}, judgeQuotaReached}
 
 func judgeQuotaReached(m *facts.Matter) Finding {
 	from, to, back := m.Fault.Effect(), m.Fault.Healed.Called, m.Fault.HealEffect()

@@ -9,15 +9,13 @@ import (
 
 // readYourWrites adds to linearizability that it concerns one client and two of its own
 // operations: it does not depend on another client's clock or outcome.
-func readYourWrites() Definition {
-	return Definition{verdict.Doc{
-		Name:      "read-your-writes",
-		Invariant: "HA-INV-001",
-		Lasting:   true,
-		Guarantee: "A quorum read returns what the same client was acknowledged to have written before, or something newer.",
-		Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
-	}, judgeReadYourWrites}
-}
+var readYourWrites = Definition{verdict.Doc{
+	Name:      "read-your-writes",
+	Invariant: "HA-INV-001",
+	Lasting:   true,
+	Guarantee: "A quorum read returns what the same client was acknowledged to have written before, or something newer.",
+	Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
+}, judgeReadYourWrites}
 
 func judgeReadYourWrites(m *facts.Matter) Finding {
 	books := facts.NewWriteLog(m.Run)

@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func rejoins() Definition {
-	return Definition{verdict.Doc{
-		Name:       "rejoins",
-		Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads. If the provider reports when the machine started, the bound counts from then, since its firmware is not part of the control plane.",
-		Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeRejoins}
-}
+var rejoins = Definition{verdict.Doc{
+	Name:       "rejoins",
+	Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads. If the provider reports when the machine started, the bound counts from then, since its firmware is not part of the control plane.",
+	Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",
+	NeedsFault: true, NeedsBound: true,
+}, judgeRejoins}
 
 func judgeRejoins(m *facts.Matter) Finding {
 	back := m.Fault.Healed.Called

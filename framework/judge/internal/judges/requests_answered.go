@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func requestsAnswered() Definition {
-	return Definition{verdict.Doc{
-		Name:       "requests-answered",
-		Guarantee:  "Requests that are in flight when the etcd leader is lost, through the API servers of surviving nodes, are answered within the bound.",
-		Source:     "etcd (ServerConfig.ReqTimeout)",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeRequestsAnswered}
-}
+var requestsAnswered = Definition{verdict.Doc{
+	Name:       "requests-answered",
+	Guarantee:  "Requests that are in flight when the etcd leader is lost, through the API servers of surviving nodes, are answered within the bound.",
+	Source:     "etcd (ServerConfig.ReqTimeout)",
+	NeedsFault: true, NeedsBound: true,
+}, judgeRequestsAnswered}
 
 // enoughInFlight is how many requests must have been in flight for a pass.
 const enoughInFlight = 3

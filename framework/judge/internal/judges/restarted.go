@@ -10,14 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func restarted() Definition {
-	return Definition{verdict.Doc{
-		Name:       "restarted",
-		Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
-		Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
-	}, judgeRestarted}
-}
+var restarted = Definition{verdict.Doc{
+	Name:       "restarted",
+	Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
+	Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",
+	NeedsFault: true, NeedsBound: true, Coarser: true,
+}, judgeRestarted}
 
 func judgeRestarted(m *facts.Matter) Finding {
 	f := m.Fault.Injected

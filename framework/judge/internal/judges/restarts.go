@@ -10,15 +10,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func restarts() Definition {
-	return Definition{verdict.Doc{
-		Name:      "restarts",
-		Needs:     []record.Access{record.Processes},
-		Invariant: "HA-INV-011",
-		Guarantee: "No component exits or is started again on its own: only while a fault that reaches it is active, or its node is being changed, or as a late consequence of that.",
-		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
-	}, judgeRestarts}
-}
+var restarts = Definition{verdict.Doc{
+	Name:      "restarts",
+	Needs:     []record.Access{record.Processes},
+	Invariant: "HA-INV-011",
+	Guarantee: "No component exits or is started again on its own: only while a fault that reaches it is active, or its node is being changed, or as a late consequence of that.",
+	Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
+}, judgeRestarts}
 
 // judgeRestarts covers the time in which no fault affects a component. A fault may also make
 // other components exit, by design: an instance of an elected component that cannot renew its

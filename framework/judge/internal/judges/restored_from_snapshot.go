@@ -10,14 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func restoredFromSnapshot() Definition {
-	return Definition{verdict.Doc{
-		Name:       "restored-from-snapshot",
-		Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client receives a lower version than one that it saw before; and informers that ran throughout show what exists.",
-		Source:     "Control plane resilience overview (catastrophic failure); etcd disaster recovery guide (revision bump)",
-		NeedsFault: true,
-	}, judgeRestoredFromSnapshot}
-}
+var restoredFromSnapshot = Definition{verdict.Doc{
+	Name:       "restored-from-snapshot",
+	Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client receives a lower version than one that it saw before; and informers that ran throughout show what exists.",
+	Source:     "Control plane resilience overview (catastrophic failure); etcd disaster recovery guide (revision bump)",
+	NeedsFault: true,
+}, judgeRestoredFromSnapshot}
 
 // restoreLeast is how many writes are needed before a snapshot, and after the restore, for a
 // result.

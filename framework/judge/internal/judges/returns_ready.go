@@ -10,16 +10,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func returnsReady() Definition {
-	return Definition{verdict.Doc{
-		Name: "returns-ready",
-		Guarantee: "While an API server stops and returns, it answers no client of the balancer with 401, 403 or 404 for what exists and is allowed. " +
-			"An account whose rights come from a role must be seen to reach it on new connections (action user-reads).",
-		Source:     "kubernetes#121635",
-		NeedsFault: true, Killed: true,
-		Lasting: true,
-	}, judgeReturnsReady}
-}
+var returnsReady = Definition{verdict.Doc{
+	Name: "returns-ready",
+	Guarantee: "While an API server stops and returns, it answers no client of the balancer with 401, 403 or 404 for what exists and is allowed. " +
+		"An account whose rights come from a role must be seen to reach it on new connections (action user-reads).",
+	Source:     "kubernetes#121635",
+	NeedsFault: true, Killed: true,
+	Lasting: true,
+}, judgeReturnsReady}
 
 // falseRefusals are the responses of an API server that has not loaded the roles or resources
 // yet.

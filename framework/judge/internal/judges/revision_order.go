@@ -13,15 +13,13 @@ import (
 // revisionOrder is linearizability across the API: resourceVersions are revisions of one store
 // and so one order of all writes, on whatever key. Linearizability is checked per key and cannot
 // see that two keys disagree on the order.
-func revisionOrder() Definition {
-	return Definition{verdict.Doc{
-		Name:      "revision-order",
-		Invariant: "HA-INV-003",
-		Lasting:   true,
-		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write has a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), never returns a smaller one; a quorum read of a key never returns a smaller version than one already shown for that key.",
-		Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
-	}, judgeRevisionOrder}
-}
+var revisionOrder = Definition{verdict.Doc{
+	Name:      "revision-order",
+	Invariant: "HA-INV-003",
+	Lasting:   true,
+	Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write has a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), never returns a smaller one; a quorum read of a key never returns a smaller version than one already shown for that key.",
+	Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
+}, judgeRevisionOrder}
 
 // version is a revision in the response to a request.
 type version struct {

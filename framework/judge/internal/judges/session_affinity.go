@@ -12,14 +12,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func sessionAffinity() Definition {
-	return Definition{verdict.Doc{
-		Name:      "session-affinity",
-		Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it moves to another one.",
-		Source:    "Control plane resilience overview",
-		Params:    map[string]string{"faults": "the injections that may stop a member"},
-	}, judgeSessionAffinity}
-}
+var sessionAffinity = Definition{verdict.Doc{
+	Name:      "session-affinity",
+	Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it moves to another one.",
+	Source:    "Control plane resilience overview",
+	Params:    map[string]string{"faults": "the injections that may stop a member"},
+}, judgeSessionAffinity}
 
 func judgeSessionAffinity(m *facts.Matter) Finding {
 	nodes := map[string]string{} // by member ID

@@ -12,17 +12,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func singleHolder() Definition {
-	return Definition{verdict.Doc{
-		Name:      "single-holder",
-		Needs:     []record.Access{record.AuditLogs},
-		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing. That instances stand by is not judged for further leases of the cluster's description.",
-		Source:    "Automated HA master deployment",
-		Params: map[string]string{
-			"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ", and the further leases that the cluster's description names)",
-		},
-	}, judgeSingleHolder}
-}
+var singleHolder = Definition{verdict.Doc{
+	Name:      "single-holder",
+	Needs:     []record.Access{record.AuditLogs},
+	Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing. That instances stand by is not judged for further leases of the cluster's description.",
+	Source:    "Automated HA master deployment",
+	Params: map[string]string{
+		"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ", and the further leases that the cluster's description names)",
+	},
+}, judgeSingleHolder}
 
 func judgeSingleHolder(m *facts.Matter) Finding {
 	further := facts.FurtherLeases(m.Run)

@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func snapshotVerifies() Definition {
-	return Definition{verdict.Doc{
-		Name:       "snapshot-verifies",
-		Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and has all that was acknowledged before.",
-		Source:     "High Availability Kubernetes Clusters (admin guide), more reliable storage; etcd disaster recovery",
-		NeedsFault: true,
-	}, judgeSnapshotVerifies}
-}
+var snapshotVerifies = Definition{verdict.Doc{
+	Name:       "snapshot-verifies",
+	Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and has all that was acknowledged before.",
+	Source:     "High Availability Kubernetes Clusters (admin guide), more reliable storage; etcd disaster recovery",
+	NeedsFault: true,
+}, judgeSnapshotVerifies}
 
 func judgeSnapshotVerifies(m *facts.Matter) Finding {
 	var taken []string

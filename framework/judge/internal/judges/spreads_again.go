@@ -11,15 +11,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func spreadsAgain() Definition {
-	return Definition{verdict.Doc{
-		Name: "spreads-again",
-		Guarantee: "Once an API server has been back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
-			"by --goaway-chance or by the balancer, and new ones reach that API server at least as often as by chance. This requires clients that keep their connections and make many requests (action kept-reads).",
-		Source:     "kubernetes#88567, #48610",
-		NeedsFault: true, NeedsBound: true, Killed: true,
-	}, judgeSpreadsAgain}
-}
+var spreadsAgain = Definition{verdict.Doc{
+	Name: "spreads-again",
+	Guarantee: "Once an API server has been back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
+		"by --goaway-chance or by the balancer, and new ones reach that API server at least as often as by chance. This requires clients that keep their connections and make many requests (action kept-reads).",
+	Source:     "kubernetes#88567, #48610",
+	NeedsFault: true, NeedsBound: true, Killed: true,
+}, judgeSpreadsAgain}
 
 // mostGoaway is the greatest --goaway-chance that an API server accepts
 // (k8s.io/apiserver/pkg/server/options/server_run_options.go). If none is set, the judge assumes

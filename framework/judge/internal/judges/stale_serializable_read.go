@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func staleSerializableRead() Definition {
-	return Definition{verdict.Doc{
-		Name:       "stale-serializable-read",
-		Guarantee:  "Shows a hazard: a serializable read on an isolated etcd member returns old data, which also proves that the isolation was real.",
-		Source:     "API server HA proposal, section 1",
-		NeedsFault: true,
-	}, judgeStaleSerializableRead}
-}
+var staleSerializableRead = Definition{verdict.Doc{
+	Name:       "stale-serializable-read",
+	Guarantee:  "Shows a hazard: a serializable read on an isolated etcd member returns old data, which also proves that the isolation was real.",
+	Source:     "API server HA proposal, section 1",
+	NeedsFault: true,
+}, judgeStaleSerializableRead}
 
 func judgeStaleSerializableRead(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called

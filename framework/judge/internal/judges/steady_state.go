@@ -13,14 +13,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func steadyState() Definition {
-	return Definition{verdict.Doc{
-		Name:      "steady-state",
-		Invariant: "HA-INV-010",
-		Guarantee: "Everything is in its steady state before the experiment and again after healing: members and API servers within the recovery limit; leases of elected components, addresses of API servers, writes and watches through each API server and connections between nodes each within a limit of its own.",
-		Source:    "The recovery limit of the catalogue",
-	}, judgeSteadyState}
-}
+var steadyState = Definition{verdict.Doc{
+	Name:      "steady-state",
+	Invariant: "HA-INV-010",
+	Guarantee: "Everything is in its steady state before the experiment and again after healing: members and API servers within the recovery limit; leases of elected components, addresses of API servers, writes and watches through each API server and connections between nodes each within a limit of its own.",
+	Source:    "The recovery limit of the catalogue",
+}, judgeSteadyState}
 
 func judgeSteadyState(m *facts.Matter) Finding {
 	var before, after *record.Timed[record.Steady]

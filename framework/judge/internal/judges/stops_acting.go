@@ -9,20 +9,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func stopsActing() Definition {
-	return Definition{verdict.Doc{
-		Name:       "stops-acting",
-		Guarantee:  "An instance that lost its lease changes nothing more after the bound, unless it is elected again.",
-		Source:     "Automated HA master deployment",
-		Needs:      []record.Access{record.AuditLogs},
-		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{
-			"component": "the elected component (default: the one that the fault hit)",
-			"from":      "where the bound starts: effect (default), or heal, as for an instance that was frozen",
-		},
-		Values: map[string][]string{"from": {"effect", "heal"}},
-	}, judgeStopsActing}
-}
+var stopsActing = Definition{verdict.Doc{
+	Name:       "stops-acting",
+	Guarantee:  "An instance that lost its lease changes nothing more after the bound, unless it is elected again.",
+	Source:     "Automated HA master deployment",
+	Needs:      []record.Access{record.AuditLogs},
+	NeedsFault: true, NeedsBound: true,
+	Params: map[string]string{
+		"component": "the elected component (default: the one that the fault hit)",
+		"from":      "where the bound starts: effect (default), or heal, as for an instance that was frozen",
+	},
+	Values: map[string][]string{"from": {"effect", "heal"}},
+}, judgeStopsActing}
 
 // judgeStopsActing uses the audit log, as one-actor does: an attempt without effect does not
 // count, and one that an API server received in time counts as in time.

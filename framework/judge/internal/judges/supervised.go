@@ -13,14 +13,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func supervised() Definition {
-	return Definition{verdict.Doc{
-		Name:       "supervised",
-		Guarantee:  "A component that supervisors elect runs only where its lock is held, never on two nodes, and within the bound after the fault on another node than the one that was hit, where it does not stop again.",
-		Source:     "High Availability Kubernetes Clusters (admin guide), podmaster",
-		NeedsFault: true, NeedsBound: true,
-	}, judgeSupervised}
-}
+var supervised = Definition{verdict.Doc{
+	Name:       "supervised",
+	Guarantee:  "A component that supervisors elect runs only where its lock is held, never on two nodes, and within the bound after the fault on another node than the one that was hit, where it does not stop again.",
+	Source:     "High Availability Kubernetes Clusters (admin guide), podmaster",
+	NeedsFault: true, NeedsBound: true,
+}, judgeSupervised}
 
 // judgeSupervised relies only on what is certain. A process existed from when it was first seen
 // until the last query before it was gone; a node held a lock at some moment between the call and

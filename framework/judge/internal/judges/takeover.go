@@ -9,18 +9,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func takeover() Definition {
-	return Definition{verdict.Doc{
-		Name:       "takeover",
-		Guarantee:  "When the active instance of an elected component is lost, a standby on another node, or the same one once it runs again, takes over within the bound, renews its lease and does the work, and the lost one does not hold the lease again.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
-		Params: map[string]string{
-			"component": "the elected component (default: the one that the fault hit)",
-			"released":  "the bound if the lost instance released its lease, a formula as for the bound (default: the bound)",
-		},
-	}, coordinated(judgeTakeover)}
-}
+var takeover = Definition{verdict.Doc{
+	Name:       "takeover",
+	Guarantee:  "When the active instance of an elected component is lost, a standby on another node, or the same one once it runs again, takes over within the bound, renews its lease and does the work, and the lost one does not hold the lease again.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true, Coarser: true,
+	Params: map[string]string{
+		"component": "the elected component (default: the one that the fault hit)",
+		"released":  "the bound if the lost instance released its lease, a formula as for the bound (default: the bound)",
+	},
+}, coordinated(judgeTakeover)}
 
 func judgeTakeover(m *facts.Matter) Finding {
 	component := m.ElectedComponent()

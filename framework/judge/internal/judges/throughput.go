@@ -19,17 +19,15 @@ const (
 	finalPhase = "final reads"
 )
 
-func throughput() Definition {
-	return Definition{verdict.Doc{
-		Name:       "throughput",
-		Guarantee:  "Once the cluster is steady again after the last healing, the rate of acknowledged operations is at least the given fraction of the rate before the first fault.",
-		Source:     "Recovery is complete when the service is, not when the processes run",
-		NeedsFault: true,
-		Params: map[string]string{
-			"least": "the part of the earlier rate that must be reached afterwards, above 0 and up to 1 (default 0.5)",
-		},
-	}, judgeThroughput}
-}
+var throughput = Definition{verdict.Doc{
+	Name:       "throughput",
+	Guarantee:  "Once the cluster is steady again after the last healing, the rate of acknowledged operations is at least the given fraction of the rate before the first fault.",
+	Source:     "Recovery is complete when the service is, not when the processes run",
+	NeedsFault: true,
+	Params: map[string]string{
+		"least": "the part of the earlier rate that must be reached afterwards, above 0 and up to 1 (default 0.5)",
+	},
+}, judgeThroughput}
 
 func judgeThroughput(m *facts.Matter) Finding {
 	least, problem := shareParam(m, "least")

@@ -11,19 +11,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func timeSettings() Definition {
-	return Definition{verdict.Doc{
-		Name:      "time-settings",
-		Guarantee: "The cluster's time settings, by which every other bound is computed, are within absolute ceilings: those of its description, and the duration of the leases that its elected components hold.",
-		Source:    "Bugs in the field: bounds that follow the settings have no ceiling",
-		Params: map[string]string{
-			"E": "ceiling for etcd's election timeout, a duration (default: none)",
-			"L": "ceiling for the lease duration of each elected component (default: none)",
-			"T": "ceiling for the time to live of an API server's address (default: none)",
-			"H": "ceiling for the load balancer's detection time (default: none)",
-		},
-	}, judgeTimeSettings}
-}
+var timeSettings = Definition{verdict.Doc{
+	Name:      "time-settings",
+	Guarantee: "The cluster's time settings, by which every other bound is computed, are within absolute ceilings: those of its description, and the duration of the leases that its elected components hold.",
+	Source:    "Bugs in the field: bounds that follow the settings have no ceiling",
+	Params: map[string]string{
+		"E": "ceiling for etcd's election timeout, a duration (default: none)",
+		"L": "ceiling for the lease duration of each elected component (default: none)",
+		"T": "ceiling for the time to live of an API server's address (default: none)",
+		"H": "ceiling for the load balancer's detection time (default: none)",
+	},
+}, judgeTimeSettings}
 
 // timeSetting is a setting with a ceiling.
 type timeSetting struct {

@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func timeTravel() Definition {
-	return Definition{verdict.Doc{
-		Name:       "time-travel",
-		Guarantee:  "Shows a hazard: a client that moves between API servers and reads with resourceVersion=0 sees time go backwards while the etcd member of one of them is isolated.",
-		Source:     "Kubernetes API concepts (resource versions); Automated HA master deployment (caching)",
-		NeedsFault: true,
-	}, judgeTimeTravel}
-}
+var timeTravel = Definition{verdict.Doc{
+	Name:       "time-travel",
+	Guarantee:  "Shows a hazard: a client that moves between API servers and reads with resourceVersion=0 sees time go backwards while the etcd member of one of them is isolated.",
+	Source:     "Kubernetes API concepts (resource versions); Automated HA master deployment (caching)",
+	NeedsFault: true,
+}, judgeTimeTravel}
 
 // judgeTimeTravel checks the reads of the one client that moves between API servers. How far back
 // it went is at most the time since it first saw the newer version: the older one is at least

@@ -9,13 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func tokensAccepted() Definition {
-	return Definition{verdict.Doc{
-		Name:      "tokens-accepted",
-		Guarantee: "A service-account token that one API server issued is accepted by every other one, which authenticates the client as that service account.",
-		Source:    "kubernetes/kubernetes#22351, #25063",
-	}, judgeTokensAccepted}
-}
+var tokensAccepted = Definition{verdict.Doc{
+	Name:      "tokens-accepted",
+	Guarantee: "A service-account token that one API server issued is accepted by every other one, which authenticates the client as that service account.",
+	Source:    "kubernetes/kubernetes#22351, #25063",
+}, judgeTokensAccepted}
 
 func judgeTokensAccepted(m *facts.Matter) Finding {
 	servers := m.APIServers()

@@ -15,13 +15,11 @@ import (
 // server has several hundred.
 const leastPaths = 20
 
-func unknownReadsNothing() Definition {
-	return Definition{verdict.Doc{
-		Name:      "unknown-reads-nothing",
-		Guarantee: "A client without credentials, with a certificate of a foreign CA or with an invalid token reads nothing from any API server but health checks and the version.",
-		Source:    "Kubernetes documentation, Controlling access to the Kubernetes API; default role system:public-info-viewer",
-	}, judgeUnknownReadsNothing}
-}
+var unknownReadsNothing = Definition{verdict.Doc{
+	Name:      "unknown-reads-nothing",
+	Guarantee: "A client without credentials, with a certificate of a foreign CA or with an invalid token reads nothing from any API server but health checks and the version.",
+	Source:    "Kubernetes documentation, Controlling access to the Kubernetes API; default role system:public-info-viewer",
+}, judgeUnknownReadsNothing}
 
 func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 	_, to := m.Quiet()

@@ -7,14 +7,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func unsafeMemberRefused() Definition {
-	return Definition{verdict.Doc{
-		Name:       "unsafe-member-refused",
-		Guarantee:  "While members are down, etcd accepts no further voting member with which too few would be left for a quorum.",
-		Source:     "etcd --strict-reconfig-check",
-		NeedsFault: true,
-	}, judgeUnsafeMemberRefused}
-}
+var unsafeMemberRefused = Definition{verdict.Doc{
+	Name:       "unsafe-member-refused",
+	Guarantee:  "While members are down, etcd accepts no further voting member with which too few would be left for a quorum.",
+	Source:     "etcd --strict-reconfig-check",
+	NeedsFault: true,
+}, judgeUnsafeMemberRefused}
 
 func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 	var refused []string

@@ -13,13 +13,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func versionSkew() Definition {
-	return Definition{verdict.Doc{
-		Name:      "version-skew",
-		Guarantee: "The newest and the oldest API server are at most one minor version apart; no controller manager or scheduler is newer than an API server that it talks to, or more than one minor version older; no kubelet and no kube-proxy is newer than any API server, or more than three minor versions older.",
-		Source:    "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
-	}, judgeVersionSkew}
-}
+var versionSkew = Definition{verdict.Doc{
+	Name:      "version-skew",
+	Guarantee: "The newest and the oldest API server are at most one minor version apart; no controller manager or scheduler is newer than an API server that it talks to, or more than one minor version older; no kubelet and no kube-proxy is newer than any API server, or more than three minor versions older.",
+	Source:    "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
+}, judgeVersionSkew}
 
 func judgeVersionSkew(m *facts.Matter) Finding {
 	var missing, hidden []string

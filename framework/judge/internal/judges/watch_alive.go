@@ -11,37 +11,37 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func watchAlive() Definition {
-	const must = "A watch must not fall silent"
-	return Definition{verdict.Doc{
-		Name:      "watch-alive",
-		Invariant: "HA-INV-007",
-		Guarantee: "When the traffic has ended and nothing is broken any more, a client that watches is shown the last change of what it watches within 5 s, by the watch that is open or by those that continue it. " +
-			"Until then silence is not a violation: the API promises no latency.",
-		Source: sourceAPI + "; field (etcd issue 15402: watches starve)",
-	}, func(m *facts.Matter) Finding {
-		from, to := record.Nanos(0), record.Nanos(0)
-		all := vigils(m.Collections().Streams)
-		f := watches(m, must, "watch that was open at the end", func(s *facts.Stream) bool { return all[s.Watch.ID].atTheEnd() }, func(s *facts.Stream) []facts.Breach {
-			b, since := all[s.Watch.ID].silent()
-			if b == nil {
-				return nil
-			}
-			if from == 0 || since < from {
-				from = since
-			}
-			to = max(to, s.Ended.Seen)
-			return []facts.Breach{*b}
-		})
-		unsteady := slices.ContainsFunc(m.Run.Steadies, func(s record.Timed[record.Steady]) bool { return s.V.Phase == "after" && !s.V.OK })
-		switch {
-		case f.Verdict != verdict.NotApplicable && unsteady:
-			return Inconclusive("the cluster was not in its steady state when the traffic ended, so watches may be silent")
-		case f.Verdict == verdict.Fail:
-			f = f.Rests(from, to)
+var watchAlive = Definition{verdict.Doc{
+	Name:      "watch-alive",
+	Invariant: "HA-INV-007",
+	Guarantee: "When the traffic has ended and nothing is broken any more, a client that watches is shown the last change of what it watches within 5 s, by the watch that is open or by those that continue it. " +
+		"Until then silence is not a violation: the API promises no latency.",
+	Source: sourceAPI + "; field (etcd issue 15402: watches starve)",
+}, judgeWatchAlive}
+
+func judgeWatchAlive(m *facts.Matter) Finding {
+	from, to := record.Nanos(0), record.Nanos(0)
+	all := vigils(m.Collections().Streams)
+	atTheEnd := func(s *facts.Stream) bool { return all[s.Watch.ID].atTheEnd() }
+	f := watches("A watch must not fall silent", "watch that was open at the end", atTheEnd, func(s *facts.Stream) []facts.Breach {
+		b, since := all[s.Watch.ID].silent()
+		if b == nil {
+			return nil
 		}
-		return f
-	}}
+		if from == 0 || since < from {
+			from = since
+		}
+		to = max(to, s.Ended.Seen)
+		return []facts.Breach{*b}
+	})(m)
+	unsteady := slices.ContainsFunc(m.Run.Steadies, func(s record.Timed[record.Steady]) bool { return s.V.Phase == "after" && !s.V.OK })
+	switch {
+	case f.Verdict != verdict.NotApplicable && unsteady:
+		return Inconclusive("the cluster was not in its steady state when the traffic ended, so watches may be silent")
+	case f.Verdict == verdict.Fail:
+		f = f.Rests(from, to)
+	}
+	return f
 }
 
 // vigil is what one client watched without a break: one watch, or several of the same scope, each

@@ -8,18 +8,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchAtomic() Definition {
-	const must = "etcd must send the changes of one revision together"
-	return Definition{verdict.Doc{
-		Name:      "watch-atomic",
-		Invariant: "HA-INV-005",
-		Lasting:   true,
-		Guarantee: "A watch of etcd receives all changes of one revision that it watches in one response.",
-		Source:    sourceEtcd + " (atomic)",
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch of etcd that showed a change", etcdEvents, func(s *facts.Stream) []facts.Breach { return torn(s) })
-	}}
-}
+var watchAtomic = Definition{verdict.Doc{
+	Name:      "watch-atomic",
+	Invariant: "HA-INV-005",
+	Lasting:   true,
+	Guarantee: "A watch of etcd receives all changes of one revision that it watches in one response.",
+	Source:    sourceEtcd + " (atomic)",
+}, watches("etcd must send the changes of one revision together", "watch of etcd that showed a change", etcdEvents, torn)}
 
 func torn(s *facts.Stream) []facts.Breach {
 	var breaches []facts.Breach

@@ -8,25 +8,20 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchBookmark() Definition {
-	const must = "A bookmark must come after all changes up to its version"
-	return Definition{verdict.Doc{
-		Name:      "watch-bookmark",
-		Invariant: "HA-INV-007",
-		Lasting:   true,
-		Guarantee: "A bookmark (etcd: a progress notification) comes after every change up to its version and before every later one, and never goes back; " +
-			"the one that ends a streaming list's initial events comes after exactly the state of its version, which is as new as was asked for.",
-		Source: "KEP-956 (watch bookmarks); KEP-3157 (streaming lists); " + sourceEtcd + " (bookmarkable)",
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch with a bookmark", hasBookmark, func(s *facts.Stream) []facts.Breach {
-			breaches := wrongBookmarks(s)
-			if s.Watch.Initial {
-				breaches = append(append(breaches, s.Begins()...), s.StaleBegin()...)
-			}
-			return breaches
-		})
-	}}
-}
+var watchBookmark = Definition{verdict.Doc{
+	Name:      "watch-bookmark",
+	Invariant: "HA-INV-007",
+	Lasting:   true,
+	Guarantee: "A bookmark (etcd: a progress notification) comes after every change up to its version and before every later one, and never goes back; " +
+		"the one that ends a streaming list's initial events comes after exactly the state of its version, which is as new as was asked for.",
+	Source: "KEP-956 (watch bookmarks); KEP-3157 (streaming lists); " + sourceEtcd + " (bookmarkable)",
+}, watches("A bookmark must come after all changes up to its version", "watch with a bookmark", hasBookmark, func(s *facts.Stream) []facts.Breach {
+	breaches := wrongBookmarks(s)
+	if s.Watch.Initial {
+		breaches = append(append(breaches, s.Begins()...), s.StaleBegin()...)
+	}
+	return breaches
+})}
 
 func hasBookmark(s *facts.Stream) bool {
 	for _, m := range s.Messages {

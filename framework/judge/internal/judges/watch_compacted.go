@@ -8,15 +8,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchCompacted() Definition {
-	return Definition{verdict.Doc{
-		Name:      "watch-compacted",
-		Invariant: "HA-INV-006",
-		Lasting:   true,
-		Guarantee: "A watch from a version that is no longer in the history is refused with 410 (etcd: compacted); one that is accepted has no gap.",
-		Source:    "Kubernetes API concepts (410 Gone responses); etcd API, compaction",
-	}, judgeWatchCompacted}
-}
+var watchCompacted = Definition{verdict.Doc{
+	Name:      "watch-compacted",
+	Invariant: "HA-INV-006",
+	Lasting:   true,
+	Guarantee: "A watch from a version that is no longer in the history is refused with 410 (etcd: compacted); one that is accepted has no gap.",
+	Source:    "Kubernetes API concepts (410 Gone responses); etcd API, compaction",
+}, judgeWatchCompacted}
 
 func judgeWatchCompacted(m *facts.Matter) Finding {
 	const must = "A watch from a version that is no longer in the history must be refused with 410, or have no gap"

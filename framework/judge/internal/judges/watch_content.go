@@ -9,35 +9,30 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func watchContent() Definition {
-	const must = "A watch must show what was written"
-	return Definition{verdict.Doc{
-		Name:      "watch-content",
-		Invariant: "HA-INV-007",
-		Lasting:   true,
-		Guarantee: "What a watch shows of a key is what a client wrote, in the version and group that the write made; a deletion is one that a client asked for and shows the object as it was before it; each message has a version.",
-		Source:    sourceAPI + "; " + sourceEtcd,
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch that showed a change", hasContent, func(s *facts.Stream) []facts.Breach {
-			breaches := withoutVersion(s)
-			for i, m := range s.Messages {
-				if m.Bookmark() {
-					continue
-				}
-				if what := wrongContent(s, m); what != "" {
-					var c, before *facts.KeyChange
-					if e, _, known := s.Shown(m); known {
-						c, before = e.KeyChange, s.BeforeOf(e)
-					}
-					b := s.BreachAt(i, fmt.Sprintf("%s showed %q %s, %s", s.Name(), m, text.At(m.Seen), what), c, before)
-					b.Spans = append(b.Spans, facts.SpanOfWrite(s.Timeline.ByValue[facts.PairOf{Key: m.Key, Value: m.Value}])...)
-					breaches = append(breaches, b)
-				}
+var watchContent = Definition{verdict.Doc{
+	Name:      "watch-content",
+	Invariant: "HA-INV-007",
+	Lasting:   true,
+	Guarantee: "What a watch shows of a key is what a client wrote, in the version and group that the write made; a deletion is one that a client asked for and shows the object as it was before it; each message has a version.",
+	Source:    sourceAPI + "; " + sourceEtcd,
+}, watches("A watch must show what was written", "watch that showed a change", hasContent, func(s *facts.Stream) []facts.Breach {
+	breaches := withoutVersion(s)
+	for i, m := range s.Messages {
+		if m.Bookmark() {
+			continue
+		}
+		if what := wrongContent(s, m); what != "" {
+			var c, before *facts.KeyChange
+			if e, _, known := s.Shown(m); known {
+				c, before = e.KeyChange, s.BeforeOf(e)
 			}
-			return breaches
-		})
-	}}
-}
+			b := s.BreachAt(i, fmt.Sprintf("%s showed %q %s, %s", s.Name(), m, text.At(m.Seen), what), c, before)
+			b.Spans = append(b.Spans, facts.SpanOfWrite(s.Timeline.ByValue[facts.PairOf{Key: m.Key, Value: m.Value}])...)
+			breaches = append(breaches, b)
+		}
+	}
+	return breaches
+})}
 
 func hasContent(s *facts.Stream) bool { return hasEvents(s) || len(s.Unread) > 0 }
 

@@ -9,18 +9,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func watchFilter() Definition {
-	const must = "A watch must show only what it was asked for"
-	return Definition{verdict.Doc{
-		Name:      "watch-filter",
-		Invariant: "HA-INV-007",
-		Lasting:   true,
-		Guarantee: "A watch of one name or one group shows changes of that only; an object that enters the group comes as added, one that leaves it as deleted.",
-		Source:    sourceAPI + " (label and field selectors)",
-	}, func(m *facts.Matter) Finding {
-		selective := func(s *facts.Stream) bool { return hasEvents(s) && (s.Watch.Key != "" || s.Watch.Group != "") }
-		return watches(m, must, "watch of one name or group that showed a change", selective, func(s *facts.Stream) []facts.Breach { return unasked(s) })
-	}}
+var watchFilter = Definition{verdict.Doc{
+	Name:      "watch-filter",
+	Invariant: "HA-INV-007",
+	Lasting:   true,
+	Guarantee: "A watch of one name or one group shows changes of that only; an object that enters the group comes as added, one that leaves it as deleted.",
+	Source:    sourceAPI + " (label and field selectors)",
+}, watches("A watch must show only what it was asked for", "watch of one name or group that showed a change", selective, unasked)}
+
+func selective(s *facts.Stream) bool {
+	return hasEvents(s) && (s.Watch.Key != "" || s.Watch.Group != "")
 }
 
 func unasked(s *facts.Stream) []facts.Breach {

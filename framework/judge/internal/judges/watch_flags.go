@@ -9,38 +9,33 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func watchFlags() Definition {
-	const must = "An event must report correctly whether it added, modified or deleted"
-	return Definition{verdict.Doc{
-		Name:      "watch-flags",
-		Invariant: "HA-INV-007",
-		Lasting:   true,
-		Guarantee: "An event reports added if the key did not exist, modified if it did, and deleted if it was deleted; etcd's create revision and version of the key agree with that.",
-		Source:    sourceAPI + "; etcd API, key-value pair (create_revision, version)",
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach {
-			var breaches []facts.Breach
-			for i, m := range s.Messages {
-				if !s.Live(i) {
-					continue
-				}
-				e, ok, known := s.Shown(m)
-				what := contradiction(m)
-				if what == "" && known && ok {
-					what = wrongFlag(m, e)
-				}
-				if what != "" {
-					var before *facts.KeyChange
-					if known {
-						before = s.BeforeOf(e)
-					}
-					breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed %q %s, %s", s.Name(), m, text.At(m.Seen), what), e.KeyChange, before))
-				}
+var watchFlags = Definition{verdict.Doc{
+	Name:      "watch-flags",
+	Invariant: "HA-INV-007",
+	Lasting:   true,
+	Guarantee: "An event reports added if the key did not exist, modified if it did, and deleted if it was deleted; etcd's create revision and version of the key agree with that.",
+	Source:    sourceAPI + "; etcd API, key-value pair (create_revision, version)",
+}, watches("An event must report correctly whether it added, modified or deleted", "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach {
+	var breaches []facts.Breach
+	for i, m := range s.Messages {
+		if !s.Live(i) {
+			continue
+		}
+		e, ok, known := s.Shown(m)
+		what := contradiction(m)
+		if what == "" && known && ok {
+			what = wrongFlag(m, e)
+		}
+		if what != "" {
+			var before *facts.KeyChange
+			if known {
+				before = s.BeforeOf(e)
 			}
-			return breaches
-		})
-	}}
-}
+			breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed %q %s, %s", s.Name(), m, text.At(m.Seen), what), e.KeyChange, before))
+		}
+	}
+	return breaches
+})}
 
 // contradiction describes how an event of etcd contradicts itself.
 func contradiction(m facts.Message) string {

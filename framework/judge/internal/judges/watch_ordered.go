@@ -7,18 +7,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchOrdered() Definition {
-	const must = "Events of a watch must come in the order of their versions"
-	return Definition{verdict.Doc{
-		Name:      "watch-ordered",
-		Invariant: "HA-INV-005",
-		Lasting:   true,
-		Guarantee: "The events of a watch come in the order of their versions; equal versions are those of one etcd transaction on several keys. The initial state that a watch may begin with is not ordered.",
-		Source:    sourceAPI + "; " + sourceEtcd + " (ordered)",
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach { return disorder(s) })
-	}}
-}
+var watchOrdered = Definition{verdict.Doc{
+	Name:      "watch-ordered",
+	Invariant: "HA-INV-005",
+	Lasting:   true,
+	Guarantee: "The events of a watch come in the order of their versions; equal versions are those of one etcd transaction on several keys. The initial state that a watch may begin with is not ordered.",
+	Source:    sourceAPI + "; " + sourceEtcd + " (ordered)",
+}, watches("Events of a watch must come in the order of their versions", "watch that showed a change", hasEvents, disorder)}
 
 func disorder(s *facts.Stream) []facts.Breach {
 	top := -1

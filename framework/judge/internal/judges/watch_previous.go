@@ -8,27 +8,22 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchPrevious() Definition {
-	const must = "etcd must show the pair as it was before the change"
-	return Definition{verdict.Doc{
-		Name:      "watch-previous",
-		Invariant: "HA-INV-007",
-		Lasting:   true,
-		Guarantee: "If a watch of etcd asks for the previous key-value pair, an event has the one right before its change, or none if the key did not exist. " +
-			"A missing pair proves nothing: etcd leaves it out once it is compacted.",
-		Source: "etcd API, watch (prev_kv)",
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch of etcd that showed what was there before", facts.ShowsPrevious, func(s *facts.Stream) []facts.Breach {
-			var breaches []facts.Breach
-			for i, m := range s.Messages {
-				if what, before := wrongPrevious(s, m); what != "" {
-					breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed %q %s, %s", s.Name(), m, text.At(m.Seen), what), s.ChangeOf(m), before))
-				}
-			}
-			return breaches
-		})
-	}}
-}
+var watchPrevious = Definition{verdict.Doc{
+	Name:      "watch-previous",
+	Invariant: "HA-INV-007",
+	Lasting:   true,
+	Guarantee: "If a watch of etcd asks for the previous key-value pair, an event has the one right before its change, or none if the key did not exist. " +
+		"A missing pair proves nothing: etcd leaves it out once it is compacted.",
+	Source: "etcd API, watch (prev_kv)",
+}, watches("etcd must show the pair as it was before the change", "watch of etcd that showed what was there before", facts.ShowsPrevious, func(s *facts.Stream) []facts.Breach {
+	var breaches []facts.Breach
+	for i, m := range s.Messages {
+		if what, before := wrongPrevious(s, m); what != "" {
+			breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed %q %s, %s", s.Name(), m, text.At(m.Seen), what), s.ChangeOf(m), before))
+		}
+	}
+	return breaches
+})}
 
 func wrongPrevious(s *facts.Stream, m facts.Message) (what string, before *facts.KeyChange) {
 	revision := facts.Number(m.PreviousRevision)

@@ -8,20 +8,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchResumable() Definition {
-	return Definition{verdict.Doc{
-		Name:      "watch-resumable",
-		Invariant: "HA-INV-006",
-		Lasting:   true,
-		Guarantee: "A watch from a version, such as one that continues after a break through another entrance, shows all that came after it and nothing from before it. " +
-			"A check about a fault requires a watch that continued through another API server because the one that was hit broke it or did not resume it.",
-		Source: sourceAPI + "; " + sourceEtcd + " (resumable)",
-	}, judgeWatchResumable}
-}
+var watchResumable = Definition{verdict.Doc{
+	Name:      "watch-resumable",
+	Invariant: "HA-INV-006",
+	Lasting:   true,
+	Guarantee: "A watch from a version, such as one that continues after a break through another entrance, shows all that came after it and nothing from before it. " +
+		"A check about a fault requires a watch that continued through another API server because the one that was hit broke it or did not resume it.",
+	Source: sourceAPI + "; " + sourceEtcd + " (resumable)",
+}, judgeWatchResumable}
 
 func judgeWatchResumable(m *facts.Matter) Finding {
-	const must = "A watch from a version must continue right there"
-	f := watches(m, must, "watch from a version", func(s *facts.Stream) bool { return s.From() > 0 }, func(s *facts.Stream) []facts.Breach {
+	f := watches("A watch from a version must continue right there", "watch from a version", func(s *facts.Stream) bool { return s.From() > 0 }, func(s *facts.Stream) []facts.Breach {
 		var breaches []facts.Breach
 		for i, m := range s.Messages {
 			if !m.Bookmark() && m.Number <= s.From() {
@@ -30,7 +27,7 @@ func judgeWatchResumable(m *facts.Matter) Finding {
 			}
 		}
 		return append(breaches, s.LeftOutFirst()...)
-	})
+	})(m)
 	if f.Verdict == verdict.Pass && m.Fault != nil && !resumedElsewhere(m) {
 		return Inconclusive("no watch that broke with the %s, or was not resumed meanwhile, continued through another API server and showed something", m.Fault.What())
 	}

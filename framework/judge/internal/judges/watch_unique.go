@@ -8,24 +8,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-func watchUnique() Definition {
-	const must = "A watch must not show a change twice"
-	return Definition{verdict.Doc{
-		Name:      "watch-unique",
-		Invariant: "HA-INV-005",
-		Lasting:   true,
-		Guarantee: "No change comes twice on a watch, nor on the watch that continues from it.",
-		Source:    sourceEtcd + " (unique); " + sourceAPI,
-	}, func(m *facts.Matter) Finding {
-		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach {
-			breaches := repetitions(s)
-			if s.From() > 0 && s.Previous != nil {
-				breaches = append(breaches, repeatsOf(s, s.Previous)...)
-			}
-			return breaches
-		})
-	}}
-}
+var watchUnique = Definition{verdict.Doc{
+	Name:      "watch-unique",
+	Invariant: "HA-INV-005",
+	Lasting:   true,
+	Guarantee: "No change comes twice on a watch, nor on the watch that continues from it.",
+	Source:    sourceEtcd + " (unique); " + sourceAPI,
+}, watches("A watch must not show a change twice", "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach {
+	breaches := repetitions(s)
+	if s.From() > 0 && s.Previous != nil {
+		breaches = append(breaches, repeatsOf(s, s.Previous)...)
+	}
+	return breaches
+})}
 
 func repetitions(s *facts.Stream) []facts.Breach {
 	var breaches []facts.Breach

@@ -17,29 +17,31 @@ const (
 	sourceEtcd = "etcd API guarantees, watch APIs"
 )
 
-// watches runs a judge of single watches over those that it applies to. must is the
+// watches returns a judge of single watches, for those that it applies to. must is the
 // guarantee; what describes the applicable watches, for a record without any.
-func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) bool, inspect func(*facts.Stream) []facts.Breach) Finding {
-	var breaches []facts.Breach
-	watches, messages, after := 0, 0, 0
-	for _, s := range m.Collections().Streams {
-		if !s.Opened || !applies(s) {
-			continue
-		}
-		watches++
-		messages += len(s.Messages)
-		for _, e := range s.Messages {
-			if m.Meets(e.Seen) {
-				after++
+func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*facts.Stream) []facts.Breach) func(*facts.Matter) Finding {
+	return func(m *facts.Matter) Finding {
+		var breaches []facts.Breach
+		watches, messages, after := 0, 0, 0
+		for _, s := range m.Collections().Streams {
+			if !s.Opened || !applies(s) {
+				continue
 			}
+			watches++
+			messages += len(s.Messages)
+			for _, e := range s.Messages {
+				if m.Meets(e.Seen) {
+					after++
+				}
+			}
+			breaches = append(breaches, inspect(s)...)
 		}
-		breaches = append(breaches, inspect(s)...)
+		if watches == 0 {
+			return notApplicable("the record has no %s", what)
+		}
+		of := fmt.Sprintf("%d watches, %d messages", watches, messages)
+		return exposed(m, conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches), after, enoughExposed, "message")
 	}
-	if watches == 0 {
-		return notApplicable("the record has no %s", what)
-	}
-	of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-	return exposed(m, conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches), after, enoughExposed, "message")
 }
 
 // enoughExposed is how many messages, or operations, must have met the fault that a check is

@@ -11,15 +11,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func watchesReturn() Definition {
-	return Definition{verdict.Doc{
-		Name: "watches-return",
-		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which stays open and shows what is written, and once the API server has been back for as long as the bound, " +
-			"watches that are opened through the balancer reach it at least as often as by chance.",
-		Source:     "Automated HA master deployment (load balancing)",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
-	}, judgeWatchesReturn}
-}
+var watchesReturn = Definition{verdict.Doc{
+	Name: "watches-return",
+	Guarantee: "A client whose watch breaks with an API server has another one within the bound, which stays open and shows what is written, and once the API server has been back for as long as the bound, " +
+		"watches that are opened through the balancer reach it at least as often as by chance.",
+	Source:     "Automated HA master deployment (load balancing)",
+	NeedsFault: true, NeedsBound: true, Coarser: true,
+}, judgeWatchesReturn}
 
 func judgeWatchesReturn(m *facts.Matter) Finding {
 	node := m.Fault.Node()

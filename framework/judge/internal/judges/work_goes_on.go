@@ -10,16 +10,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func workGoesOn() Definition {
-	return Definition{verdict.Doc{
-		Name: "work-goes-on",
-		Guarantee: "When the active controller manager is lost while work is under way, Deployments created until another one takes over are reconciled within the bound, " +
-			"and no Deployment ever has more pods than wanted. " +
-			"Time in which only nodes have work left does not count if they finish it and their heartbeats arrive.",
-		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
-	}, coordinated(judgeWorkGoesOn)}
-}
+var workGoesOn = Definition{verdict.Doc{
+	Name: "work-goes-on",
+	Guarantee: "When the active controller manager is lost while work is under way, Deployments created until another one takes over are reconciled within the bound, " +
+		"and no Deployment ever has more pods than wanted. " +
+		"Time in which only nodes have work left does not count if they finish it and their heartbeats arrive.",
+	Source:     "Automated HA master deployment",
+	NeedsFault: true, NeedsBound: true,
+}, coordinated(judgeWorkGoesOn)}
 
 func judgeWorkGoesOn(m *facts.Matter) Finding {
 	from, until := m.LastEffect(), m.NextFault(m.Fault.HealEffect())

@@ -9,19 +9,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-func writeGap() Definition {
-	return Definition{verdict.Doc{
-		Name:       "write-gap",
-		Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and 2E more for each election that ends in a split vote (two at most), and etcd has a new leader if the old one was hit.",
-		Source:     "Automated HA master deployment; raft, section 5.2",
-		NeedsFault: true, NeedsBound: true, Coarser: true,
-		Params: map[string]string{
-			"newLeader": "\"true\": etcd must have another leader in a higher term afterwards (default false)",
-			"balancer":  "\"true\": the load balancer counts as a surviving entrance (default false)",
-		},
-		Values: map[string][]string{"newLeader": verdict.Flag, "balancer": verdict.Flag},
-	}, judgeWriteGap}
-}
+var writeGap = Definition{verdict.Doc{
+	Name:       "write-gap",
+	Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and 2E more for each election that ends in a split vote (two at most), and etcd has a new leader if the old one was hit.",
+	Source:     "Automated HA master deployment; raft, section 5.2",
+	NeedsFault: true, NeedsBound: true, Coarser: true,
+	Params: map[string]string{
+		"newLeader": "\"true\": etcd must have another leader in a higher term afterwards (default false)",
+		"balancer":  "\"true\": the load balancer counts as a surviving entrance (default false)",
+	},
+	Values: map[string][]string{"newLeader": verdict.Flag, "balancer": verdict.Flag},
+}, judgeWriteGap}
 
 func judgeWriteGap(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called

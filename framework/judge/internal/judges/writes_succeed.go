@@ -11,18 +11,16 @@ import (
 // enoughWrites is how many writes make a share.
 const enoughWrites = 20
 
-func writesSucceed() Definition {
-	return Definition{verdict.Doc{
-		Name:       "writes-succeed",
-		Guarantee:  "Of the writes that clients and probes try while the faults last, at least the given fraction succeeds.",
-		Source:     "A degraded network or disk costs time, not service",
-		NeedsFault: true,
-		Params: map[string]string{
-			"least":  "the fraction that must succeed, above 0 and up to 1 (default 0.5)",
-			"faults": "IDs of all injections that must be active, separated by commas (default: the check's fault)",
-		},
-	}, judgeWritesSucceed}
-}
+var writesSucceed = Definition{verdict.Doc{
+	Name:       "writes-succeed",
+	Guarantee:  "Of the writes that clients and probes try while the faults last, at least the given fraction succeeds.",
+	Source:     "A degraded network or disk costs time, not service",
+	NeedsFault: true,
+	Params: map[string]string{
+		"least":  "the fraction that must succeed, above 0 and up to 1 (default 0.5)",
+		"faults": "IDs of all injections that must be active, separated by commas (default: the check's fault)",
+	},
+}, judgeWritesSucceed}
 
 func judgeWritesSucceed(m *facts.Matter) Finding {
 	least, problem := shareParam(m, "least")
