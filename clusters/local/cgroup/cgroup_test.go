@@ -76,6 +76,36 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// A sweep that finds a new tree before it is locked does not make its creation fail.
+func TestMakeDuringSweep(t *testing.T) {
+	p := Place{base: t.TempDir()}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			for _, name := range subgroups(p.base) {
+				dir := filepath.Join(p.base, name)
+				if lock, err := hold(dir); err == nil {
+					_ = os.Remove(dir)
+					_ = lock.Close()
+				}
+			}
+		}
+	}()
+	for range 300 {
+		tree, err := p.Make("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = tree.lock.Close()
+	}
+}
+
 func TestMemoryLimit(t *testing.T) {
 	tree, err := real(t, Memory).Make("test")
 	if err != nil {

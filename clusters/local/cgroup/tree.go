@@ -24,9 +24,12 @@ type Tree struct {
 	lock *os.File
 }
 
+// maxTries is how often Make tries to create a tree while sweeps remove it.
+const maxTries = 20
+
 // Make creates a tree. It lasts until Remove or, if this process dies first, until a Sweep.
 func (p Place) Make(name string) (*Tree, error) {
-	for {
+	for tries := 1; ; tries++ {
 		dir, err := os.MkdirTemp(p.base, prefix+name+"-")
 		if err != nil {
 			var path *fs.PathError // its name says nothing
@@ -37,11 +40,12 @@ func (p Place) Make(name string) (*Tree, error) {
 		}
 		t := &Tree{Place: p, dir: dir}
 		if t.lock, err = hold(dir); err == nil {
-			// A sweep may have removed it in between.
-			if _, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-				_ = t.lock.Close()
-				continue
-			}
+			_, err = os.Stat(dir)
+		}
+		// A sweep may have locked or removed it in between.
+		if (errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist)) && tries < maxTries {
+			_ = t.lock.Close()
+			continue
 		}
 		if err == nil && p.V2 {
 			for _, c := range p.Controllers {
