@@ -200,10 +200,14 @@ func (all Members) Promote(ctx context.Context, url string) error {
 }
 
 // commit commits a proposal of its own, and all earlier ones with it. It deletes a key that does not
-// exist, which changes no data.
+// exist, which changes no data; with an alarm about corruption, members refuse that after they have
+// committed it.
 func (all Members) commit(ctx context.Context) error {
 	return all.askAny(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.Delete(ctx, "holdfast/absent")
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrCorrupt) {
+			return nil
+		}
 		return err
 	})
 }
@@ -214,10 +218,12 @@ func (all Members) Remove(ctx context.Context, url string) error {
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	return await.Until(ctx, Pause, func(ctx context.Context) error {
-		if err := all.commit(ctx); err != nil {
-			return fmt.Errorf("removing the etcd member at %s: %w", url, err)
-		}
 		m, err := all.at(ctx, url)
+		if err == nil && m == nil {
+			if err = all.commit(ctx); err == nil {
+				m, err = all.at(ctx, url)
+			}
+		}
 		if err != nil || m == nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -114,13 +115,14 @@ type stalling struct {
 	// proposed are members that the next write commits. interrupt is called by MemberAdd.
 	proposed  []*pb.Member
 	interrupt func()
+	refuses   error // a write, once it is committed
 }
 
 func (s *stalling) DeleteRange(context.Context, *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.members, s.proposed = append(s.members, s.proposed...), nil
-	return &pb.DeleteRangeResponse{}, nil
+	return &pb.DeleteRangeResponse{}, s.refuses
 }
 
 func (s *stalling) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
@@ -186,13 +188,15 @@ func TestRemoveStalls(t *testing.T) {
 
 // A learner whose addition was interrupted, and is committed later, is removed too.
 func TestRemoveProposed(t *testing.T) {
-	s := &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}, proposed: []*pb.Member{{ID: 2, PeerURLs: []string{"b"}}}}
-	all := serve(t, s)
-	if err := all.Remove(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.members) != 1 || len(s.proposed) != 0 {
-		t.Errorf("members %v, proposed %v", s.members, s.proposed)
+	for _, alarm := range []error{nil, rpctypes.ErrGRPCCorrupt} {
+		s := &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}, proposed: []*pb.Member{{ID: 2, PeerURLs: []string{"b"}}}, refuses: alarm}
+		all := serve(t, s)
+		if err := all.Remove(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.members) != 1 || len(s.proposed) != 0 {
+			t.Errorf("alarm %v: members %v, proposed %v", alarm, s.members, s.proposed)
+		}
 	}
 }
 
