@@ -6,8 +6,8 @@
 # with SUPERVISOR=k0s, components are children of a process of that name, which starts each again
 # after 5 s. It needs root, iproute2, openssl, sshd, haproxy and curl, and etcd, kube-apiserver,
 # kube-controller-manager and kube-scheduler in PATH. The nodes are namespaces of this machine, from
-# which nothing leads out. DIR gets certificates, logs, admin.conf, and nodes.yaml, an inventory for
-# holdfast. See README.md.
+# which nothing leads out. It writes certificates, logs, admin.conf, and nodes.yaml, an inventory for
+# holdfast, to DIR. See README.md.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 NET=10.88.0 LB=10.88.0.1 NODES="1 2 3" MEMBERS="1 2 3" HOSTS="1 2 3"
@@ -123,7 +123,7 @@ for n in $HOSTS; do
 	done
 done
 kubeconfig admin "https://$LB:6443" >"$DIR/admin.conf"
-# holdfast tells from it who did what; see docs/remote.md.
+# holdfast sees from it who did what; see docs/remote.md.
 printf 'apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n' >"$DIR/audit.yaml"
 printf 'Host *\n  User root\n  IdentityFile %s/pki/ssh\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n' "$DIR" >"$DIR/ssh_config"
 {
