@@ -186,12 +186,9 @@ func isEvent(a record.Action) bool {
 // Reachable reports whether an API server was seen to receive a request after from and to answer
 // it before to: then no request that it received at to had waited in front of it since from.
 func Reachable(run *record.Run, node string, from, to record.Nanos) bool {
-	for _, p := range run.Probes {
-		if p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(run.Probes, func(p record.Timed[record.Probe]) bool {
+		return p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to
+	})
 }
 
 // SilentLog returns an API server whose audit log was read too rarely in a period to conclude

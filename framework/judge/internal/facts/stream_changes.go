@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -27,15 +28,9 @@ func (s *Stream) BeforeOf(e Expectation) *KeyChange {
 
 // ShowsPrevious reports whether an etcd watch requested the previous values.
 func ShowsPrevious(s *Stream) bool {
-	if !s.Watch.Previous || s.Watch.API != APIEtcd {
-		return false
-	}
-	for _, m := range s.Messages {
-		if m.PreviousRevision != "" || m.Type == record.EventAdded {
-			return true
-		}
-	}
-	return false
+	return s.Watch.Previous && s.Watch.API == APIEtcd && slices.ContainsFunc(s.Messages, func(m Message) bool {
+		return m.PreviousRevision != "" || m.Type == record.EventAdded
+	})
 }
 
 // StaleBegin finds a streaming list that is older than requested: than the newest state if it

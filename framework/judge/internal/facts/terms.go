@@ -41,3 +41,14 @@ func (m *Matter) SplitVotes(from, to record.Nanos) int {
 	}
 	return 0
 }
+
+// LastStatus returns the last status that the etcd member on a node reported up to a time; zero if
+// it reported none. A member that replaces another on its node has another ID.
+func LastStatus(run *record.Run, node string, to record.Nanos) (last record.EtcdStatus) {
+	for _, e := range run.Etcd {
+		if e.V.Node == node && e.V.OK && e.At <= to {
+			last = e.V
+		}
+	}
+	return last
+}

@@ -37,7 +37,7 @@ func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 			continue
 		}
 		if kind != "own" && op.Outcome == record.OK && op.Found {
-			return Failed("etcd must refuse clients that it does not know: the %s port on %s served data to %s (%s).", port, op.Entrance, etcdStranger(kind), op.Error).
+			return Failed("etcd must refuse clients that it does not know: the %s port on %s served data to %s (%s).", port, op.Entrance, text.Stranger[kind], op.Error).
 				Shows(text.Describe(op))
 		}
 		last[[2]string{op.Entrance, kind}] = op
@@ -55,7 +55,7 @@ func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 				tried++
 				continue
 			}
-			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s on %s: %s", etcdStranger(kind), n.Name, op.Error), ": "))
+			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s on %s: %s", text.Stranger[kind], n.Name, op.Error), ": "))
 		}
 		own, made := last[[2]string{n.Name, "own"}]
 		switch {
@@ -84,14 +84,3 @@ func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 // onlyCA reports whether a client that has the member's CA, and no certificate at all, saw
 // that the member answers: it verified the member's certificate, and was refused.
 func onlyCA(op record.Op) bool { return op.Outcome == record.Refused && op.Value != "" }
-
-// etcdStranger names a client by its kind.
-func etcdStranger(kind string) string {
-	switch kind {
-	case "plaintext":
-		return "a client without TLS"
-	case "no certificate":
-		return "a client without a certificate"
-	}
-	return "a client with a certificate of a foreign CA"
-}

@@ -3,12 +3,12 @@ package judges
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 var faultDomains = Definition{verdict.Doc{
@@ -25,7 +25,7 @@ func judgeFaultDomains(m *facts.Matter) Finding {
 	voters, members := 0, map[string][]string{}
 	for _, n := range nodes {
 		switch {
-		case learns(m, n.Name):
+		case facts.LastStatus(m.Run, n.Name, math.MaxInt64).Learner:
 			continue // it has no vote to lose
 		case n.Zone == "":
 			return notApplicable("The cluster does not show the fault domain of %s.", n.Name)
@@ -45,15 +45,4 @@ func judgeFaultDomains(m *facts.Matter) Finding {
 	}
 	return Passed("Losing any one of %d fault domains leaves etcd the %d of %d voting members that it needs: %s.", len(members), quorum, voters, text.And(spread)).
 		counted("%d fault domains", len(members))
-}
-
-// learns reports whether the etcd member on a node was a learner when it last answered.
-func learns(m *facts.Matter, node string) bool {
-	last := record.EtcdStatus{}
-	for _, e := range m.Run.Etcd {
-		if e.V.Node == node && e.V.OK {
-			last = e.V
-		}
-	}
-	return last.Learner
 }

@@ -176,7 +176,7 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 		return must("%d of %d members have left and %d have joined (%s), instead of %d and %d",
 			len(left), len(before.members), len(joined), text.And(after.members), wantLeft, wantJoined)
 	}
-	if own := memberOf(m, c.Node.Name, c.Called); wantLeft == 1 && own != "" && left[0] != own {
+	if own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member; wantLeft == 1 && own != "" && left[0] != own {
 		return must("the member that has left is %s, and the node's was %s", left[0], own)
 	}
 	return nil
@@ -231,7 +231,7 @@ func viewed(b record.Timed[record.Backend]) record.Nanos {
 func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Finding {
 	switch c.Phase {
 	case record.NodeRemoved, record.NodeLost:
-		own := memberOf(m, c.Node.Name, c.Called)
+		own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member
 		gone := slices.IndexFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
 			return e.At > c.Called && e.At <= until && e.V.OK && len(e.V.Members) > 0 && !slices.Contains(e.V.Members, own)
 		})
@@ -246,7 +246,7 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 			}
 		}
 	case record.NodeAdded:
-		own := memberOf(m, c.Node.Name, until)
+		own := facts.LastStatus(m.Run, c.Node.Name, until).Member
 		used := slices.IndexFunc(m.Run.Backends, func(b record.Timed[record.Backend]) bool {
 			return b.V.Name == c.Node.Name && b.At >= c.Called && b.At <= until
 		})
@@ -327,7 +327,7 @@ func listedAfterLoss(m *facts.Matter, changes []record.NodeChange) *Finding {
 			continue
 		}
 		lost++
-		own, listed := memberOf(m, c.Node.Name, c.Called), false
+		own, listed := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member, false
 		removed := m.Run.EndAt
 		for _, s := range m.Run.Steps {
 			if s.V.Node == c.Node.Name && s.V.Name == record.StepRemove && s.V.Began >= c.Called {
@@ -355,27 +355,11 @@ func ledBefore(m *facts.Matter, changes []record.NodeChange) *Finding {
 		if c.Phase != record.NodeRemoved && c.Phase != record.NodeLost {
 			continue
 		}
-		var last record.EtcdStatus
-		for _, e := range m.Run.Etcd {
-			if e.V.Node == c.Node.Name && e.V.OK && e.At < c.Called {
-				last = e.V
-			}
-		}
+		last := facts.LastStatus(m.Run, c.Node.Name, c.Called-1)
 		if last.Leader == "" || last.Leader != last.Member {
 			return Inconclusive("the member on %s was not seen to lead etcd before the %s", c.Node.Name, facts.Changing(c)).problem()
 		}
 		return nil
 	}
 	return Inconclusive("no node has left").problem()
-}
-
-// memberOf returns the ID of the etcd member that was last seen on a node before a time: its
-// replacement has another.
-func memberOf(m *facts.Matter, node string, before record.Nanos) (id string) {
-	for _, e := range m.Run.Etcd {
-		if e.V.Node == node && e.V.OK && e.At <= before {
-			id = e.V.Member
-		}
-	}
-	return id
 }

@@ -44,6 +44,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		return *problem
 	}
 	silent := "" // the kind that was not tried for too long
+	lists, watches := listsOf(m.Run), watchesOf(m.Run)
 	t := &requests{m: m, from: called, to: healed, denied: facts.FalselyAbsent(m.Run)}
 	for _, e := range entrances {
 		var during []record.Probe
@@ -82,8 +83,8 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		}
 		t.asked += len(during)
 		t.operations(e)
-		t.lists(e)
-		t.watches(e)
+		t.openings(e, lists)
+		t.openings(e, watches)
 	}
 	if len(t.failures) == 1 && t.crossed == 1 {
 		return Inconclusive("one write raced with the closing of its connection, which a server that closes idle connections cannot avoid: %s", t.failures[0])
@@ -166,31 +167,76 @@ func (t *requests) operations(entrance string) {
 	}
 }
 
-// lists adds the lists through an entrance. A client that was asked to retry may have gone to
-// another entrance instead, which says nothing about this one.
-func (t *requests) lists(entrance string) {
-	for i := range t.m.Run.Lists {
-		l := &t.m.Run.Lists[i].V
-		if l.Entrance != entrance || l.API != facts.APIKubernetes || l.Return < t.from || l.Call >= t.to {
+// opening is a list, or an attempt to open a watch.
+type opening struct {
+	client, entrance string
+	called, returned record.Nanos
+	answered         bool // by an API server
+	problem          string
+	retryAfter       int
+	describe         func() string
+}
+
+func listsOf(run *record.Run) (all []opening) {
+	for i := range run.Lists {
+		if l := &run.Lists[i].V; l.API == facts.APIKubernetes {
+			all = append(all, opening{l.Client, l.Entrance, l.Call, l.Return, listAnswered(l), l.Error, l.RetryAfter, func() string { return describeList(l) }})
+		}
+	}
+	return all
+}
+
+func watchesOf(run *record.Run) (all []opening) {
+	for i := range run.Watches {
+		if w := &run.Watches[i].V; w.API == facts.APIKubernetes && w.Phase != record.WatchEnded {
+			all = append(all, opening{w.Client, w.Entrance, w.Called, w.Seen, !unopened(w), w.Error, w.RetryAfter, func() string { return describeRefusal(w) }})
+		}
+	}
+	return all
+}
+
+// openings adds those of all that went through an entrance. A client that was asked to retry may
+// have gone to another entrance instead, which says nothing about this one.
+func (t *requests) openings(entrance string, all []opening) {
+	for _, o := range all {
+		if o.entrance != entrance || o.returned < t.from || o.called >= t.to {
 			continue
 		}
 		t.asked++
 		switch {
-		case listAnswered(l):
-		case toldToRepeat(l.Error, l.RetryAfter):
-			switch again, elsewhere := repeatedList(t.m, l); {
-			case l.RetryAfter == 0 || again == nil && !elsewhere:
+		case o.answered:
+		case toldToRepeat(o.problem, o.retryAfter):
+			switch again, elsewhere := o.repeated(all); {
+			case o.retryAfter == 0 || again == nil && !elsewhere:
 				t.unrepeated++
 			case again == nil:
-			case listAnswered(again):
+			case again.answered:
 				t.repeated++
 			default:
-				t.fails(l.Call, again.Return, describeList(l)+", and once more "+describeList(again), false)
+				t.fails(o.called, again.returned, o.describe()+", and once more "+again.describe(), false)
 			}
 		default:
-			t.fails(l.Call, l.Return, describeList(l), false)
+			t.fails(o.called, o.returned, o.describe(), false)
 		}
 	}
+}
+
+// repeated returns the client's next request through the same entrance that was made no earlier
+// than the server had asked for, nil if the client made none; elsewhere reports that it made one
+// through another entrance meanwhile.
+func (o opening) repeated(all []opening) (again *opening, elsewhere bool) {
+	for i := range all {
+		next := &all[i]
+		if next.client != o.client || next.called <= o.called {
+			continue
+		}
+		if next.entrance != o.entrance {
+			elsewhere = true
+		} else if next.called >= retryAt(o.returned, o.retryAfter) {
+			return next, elsewhere
+		}
+	}
+	return nil, elsewhere
 }
 
 const (
@@ -216,60 +262,15 @@ func describeList(l *record.List) string {
 	return fmt.Sprintf("list of %s through %s by %s (%s: %s), %s to %s", l.Collection, l.Entrance, l.Client, l.Outcome, l.Error, text.When(l.Call), text.When(l.Return))
 }
 
-// repeatedList returns the next list of a list's client through its entrance that was requested
-// no earlier than the server had asked for, nil if the client made none; elsewhere reports that the
-// client listed through another entrance after that one.
-func repeatedList(m *facts.Matter, l *record.List) (again *record.List, elsewhere bool) {
-	for i := range m.Run.Lists {
-		next := &m.Run.Lists[i].V
-		if next.Client != l.Client || next.API != l.API || next.Call <= l.Call {
-			continue
-		}
-		if next.Entrance != l.Entrance {
-			elsewhere = true
-		} else if next.Call >= retryAt(l.Return, l.RetryAfter) {
-			return next, elsewhere
-		}
-	}
-	return nil, elsewhere
-}
-
 // retryAt is when a request may be repeated that was refused at some time.
 func retryAt(refused record.Nanos, retryAfter int) record.Nanos {
 	return refused + record.Nanos(time.Duration(retryAfter)*time.Second)
 }
 
-// watches adds the attempts to open a watch through an entrance. The API server's own refusals
-// for the content of the request, such as a compacted version, are answers.
-func (t *requests) watches(entrance string) {
-	for i := range t.m.Run.Watches {
-		w := &t.m.Run.Watches[i].V
-		if w.Entrance != entrance || w.API != facts.APIKubernetes || w.Phase == record.WatchEnded || w.Seen < t.from || w.Called >= t.to {
-			continue
-		}
-		t.asked++
-		switch {
-		case !unopened(w):
-		case toldToRepeat(w.Error, w.RetryAfter):
-			switch again, elsewhere := repeatedWatch(t.m, w); {
-			case w.RetryAfter == 0 || again == nil && !elsewhere:
-				t.unrepeated++
-			case again == nil:
-			case !unopened(again):
-				t.repeated++
-			default:
-				t.fails(w.Called, again.Seen, describeRefusal(w)+", and once more "+describeRefusal(again), false)
-			}
-		default:
-			t.fails(w.Called, w.Seen, describeRefusal(w), false)
-		}
-	}
-}
-
 // unopened reports whether no API server answered the attempt to open a watch: with the watch, or
-// that the request cannot be met. A version may be newer than the API server's cache (504), and
-// the client may have given up by its own decision. The clients may watch what they watch, and it
-// exists, so 401, 403 and 404 are failures, as for lists.
+// that the request cannot be met, such as for a compacted version. A version may be newer than the
+// API server's cache (504), and the client may have given up by its own decision. The clients may
+// watch what they watch, and it exists, so 401, 403 and 404 are failures, as for lists.
 func unopened(w *record.Watch) bool {
 	switch {
 	case w.Phase != record.WatchRefused:
@@ -284,22 +285,6 @@ func unopened(w *record.Watch) bool {
 
 func describeRefusal(w *record.Watch) string {
 	return fmt.Sprintf("watch of %s through %s by %s, refused (%s), %s to %s", w.Collection, w.Entrance, w.Client, w.Error, text.When(w.Called), text.When(w.Seen))
-}
-
-// repeatedWatch is repeatedList for the attempts to open a watch.
-func repeatedWatch(m *facts.Matter, w *record.Watch) (again *record.Watch, elsewhere bool) {
-	for i := range m.Run.Watches {
-		next := &m.Run.Watches[i].V
-		if next.Client != w.Client || next.API != w.API || next.Phase == record.WatchEnded || next.Called <= w.Called {
-			continue
-		}
-		if next.Entrance != w.Entrance {
-			elsewhere = true
-		} else if next.Called >= retryAt(w.Seen, w.RetryAfter) {
-			return next, elsewhere
-		}
-	}
-	return nil, elsewhere
 }
 
 // toldToRepeat reports whether an API server that is shutting down rejected a request before

@@ -68,28 +68,13 @@ func asRead(op record.Op) action {
 	return action{Op: read, refused: &op}
 }
 
+// RegisterModel returns the model of one key.
 func RegisterModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return register{fresh: true} },
 		Step: func(state, input, _ any) (bool, any) {
 			ok, next := step(state.(register), input.(action))
 			return ok, next
-		},
-		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-			var keys []string
-			byKey := map[string][]porcupine.Operation{}
-			for _, op := range history {
-				key := op.Input.(action).Key
-				if _, ok := byKey[key]; !ok {
-					keys = append(keys, key)
-				}
-				byKey[key] = append(byKey[key], op)
-			}
-			parts := make([][]porcupine.Operation, len(keys))
-			for i, key := range keys {
-				parts[i] = byKey[key]
-			}
-			return parts
 		},
 		Hash: func(state any) uint64 {
 			r := state.(register)

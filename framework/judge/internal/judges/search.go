@@ -58,7 +58,6 @@ func (s Search) Check(model porcupine.Model, ops []porcupine.Operation) porcupin
 	}
 	step := model.Step
 	exhausted, room, steps := false, s.Room/int64(stateRoom+len(ops)/8), int64(0) // room in states
-	model.Partition = nil                                                         // all operations are on one key, so one goroutine takes all steps
 	model.Step = func(state, input, output any) (bool, any) {
 		steps++
 		if exhausted || room <= 0 || s.steps > 0 && steps > s.steps || steps%64 == 0 && s.Time.exceeded() {

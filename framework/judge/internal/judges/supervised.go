@@ -3,6 +3,7 @@ package judges
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ var supervised = Definition{verdict.Doc{
 // late, though: a failure that only this explains is reported last, and depends on timing.
 func judgeSupervised(m *facts.Matter) Finding {
 	reads := facts.LockReads(m.Run)
-	components := locked(reads)
+	components := slices.Sorted(maps.Keys(reads))
 	if len(components) == 0 {
 		return Inconclusive("the record has no reading of a lock: no component of the cluster is elected by supervisors, or none was observed")
 	}
@@ -74,16 +75,6 @@ func judgeSupervised(m *facts.Matter) Finding {
 	}
 	return Passed("After the %s, %s, within %s; none ran on two nodes, or where its lock was not held, according to %d readings of the locks.",
 		m.Fault.What(), text.And(told), bound, witnesses).Took(longest)
-}
-
-// locked returns the components whose locks were read, sorted.
-func locked(reads map[string][]record.Op) []string {
-	var names []string
-	for c := range reads {
-		names = append(names, c)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // life is a process that was alive from from to to; gone is when it was first seen to have exited,

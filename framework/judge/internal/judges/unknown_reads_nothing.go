@@ -35,10 +35,10 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 		switch {
 		case op.Outcome == record.OK && op.Found:
 			return Failed("An API server must serve nothing but health checks and the version to clients that it does not know: %s served %s to %s.",
-				op.Entrance, path, unknownReader(op.Key)).Shows(text.Describe(op), op.Error)
+				op.Entrance, path, text.Stranger[op.Key]).Shows(text.Describe(op), op.Error)
 		case op.Outcome == record.OK && path != "":
 			return Failed("An API server must not let unknown clients read any object: %s answered %s that the object at %s does not exist, instead of refusing to say so.",
-				op.Entrance, unknownReader(op.Key), path).Shows(text.Describe(op), op.Error)
+				op.Entrance, text.Stranger[op.Key], path).Shows(text.Describe(op), op.Error)
 		}
 		last[[2]string{op.Entrance, op.Key}] = op
 	}
@@ -56,7 +56,7 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 			case made && op.Outcome == record.Refused:
 				why = fmt.Sprintf("it asked for %d paths, at least %d are needed", paths, leastPaths)
 			}
-			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", unknownReader(kind), s, why), ": "))
+			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", text.Stranger[kind], s, why), ": "))
 		}
 	}
 	if len(servers) == 0 || len(missing) > 0 {
@@ -65,15 +65,4 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 	}
 	return Passed("Each API server (%s) refused every path but health checks and the version to clients without credentials, with a certificate of a foreign CA and with an invalid token: %d requests.",
 		text.And(servers), asked).counted("%d requests refused", asked)
-}
-
-// unknownReader names a client by its kind.
-func unknownReader(kind string) string {
-	switch kind {
-	case "anonymous":
-		return "a client without credentials"
-	case "invalid token":
-		return "a client with an invalid token"
-	}
-	return "a client with a certificate of a foreign CA"
 }

@@ -2,6 +2,7 @@ package judges
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -24,12 +25,7 @@ var watchBookmark = Definition{verdict.Doc{
 })}
 
 func hasBookmark(s *facts.Stream) bool {
-	for _, m := range s.Messages {
-		if m.Bookmark() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Messages, facts.Message.Bookmark)
 }
 
 func wrongBookmarks(s *facts.Stream) []facts.Breach {

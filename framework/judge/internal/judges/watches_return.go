@@ -2,6 +2,7 @@ package judges
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -107,7 +108,7 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 		return b, Inconclusive("no watch through the API server on %s broke with the %s", node, m.Fault.What()).problem()
 	}
 	limit := m.Bound.Limit
-	for _, client := range sortedNames(waiting) {
+	for _, client := range slices.Sorted(maps.Keys(waiting)) {
 		seen, had := again[client]
 		took := text.Span(effect, min(to, m.Run.EndAt))
 		if had {
@@ -170,13 +171,4 @@ func cutShort(s *facts.Stream) bool {
 		return text.Span(s.Watch.Seen, s.Ended.Seen) < leastLife*9/10 // both are measured with a delay
 	}
 	return facts.BrokeDown(s.Ended)
-}
-
-func sortedNames(set map[string]bool) []string {
-	var names []string
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -123,3 +123,13 @@ func Was(n int) string {
 	}
 	return "were"
 }
+
+// Stranger describes the clients that must be refused, by their kind.
+var Stranger = map[string]string{
+	"anonymous":      "a client without credentials",
+	"invalid token":  "a client with an invalid token",
+	"foreign CA":     "a client with a certificate of a foreign CA",
+	"plaintext":      "a client without TLS",
+	"no certificate": "a client without a certificate",
+	"own CA":         "a client without a certificate",
+}
