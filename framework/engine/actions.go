@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -25,6 +26,13 @@ type action struct {
 	takes time.Duration
 	// limit is how long it may take, actionLimit if zero.
 	limit time.Duration
+	// needs returns the ability that the cluster needs for a node change, and whether it has it.
+	needs func(framework.Cluster) (ability string, has bool)
+}
+
+func needs[A any](c framework.Cluster) (ability string, has bool) {
+	_, has = c.(A)
+	return reflect.TypeFor[A]().Name(), has
 }
 
 // snapshotLimit is how long the snapshots of five etcd members may take, one by one.
@@ -69,15 +77,15 @@ func actions() map[string]action {
 		"informers":  {do: func(_ context.Context, r *run, _ string) error { return r.startInformers() }},
 		"trust":      {do: func(ctx context.Context, r *run, _ string) error { return r.trust.Look(ctx, r.cluster, r.w) }},
 
-		actionUpgrade:     {takes: 13 * time.Second},
-		actionUpgradeEtcd: {takes: 9 * time.Second},
-		actionReconfigure: {takes: 22 * time.Second},
-		actionRotate:      {takes: 22 * time.Second},
-		actionRotateCA:    {takes: 22 * time.Second},
-		actionAddNode:     {},
-		actionReplaceNode: {},
-		actionRemoveNode:  {},
-		actionLoseNode:    {},
+		actionUpgrade:     {takes: 13 * time.Second, needs: needs[framework.Upgrader]},
+		actionUpgradeEtcd: {takes: 9 * time.Second, needs: needs[framework.EtcdUpgrader]},
+		actionReconfigure: {takes: 22 * time.Second, needs: needs[framework.Reconfigurer]},
+		actionRotate:      {takes: 22 * time.Second, needs: needs[framework.CertificateRotator]},
+		actionRotateCA:    {takes: 22 * time.Second, needs: needs[framework.CARotator]},
+		actionAddNode:     {needs: needs[framework.Scaler]},
+		actionReplaceNode: {needs: needs[framework.NodeReplacer]},
+		actionRemoveNode:  {needs: needs[framework.Scaler]},
+		actionLoseNode:    {needs: needs[framework.Scaler]},
 	}
 }
 

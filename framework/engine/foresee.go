@@ -82,35 +82,13 @@ func (r *run) foreseeChange(a *Action) (lacks bool, err error) {
 
 // lacks returns which ability the cluster lacks for a change of nodes; nil if it has all.
 func (r *run) lacks(a *Action) *fault.MissingAbility {
-	ability, has := "", true
-	switch a.Name {
-	case actionAddNode, actionRemoveNode, actionLoseNode:
-		ability = "Scaler"
-		_, has = r.cluster.(framework.Scaler)
-	case actionReplaceNode:
-		ability = "NodeReplacer"
-		_, has = r.cluster.(framework.NodeReplacer)
-	case actionUpgrade:
-		ability = "Upgrader"
-		_, has = r.cluster.(framework.Upgrader)
-	case actionUpgradeEtcd:
-		ability = "EtcdUpgrader"
-		_, has = r.cluster.(framework.EtcdUpgrader)
-	case actionReconfigure:
-		ability = "Reconfigurer"
-		_, has = r.cluster.(framework.Reconfigurer)
-	case actionRotate:
-		ability = "CertificateRotator"
-		_, has = r.cluster.(framework.CertificateRotator)
-	case actionRotateCA:
-		ability = "CARotator"
-		_, has = r.cluster.(framework.CARotator)
+	if needs := actions()[a.Name].needs; needs != nil {
+		if ability, has := needs(r.cluster); !has {
+			return fault.Lacking(r.cluster, ability, "cluster "+r.cluster.Name(), "action "+a.Name)
+		}
 	}
 	nodes := r.cluster.Nodes()
-	switch {
-	case !has:
-		return fault.Lacking(r.cluster, ability, "cluster "+r.cluster.Name(), "action "+a.Name)
-	case a.Name == actionLoseNode && len(nodes) > 0 && !slices.ContainsFunc(nodes, hasPowerSwitch):
+	if a.Name == actionLoseNode && len(nodes) > 0 && !slices.ContainsFunc(nodes, hasPowerSwitch) {
 		return fault.Lacking(nodes[0], "PowerSwitch", "every node of cluster "+r.cluster.Name(), "action "+a.Name)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -135,7 +134,7 @@ func (v *validator) inject(path string, in *Inject) {
 			}
 		}
 	}
-	if err := checkTarget(in.Target); err != nil {
+	if _, err := fault.Names(in.Target); err != nil {
 		v.add(path+".target", "%w", err)
 	}
 	if in.TTL != "" {
@@ -207,14 +206,8 @@ func (v *validator) check(path string, c record.Check) {
 	if c.Fault == "" && doc.NeedsFault {
 		v.add(path+".fault", "judge %s needs the name of an injection%s", c.Judge, v.known())
 	}
-	ids := []string{}
-	if c.Fault != "" {
-		ids = append(ids, c.Fault)
-	}
-	for _, id := range ids {
-		if _, ok := v.injected[id]; !ok {
-			v.add(path+".fault", "the timeline injects nothing as %q%s", id, v.known())
-		}
+	if _, ok := v.injected[c.Fault]; c.Fault != "" && !ok {
+		v.add(path+".fault", "the timeline injects nothing as %q%s", c.Fault, v.known())
 	}
 	for _, name := range sortedKeys(c.Params) {
 		if _, ok := doc.Params[name]; !ok {
@@ -237,25 +230,6 @@ func (v *validator) check(path string, c record.Check) {
 		}
 	}
 }
-
-// checkTarget reports whether a target is well-formed. Package fault parses it; it resolves the
-// target in a cluster without nodes, where every well-formed target is missing.
-func checkTarget(target string) error {
-	_, err := fault.Resolve(context.Background(), nowhere{}, target)
-	if err == nil || strings.Contains(err.Error(), nowhere{}.Name()) {
-		return nil
-	}
-	return err
-}
-
-// nowhere is an empty cluster.
-type nowhere struct{}
-
-func (nowhere) Name() string                                        { return "<nowhere>" }
-func (nowhere) Nodes() []framework.Node                             { return nil }
-func (nowhere) Entrances() []framework.Entrance                     { return nil }
-func (nowhere) Settings() framework.Settings                        { return framework.Settings{} }
-func (nowhere) Versions() map[string]map[framework.Component]string { return nil }
 
 // duration evaluates a formula for a cluster.
 func duration(formula string, s framework.Settings) (time.Duration, error) {

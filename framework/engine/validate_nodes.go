@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // nodes checks an action's fields about a node change.
@@ -93,11 +94,11 @@ func (v *validator) leaves(path, node string) {
 		}
 		v.add(path, "is missing: no node that was added is left before this step")
 	case known && !there:
-		v.add(path, "no node that %q added is there before this step", node)
+		v.add(path, "no node added by %q exists before this step", node)
 	case known:
 		v.changes[node] = false
 	default:
-		if err := checkTarget("node/" + strings.TrimPrefix(node, "node/")); err != nil {
+		if _, err := fault.Names("node/" + strings.TrimPrefix(node, "node/")); err != nil {
 			v.add(path, "%w", err)
 		}
 	}
@@ -115,8 +116,8 @@ func (v *validator) changesOf(path, list string) {
 // inPlace checks an action's fields about the node that it changes, and how.
 func (v *validator) inPlace(path string, a *Action) {
 	if there, known := v.changes[a.Node]; known && !there {
-		v.add(path+".node", "no node that %q added is there before this step", a.Node)
-	} else if err := checkTarget("node/" + strings.TrimPrefix(a.Node, "node/")); !known && err != nil {
+		v.add(path+".node", "no node added by %q exists before this step", a.Node)
+	} else if _, err := fault.Names("node/" + strings.TrimPrefix(a.Node, "node/")); !known && err != nil {
 		v.add(path+".node", "%w", err)
 	}
 	switch {
