@@ -135,11 +135,11 @@ func PrintDiffMarkdown(w io.Writer, changes []Change) error {
 		mark := ""
 		switch {
 		case c.Fails:
-			mark = mdIcon(judge.Fail)
+			mark = displayOf(judge.Fail).icon
 		case c.Worse:
-			mark = mdIcon(judge.Inconclusive)
+			mark = displayOf(judge.Inconclusive).icon
 		case c.Kind == ChangedVerdict && c.After == string(judge.Pass):
-			mark = mdIcon(judge.Pass)
+			mark = displayOf(judge.Pass).icon
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", mark, mdText(c.ID), mdText(c.text()), mdText(c.Sentence))
 	}

@@ -86,21 +86,6 @@ func (r HistoryRow) Changed() bool {
 	return slices.ContainsFunc(r.Points, func(p HistoryPoint) bool { return p.Verdict != r.Points[0].Verdict })
 }
 
-// letter abbreviates a verdict.
-func (p HistoryPoint) letter() string {
-	switch p.Verdict {
-	case judge.Pass:
-		return "."
-	case judge.Fail:
-		return "F"
-	case judge.Inconclusive:
-		return "?"
-	case judge.NotApplicable:
-		return "-"
-	}
-	return " "
-}
-
 // Print writes a line for each requirement, with a letter for each run.
 func (h *History) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -114,7 +99,7 @@ func (h *History) Print(w io.Writer) error {
 		var least, most, bound string
 		var low, high *time.Duration
 		for _, p := range row.Points {
-			letters += p.letter()
+			letters += cmp.Or(displays[p.Verdict].letter, " ")
 			if p.Measured != nil && (low == nil || *p.Measured < *low) {
 				low, least = p.Measured, human(*p.Measured)
 			}

@@ -278,20 +278,7 @@ func worstFirst(reqs []Requirement) []Requirement {
 	return sorted
 }
 
-func verdictClass(level string, v judge.Verdict) string {
-	switch {
-	case v == judge.Pass:
-		return "pass"
-	case broken(level, v):
-		return "fail"
-	case v == judge.Fail:
-		return "info"
-	case v == judge.NotApplicable:
-		return "na"
-	default:
-		return "inconclusive"
-	}
-}
+func verdictClass(level string, v judge.Verdict) string { return displayAt(level, v).class }
 
 // sharePercent returns the used part of the bound, in per cent from 0 to 100, or -1 without a
 // bound or a measured time.

@@ -115,7 +115,7 @@ func mdTable(b *bytes.Buffer, reqs []Requirement) {
 	b.WriteString("| | Requirement | Level | Verdict | Bound | Measured | Finding |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range reqs {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			mdIcon(r.Verdict), mdText(r.ID), r.Level, string(r.Verdict)+byDesign(r), mdText(boundText(r.Bound)), mdText(r.Measured), mdText(r.Sentence))
+			displayOf(r.Verdict).icon, mdText(r.ID), r.Level, string(r.Verdict)+byDesign(r), mdText(boundText(r.Bound)), mdText(r.Measured), mdText(r.Sentence))
 	}
 }
 
@@ -149,19 +149,6 @@ func mdTimes(b *bytes.Buffer, run Run) {
 	fmt.Fprintf(b, "\n## Where the time went\n\n%s.\n\n| | Cluster | Time | Waiting | Work | Overhead |\n|---|---|---|---|---|---|\n", mdText(timeText(run)))
 	for _, r := range rows {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", mdText(r.What), mdText(r.Cluster), r.Total, r.Waiting, r.Work, r.Overhead)
-	}
-}
-
-func mdIcon(v judge.Verdict) string {
-	switch v {
-	case judge.Pass:
-		return "✅"
-	case judge.Fail:
-		return "❌"
-	case judge.NotApplicable:
-		return "➖"
-	default:
-		return "⚠️"
 	}
 }
 

@@ -107,19 +107,8 @@ func decisive(group []judge.Result) judge.Result {
 	})
 }
 
-// rank orders verdicts for merging. An unknown verdict ranks as inconclusive.
-func rank(v judge.Verdict) int {
-	switch v {
-	case judge.NotApplicable:
-		return 0
-	case judge.Pass:
-		return 1
-	case judge.Fail:
-		return 3
-	default:
-		return 2
-	}
-}
+// rank orders verdicts for merging.
+func rank(v judge.Verdict) int { return displayOf(v).rank }
 
 func known(v judge.Verdict) judge.Verdict {
 	if rank(v) == rank(judge.Inconclusive) {

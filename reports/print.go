@@ -99,35 +99,9 @@ func named(sentence, formula string) bool {
 	return strings.Contains(formula, " ") && strings.Contains(sentence, formula)
 }
 
-// label returns the verdict as printed. A failed INFO has its own label, since it does not fail
-// the run.
-func label(r Requirement) string {
-	switch r.Verdict {
-	case judge.Pass:
-		return "PASS"
-	case judge.Fail:
-		if !broken(r.Level, r.Verdict) {
-			return "INFO"
-		}
-		return "FAIL"
-	case judge.NotApplicable:
-		return "N/A"
-	default:
-		return "INCONCLUSIVE"
-	}
-}
+// label returns the verdict as printed.
+func label(r Requirement) string { return displayAt(r.Level, r.Verdict).label }
 
 func tint(r Requirement, text string) string {
-	code := "33" // yellow
-	switch {
-	case r.Verdict == judge.Pass:
-		code = "32"
-	case broken(r.Level, r.Verdict):
-		code = "1;31"
-	case r.Verdict == judge.NotApplicable:
-		code = "2"
-	case r.Verdict == judge.Fail:
-		code = "36"
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return "\x1b[" + displayAt(r.Level, r.Verdict).color + "m" + text + "\x1b[0m"
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
 // SonobuoyFile is the name of the file from which Sonobuoy reads a plugin's results.
@@ -24,9 +22,9 @@ type sonobuoyItem struct {
 // renderSonobuoy writes an item for each requirement. Sonobuoy has passed, failed, skipped and
 // unknown; unknown means inconclusive.
 func renderSonobuoy(in input) ([]byte, error) {
-	all := sonobuoyItem{Name: "holdfast", Status: sonobuoyStatus("", in.Verdict), Meta: map[string]string{"type": "summary"}}
+	all := sonobuoyItem{Name: "holdfast", Status: displayAt("", in.Verdict).sonobuoy, Meta: map[string]string{"type": "summary"}}
 	for _, r := range in.Requirements {
-		item := sonobuoyItem{Name: r.ID, Status: sonobuoyStatus(r.Level, r.Verdict), Details: map[string]string{
+		item := sonobuoyItem{Name: r.ID, Status: displayAt(r.Level, r.Verdict).sonobuoy, Details: map[string]string{
 			"level": r.Level, "verdict": string(r.Verdict), "finding": OneLine(r.Sentence)}}
 		if r.Bound != nil {
 			item.Details["bound"] = OneLine(boundText(r.Bound))
@@ -37,7 +35,7 @@ func renderSonobuoy(in input) ([]byte, error) {
 		all.Items = append(all.Items, item)
 	}
 	if c := in.Run.Certificate; c != nil && len(c.Open) > 0 {
-		all.Items = append(all.Items, sonobuoyItem{Name: "certificate", Status: sonobuoyStatus("", c.verdict()), Details: map[string]string{
+		all.Items = append(all.Items, sonobuoyItem{Name: "certificate", Status: displayAt("", c.verdict()).sonobuoy, Details: map[string]string{
 			"finding": OneLine(c.Judgement), "open": OneLine(strings.Join(c.Open, "; "))}})
 	}
 	var out bytes.Buffer
@@ -45,16 +43,4 @@ func renderSonobuoy(in input) ([]byte, error) {
 	e.SetIndent(2)
 	err := e.Encode(all)
 	return out.Bytes(), err
-}
-
-func sonobuoyStatus(level string, v judge.Verdict) string {
-	switch {
-	case v == judge.Pass, v == judge.Fail && !broken(level, v):
-		return "passed"
-	case v == judge.Fail:
-		return "failed"
-	case v == judge.NotApplicable:
-		return "skipped"
-	}
-	return "unknown"
 }
