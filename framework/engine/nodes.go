@@ -148,6 +148,11 @@ func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange,
 		if err := r.observers.Join(r.outer, r.node(change.Node.Name)); err != nil {
 			return err
 		}
+		if r.traffic != nil {
+			if err := r.traffic.Join(change.Node.Name); err != nil {
+				return err
+			}
+		}
 	}
 	r.settle(ctx, time.Now(), baseRecovery(r.cluster.Settings()))
 	return nil
@@ -292,7 +297,7 @@ func (r *run) add(ctx context.Context, a *Action) (framework.Node, error) {
 	}
 	i := slices.IndexFunc(r.removed, func(known namedNode) bool { return known.id == a.Node })
 	if i < 0 {
-		return nil, fmt.Errorf("no node that %q removed is left to replace", a.Node)
+		return nil, fmt.Errorf("every node that %q removed was already replaced", a.Node)
 	}
 	n, err := r.cluster.(framework.NodeReplacer).ReplaceNode(ctx, r.removed[i].node)
 	if err == nil {

@@ -51,7 +51,7 @@ func (t *Traffic) OldWatch(ctx context.Context) error {
 		oldest, reached := since(t.registers)
 		all.Go(func() {
 			defer r.close()
-			r.watch(ctx, t.watchID(), watching{from: oldest, bookmarks: true}, reached.seen, reached.done)
+			r.watch(ctx, t.watchID(), watching{from: oldest, bookmarks: true, short: true}, reached.seen, reached.done)
 		})
 	}
 	for _, p := range t.profiles {
@@ -77,7 +77,7 @@ func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.
 		_, reached := since(of)
 		all.Go(func() {
 			defer closeAll([]*member{m})
-			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(number(oldest)+1, 10)}, reached.seen, reached.done)
+			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(number(oldest)+1, 10), short: true}, reached.seen, reached.done)
 		})
 	}
 	return nil

@@ -234,7 +234,7 @@ func (p *application) name(part string) string { return part + "-" + p.t.suffix 
 // scale changes the number of pods of one part after another.
 func (p *application) scale(c *operator) {
 	last, at := map[string]int{}, map[string]time.Time{}
-	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
+	p.t.loop(c.left, c.random, p.settings.Interval, func(ctx context.Context) {
 		part := scaledParts[c.n%len(scaledParts)]
 		c.n++
 		if busy, _ := p.nodes(); (busy || p.upToWorkers(p.name(part))) && time.Since(at[part]) < scalePatience {
@@ -254,7 +254,7 @@ func (p *application) scale(c *operator) {
 // long.
 func (p *application) batches(c *operator) {
 	made, last := map[string]time.Time{}, time.Now()
-	p.t.loop(c.random, p.settings.BatchInterval, func(ctx context.Context) {
+	p.t.loop(c.left, c.random, p.settings.BatchInterval, func(ctx context.Context) {
 		coming := 0
 		for name, at := range maps.Clone(made) {
 			if p.upToWorkers(name) {
@@ -278,7 +278,7 @@ func (p *application) batches(c *operator) {
 // pods creates bare pods, and deletes those that have run for a while.
 func (p *application) pods(c *operator) {
 	made, last := map[string]time.Time{}, time.Now()
-	p.t.loop(c.random, p.settings.PodInterval, func(ctx context.Context) {
+	p.t.loop(c.left, c.random, p.settings.PodInterval, func(ctx context.Context) {
 		busy, unbound := p.nodes()
 		if !busy && unbound < podsUnbound || time.Since(last) >= patience {
 			last = time.Now()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -16,37 +18,58 @@ type contests struct {
 	t        *Traffic
 	settings ContestSettings
 	of       *collection
+
+	mu      sync.Mutex
+	clients []*registers // guarded by mu
 }
 
-func newContests(t *Traffic) contests {
-	return contests{t, t.cfg.Contests, &collection{name: "contests-" + t.suffix}}
+func newContests(t *Traffic) *contests {
+	return &contests{t: t, settings: t.cfg.Contests, of: &collection{name: "contests-" + t.suffix}}
 }
 
-func (p contests) start() error {
-	if len(apiServers(p.t.cfg.Cluster.Entrances())) < 2 {
-		return nil // a single client has no rival
-	}
-	var clients []*registers
+func (p *contests) start() error {
+	random, round := p.t.random(), 0
 	var all []*values
-	random := p.t.random()
-	for i, e := range apiServers(p.t.cfg.Cluster.Entrances()) {
-		r, err := p.t.client(e, fmt.Sprintf("%s/%s", ProfileContests, e.Name), "")
-		if err != nil {
-			closeRegisters(clients)
-			return err
-		}
-		r.of = p.of
-		clients, all = append(clients, r), append(all, newValues(random, fmt.Sprintf("b%d", i), 0))
-	}
-	round := 0
+	err := p.t.forEach(apiServers(p.t.cfg.Cluster.Entrances()), p.join)
 	p.t.clients.Go(func() {
-		defer closeRegisters(clients)
-		p.t.loop(random, p.settings.Interval, func(ctx context.Context) {
-			contest(ctx, fmt.Sprintf("contest-%s", p.t.suffix), random, clients, all, round)
+		p.t.loop(nil, random, p.settings.Interval, func(ctx context.Context) {
+			clients := p.present()
+			for i := len(all); i < len(clients); i++ {
+				all = append(all, newValues(random, fmt.Sprintf("b%d", i), 0))
+			}
+			if len(clients) > 1 { // a single client has no rival
+				contest(ctx, fmt.Sprintf("contest-%s", p.t.suffix), random, clients, all, round)
+			}
 			round++
 		})
 	})
+	return err
+}
+
+// join adds a client of an API server.
+func (p *contests) join(e framework.Entrance) error {
+	r, err := p.t.client(e, fmt.Sprintf("%s/%s", ProfileContests, e.Name), "")
+	if err != nil {
+		return err
+	}
+	r.of = p.of
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients = append(p.clients, r)
 	return nil
+}
+
+// present closes the clients of nodes that have left, and returns the others.
+func (p *contests) present() []*registers {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients = slices.DeleteFunc(p.clients, func(r *registers) bool {
+		if r.gone() {
+			r.close()
+		}
+		return r.gone()
+	})
+	return slices.Clone(p.clients)
 }
 
 // contest is one round: the first client, a different one each time, reads the version of the
@@ -79,4 +102,7 @@ func contest(ctx context.Context, key string, random *rand.Rand, clients []*regi
 }
 
 // finish deletes the register.
-func (p contests) finish(ctx context.Context) { p.t.deleteCollection(ctx, p.of) }
+func (p *contests) finish(ctx context.Context) {
+	closeRegisters(p.present())
+	p.t.deleteCollection(ctx, p.of)
+}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -25,8 +27,11 @@ type etcdTraffic struct {
 	t        *Traffic
 	settings EtcdSettings
 	of       *collection
-	members  []*member // one for each client
 	watches  *watches
+	rounds   int // how many times join was called
+
+	mu      sync.Mutex
+	members []*member // one for each client; guarded by mu
 }
 
 func newEtcdTraffic(t *Traffic) *etcdTraffic {
@@ -56,20 +61,47 @@ func groupOf(c *collection, key string) string {
 }
 
 func (p *etcdTraffic) start() error {
+	p.t.joins = append(p.t.joins, func(node string) error {
+		if !slices.Contains(framework.NodeNames(framework.NodesWith(p.t.cfg.Cluster, framework.Etcd)), node) {
+			return nil
+		}
+		return p.join(node)
+	})
+	return p.join()
+}
+
+// join starts clients of the members of some nodes, or of all if there are none.
+func (p *etcdTraffic) join(nodes ...string) error {
 	for i := range p.settings.ClientsPerMember {
-		members, err := openMembers(p.t.cfg.Cluster, p.t.w, fmt.Sprintf("%s/%d", ProfileEtcd, i))
+		members, err := openMembers(p.t.cfg.Cluster, p.t.w, fmt.Sprintf("%s/%d", ProfileEtcd, p.rounds*p.settings.ClientsPerMember+i), nodes...)
 		if err != nil {
 			return err
 		}
-		p.members = append(p.members, members...)
+		for _, m := range members {
+			m.of, m.left = p.of, p.t.leaving(m.node)
+			p.mu.Lock()
+			n := len(p.members)
+			p.members = append(p.members, m)
+			p.mu.Unlock()
+			random := p.t.random()
+			c := &etcdClient{member: m, values: newValues(random, fmt.Sprintf("e%d", n), p.settings.ValueSize), known: map[string]record.Op{}}
+			p.t.clients.Go(func() { p.t.loop(m.left, random, p.settings.Interval, c.act) })
+		}
 	}
-	for n, m := range p.members {
-		m.of = p.of
-		random := p.t.random()
-		c := &etcdClient{member: m, values: newValues(random, fmt.Sprintf("e%d", n), p.settings.ValueSize), known: map[string]record.Op{}}
-		p.t.clients.Go(func() { p.t.loop(random, p.settings.Interval, c.act) })
+	defer func() { p.rounds++ }()
+	return p.startWatches(nodes)
+}
+
+// present returns one client for each member whose node has not left.
+func (p *etcdTraffic) present() (members []*member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.members {
+		if !m.gone() && !slices.ContainsFunc(members, func(other *member) bool { return other.node == m.node }) {
+			members = append(members, m)
+		}
 	}
-	return p.startWatches()
+	return members
 }
 
 // finish does for the keys in etcd what the other profiles do for the registers:
@@ -77,7 +109,10 @@ func (p *etcdTraffic) start() error {
 // time to show them. Then it deletes the keys.
 func (p *etcdTraffic) finish(ctx context.Context) {
 	defer closeAll(p.members)
-	members := p.members[:len(p.members)/p.settings.ClientsPerMember]
+	members := p.present()
+	if len(members) == 0 {
+		return
+	}
 	ends, tries := map[string]end{}, 0
 	p.finalReads(ctx, members)
 	limited, cancel := context.WithTimeout(ctx, p.t.final/3)

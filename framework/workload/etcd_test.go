@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,46 @@ func openEtcd(t *testing.T, c *etcdtest.Cluster) *clientv3.Client {
 	}
 	t.Cleanup(func() { cl.Close() })
 	return cl
+}
+
+// A member that joins gets clients and watches, also on a node under the name of one that left.
+func TestEtcdLeaveAndJoin(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.New(t, 3)
+	traffic, read := startEtcd(t, c, EtcdSettings{Interval: 10 * time.Millisecond, Lifetime: 300 * time.Millisecond})
+	more := func() {
+		now := traffic.watches.Load()
+		waitFor(t, "watches", func() bool { return traffic.watches.Load() > now+20 })
+	}
+	more()
+	traffic.Leave("node-1")
+	left := traffic.w.Now()
+	more()
+	joined := traffic.w.Now()
+	if err := traffic.Join("node-1"); err != nil {
+		t.Fatal(err)
+	}
+	more()
+	traffic.Stop()
+	between, after := 0, map[string]bool{}
+	run := read()
+	for _, o := range run.Ops {
+		switch op := o.V; {
+		case op.Entrance != "node-1" || op.Call < left || op.Purpose != "":
+		case op.Call < joined:
+			between++ // of a client that was in the middle of several operations
+		case op.Outcome == record.OK:
+			after[op.Client] = true
+		}
+	}
+	if between > 5 || !after["etcd/2/node-1"] || after["etcd/0/node-1"] {
+		t.Errorf("%d operations after the node left; after it joined, %v were answered", between, after)
+	}
+	if !slices.ContainsFunc(run.Watches, func(w record.Timed[record.Watch]) bool {
+		return w.V.Client == "etcd/watch-1/node-1" && w.V.Phase == record.WatchOpened
+	}) {
+		t.Error("no watch of a client of the member that joined")
+	}
 }
 
 func TestEtcd(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -21,24 +23,22 @@ import (
 // also send them on their own, by default every ten minutes.
 const progressEvery = time.Second
 
-// startWatches starts the watches of the profile: of all keys, a group, or one; from the revision
-// of a list, or from the next change on.
-func (p *etcdTraffic) startWatches() error {
+// startWatches starts the watches of the profile at the members of some nodes, or at all if there
+// are none: of all keys, a group, or one; from the revision of a list, or from the next change on.
+func (p *etcdTraffic) startWatches(nodes []string) error {
 	for i := range p.settings.Watches {
-		members, err := openMembers(p.t.cfg.Cluster, p.t.w, "")
-		if err != nil {
-			return err
-		}
-		closeAll(members)
-		for at, m := range members {
+		for at, node := range framework.NodeNames(framework.NodesWith(p.t.cfg.Cluster, framework.Etcd)) {
+			if len(nodes) > 0 && !slices.Contains(nodes, node) {
+				continue
+			}
 			w := &watcher{watches: p.watches, of: p.of, at: at, choose: (*watcher).chooseEtcd, random: p.t.random()}
-			name := fmt.Sprintf("%s/watch-%d/%s", ProfileEtcd, i, m.node)
+			name := fmt.Sprintf("%s/watch-%d/%s", ProfileEtcd, p.rounds*p.settings.Watches+i, node)
 			ways, err := openMembers(p.t.cfg.Cluster, p.t.w, name)
 			if err != nil {
 				return err
 			}
 			for _, other := range ways {
-				other.name, other.of = name, p.of
+				other.name, other.of, other.left = name, p.of, p.t.leaving(other.node)
 				w.ways = append(w.ways, other)
 			}
 			p.watches.watchers.Go(w.run)
@@ -134,7 +134,7 @@ func (m *member) watch(ctx context.Context, id string, q watching, seen *progres
 		phase(record.WatchRefused)
 		return result
 	}
-	entry.Purpose = lastPurpose(ctx, err)
+	entry.Purpose = q.purpose(ctx, err)
 	phase(record.WatchEnded)
 	return result
 }

@@ -54,7 +54,7 @@ func (p kubernetes) start() error {
 		r.of = nil
 		c := &component{registers: r, values: newValues(random, fmt.Sprintf("k%d", number), 0),
 			object: fmt.Sprintf("node-%d-%s", number, p.t.suffix), owner: p.t.suffix}
-		p.t.loop(random, p.settings.Interval, c.act)
+		p.t.loop(r.left, random, p.settings.Interval, c.act)
 	})
 }
 

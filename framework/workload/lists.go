@@ -22,7 +22,7 @@ func (p lists) start() error {
 	return p.t.perEntrance(ProfileLists, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, _ int) {
 		// Each of them unpaged, and each paged.
 		kinds := newDeck(random, 0, 1, 2, 3, 4, 5, 6, 7)
-		p.t.loop(random, p.settings.Interval, func(ctx context.Context) { r.list(ctx, p.choose(kinds.deal(), r.of, random)) })
+		p.t.loop(r.left, random, p.settings.Interval, func(ctx context.Context) { r.list(ctx, p.choose(kinds.deal(), r.of, random)) })
 	})
 }
 

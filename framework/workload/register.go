@@ -66,8 +66,12 @@ type registers struct {
 	namespace string
 	purpose   string
 	timeout   time.Duration
-	of        *collection // nil for none
+	of        *collection     // nil for none
+	left      <-chan struct{} // closed when its node has left; nil for other entrances
 }
+
+// gone implements way.
+func (r *registers) gone() bool { return closed(r.left) }
 
 // newRegisters returns a client with its own connections; close it.
 func newRegisters(e framework.Entrance, w *record.Writer, name, namespace, purpose string, timeout time.Duration) (*registers, error) {

@@ -28,7 +28,7 @@ func (p set) start() error {
 	return p.t.perEntrance(ProfileSet, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, number int) {
 		r.of = p.of
 		n := 0
-		p.t.loop(random, p.settings.Interval, func(ctx context.Context) {
+		p.t.loop(r.left, random, p.settings.Interval, func(ctx context.Context) {
 			n++
 			name := fmt.Sprintf("element-%d-%d", number, n)
 			r.create(ctx, name+"-"+p.t.suffix, content{value: name})

@@ -119,17 +119,25 @@ type member struct {
 	*clientv3.Client
 	w    *record.Writer
 	node string
-	name string      // of the client
-	of   *collection // nil for none
+	name string          // of the client
+	of   *collection     // nil for none
+	left <-chan struct{} // closed when its node has left; nil if that is not known
 }
 
-func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member, error) {
+// gone implements way.
+func (m *member) gone() bool { return closed(m.left) }
+
+// openMembers opens a client for each etcd member, or for those of some nodes only.
+func openMembers(c framework.Cluster, w *record.Writer, name string, nodes ...string) ([]*member, error) {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
 		return nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
 	}
 	var all []*member
 	for _, n := range framework.NodesWith(c, framework.Etcd) {
+		if len(nodes) > 0 && !slices.Contains(nodes, n.Name()) {
+			continue
+		}
 		cl, err := client.NewEtcd(access, n.Name())
 		if err != nil {
 			closeAll(all)

@@ -31,12 +31,15 @@ type Traffic struct {
 	suffix    string      // of everything that this traffic creates
 	registers *collection // of the profiles registers, lists and watches
 	profiles  []profile
-	bursts    *bursts      // nil without the profiles that contend for registers
-	watches   atomic.Int64 // how many there were, for their IDs
-	randoms   uint64       // how many random sources there are
+	bursts    *bursts       // nil without the profiles that contend for registers
+	watches   atomic.Int64  // how many there were, for their IDs
+	randoms   atomic.Uint64 // how many random sources there are
+	// joins start the clients of one profile each for a node that joins.
+	joins []func(node string) error
 
 	mu   sync.Mutex
 	ways map[string][]*client.API // by the node whose API server they go to; guarded by mu
+	left map[string]chan struct{} // closed when the node leaves; guarded by mu
 
 	stop  chan struct{}
 	once  sync.Once
@@ -71,7 +74,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 			return nil, fmt.Errorf("start traffic: %w", err)
 		}
 	}
-	t := &Traffic{cfg: cfg, w: w, suffix: fresh(), ways: map[string][]*client.API{}, stop: make(chan struct{}), final: finalLimit, patience: lastWriteLimit}
+	t := &Traffic{cfg: cfg, w: w, suffix: fresh(), ways: map[string][]*client.API{}, left: map[string]chan struct{}{}, stop: make(chan struct{}), final: finalLimit, patience: lastWriteLimit}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	t.registers = &collection{name: t.suffix}
 	if err := t.start(); err != nil {
@@ -134,41 +137,95 @@ func (t *Traffic) Stop() {
 	})
 }
 
-// Leave stops what goes through a node's API server: the node is about to be removed, and clients
-// would wait for answers until they time out.
+// Leave stops what goes to a node: it is about to be removed, and clients would wait for answers
+// until they time out.
 func (t *Traffic) Leave(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, api := range t.ways[node] {
 		api.Leave()
 	}
+	delete(t.ways, node)
+	if left := t.left[node]; left != nil {
+		close(left)
+		delete(t.left, node)
+	}
+}
+
+// Join starts clients for a node that has joined the cluster, as Start does for each node. It must
+// not be called after Stop.
+func (t *Traffic) Join(node string) error {
+	for _, join := range t.joins {
+		if err := join(node); err != nil {
+			return fmt.Errorf("start traffic through %s: %w", node, err)
+		}
+	}
+	return nil
+}
+
+// leaving returns a channel that is closed when a node leaves.
+func (t *Traffic) leaving(node string) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left[node] == nil {
+		t.left[node] = make(chan struct{})
+	}
+	return t.left[node]
+}
+
+// closed reports whether a channel is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // random returns a random source for one client.
 func (t *Traffic) random() *rand.Rand {
-	t.randoms++
-	return rand.New(rand.NewPCG(t.cfg.Seed, t.randoms-1))
+	return rand.New(rand.NewPCG(t.cfg.Seed, t.randoms.Add(1)-1))
+}
+
+// forEach calls start for each of some entrances, and for the API servers of nodes that join later.
+func (t *Traffic) forEach(entrances []framework.Entrance, start func(framework.Entrance) error) error {
+	t.joins = append(t.joins, func(node string) error {
+		for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+			if e.Node == node {
+				return start(e)
+			}
+		}
+		return nil
+	})
+	for _, e := range entrances {
+		if err := start(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // perEntrance creates each clients of the registers for each entrance and runs them. run receives
 // the number of the client in its profile.
 func (t *Traffic) perEntrance(profile string, each int, run func(r *registers, random *rand.Rand, number int)) error {
-	n := 0
-	for _, e := range t.cfg.Cluster.Entrances() {
-		for i := range each {
-			r, err := t.client(e, fmt.Sprintf("%s/%s/%d", profile, e.Name, i), "")
+	n, of := 0, map[string]int{}
+	return t.forEach(t.cfg.Cluster.Entrances(), func(e framework.Entrance) error {
+		for range each {
+			r, err := t.client(e, fmt.Sprintf("%s/%s/%d", profile, e.Name, of[e.Name]), "")
 			if err != nil {
 				return err
 			}
 			random, number := t.random(), n
 			n++
+			of[e.Name]++
 			t.clients.Go(func() {
 				defer r.close()
 				run(r, random, number)
 			})
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // client returns a client of the traffic's registers.
@@ -179,6 +236,7 @@ func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers
 	}
 	r.of = t.registers
 	if e.Kind == framework.EntranceAPIServer {
+		r.left = t.leaving(e.Node)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.ways[e.Node] = append(t.ways[e.Node], r.api)
@@ -196,13 +254,15 @@ func (t *Traffic) drop(r *registers) {
 	}
 }
 
-// loop makes a client act, with pauses, until the traffic stops.
-func (t *Traffic) loop(random *rand.Rand, mean time.Duration, act func(context.Context)) {
+// loop makes a client act, with pauses, until the traffic stops, or its node has left.
+func (t *Traffic) loop(left <-chan struct{}, random *rand.Rand, mean time.Duration, act func(context.Context)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		timer.Reset(around(random, mean))
 		select {
+		case <-left:
+			return
 		case <-t.stop:
 			return
 		case <-t.ctx.Done():
@@ -214,14 +274,7 @@ func (t *Traffic) loop(random *rand.Rand, mean time.Duration, act func(context.C
 }
 
 // stopping reports whether the clients are to stop.
-func (t *Traffic) stopping() bool {
-	select {
-	case <-t.stop:
-		return true
-	default:
-		return t.ctx.Err() != nil
-	}
-}
+func (t *Traffic) stopping() bool { return closed(t.stop) || t.ctx.Err() != nil }
 
 // around draws a time from ± 50 % around its mean.
 func around(random *rand.Rand, mean time.Duration) time.Duration {

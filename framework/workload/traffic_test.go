@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"maps"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,38 +16,77 @@ import (
 
 var recording = recordtest.New
 
-// No client waits for a node that has left.
-func TestLeave(t *testing.T) {
+// No client waits for a node that has left, and a node that joins gets clients of every profile,
+// also under the name of one that left.
+func TestLeaveAndJoin(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
 	node := c.Nodes()[0].Name()
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches}, Registers: RegisterSettings{Interval: 5 * time.Millisecond}}, w)
+	each := 5 * time.Millisecond
+	profiles := []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileSet, ProfileContests, ProfileKubernetes}
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: profiles, Registers: RegisterSettings{Interval: each}, Lists: ListSettings{Interval: each},
+		Set: SetSettings{Interval: each}, Contests: ContestSettings{Interval: each}, Kubernetes: KubernetesSettings{Interval: each}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "traffic", func() bool { return c.Revision() > 20 })
+	some := func() {
+		now := c.Revision()
+		waitFor(t, "traffic", func() bool { return c.Revision() > now+100 })
+	}
+	some()
 	traffic.Leave(node)
 	left := w.Now()
-	now := c.Revision()
-	waitFor(t, "traffic through the other one", func() bool { return c.Revision() > now+20 })
+	some()
+	joined := w.Now()
+	if err := traffic.Join(node); err != nil {
+		t.Fatal(err)
+	}
+	some()
 	traffic.Stop()
-	gone, through := 0, ""
-	for _, e := range c.Entrances() {
+	through := ""
+	for _, e := range apiServers(c.Entrances()) {
 		if e.Node == node {
 			through = e.Name
 		}
 	}
-	for _, o := range read().Ops {
-		if op := o.V; op.Entrance == through && op.Call > left && op.Purpose == "" {
-			gone++
-			if op.Outcome != record.Refused || !strings.Contains(op.Error, "the node has left the cluster") {
-				t.Fatalf("%+v", op)
+	run := read()
+	before, after := map[string]bool{}, map[string]bool{} // clients that were answered
+	seen := func(client, entrance string, call record.Nanos, outcome record.Outcome, purpose, problem string) {
+		switch {
+		case entrance != through || purpose != "":
+		case call > joined && outcome == record.OK:
+			after[client] = true
+		case call > joined:
+		case call > left:
+			if outcome != record.Refused || !strings.Contains(problem, "the node has left the cluster") {
+				t.Errorf("%s after its node has left: %s, %s", client, outcome, problem)
 			}
+		default:
+			before[client] = true
 		}
 	}
-	if gone == 0 {
-		t.Errorf("no client of %s went on trying", through)
+	for _, o := range run.Ops {
+		seen(o.V.Client, o.V.Entrance, o.V.Call, o.V.Outcome, o.V.Purpose, o.V.Error)
+	}
+	for _, l := range run.Lists {
+		seen(l.V.Client, l.V.Entrance, l.V.Call, l.V.Outcome, l.V.Purpose, l.V.Error)
+	}
+	for _, w := range run.Watches {
+		if w.V.Phase == record.WatchOpened {
+			seen(w.V.Client, w.V.Entrance, w.V.Called, record.OK, "", "")
+		}
+	}
+	for _, profile := range profiles {
+		of := func(client string) bool { return strings.HasPrefix(client, profile+"/") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(after)), of) {
+			t.Errorf("no client of %s through the node that joined: %v", profile, slices.Sorted(maps.Keys(after)))
+		}
+	}
+	for client := range after {
+		if before[client] && strings.HasPrefix(client, ProfileRegisters+"/") {
+			t.Errorf("%s is two clients", client)
+		}
 	}
 }
 

@@ -25,6 +25,8 @@ type watching struct {
 	initial, bookmarks, previous bool
 	// seconds is after how long the server ends the watch; 0 leaves it to the server.
 	seconds int
+	// short marks a watch that does not wait for the last write.
+	short bool
 }
 
 // message is one message of a watch, as sent.
@@ -120,7 +122,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		entry.Status = ended.status
 	}
 	entry.Error = client.Shorten(why(ctx, err))
-	entry.Purpose = lastPurpose(ctx, err)
+	entry.Purpose = q.purpose(ctx, err)
 	phase(record.WatchEnded)
 	result.status, result.agreed = entry.Status, ctx.Err() != nil || errors.Is(err, io.EOF)
 	return result
@@ -138,9 +140,12 @@ func why(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// lastPurpose is the purpose of a watch that ran until it had shown the last write or its time
-// was over.
-func lastPurpose(ctx context.Context, err error) string {
+// purpose is the purpose of a watch that ran until it had shown the last write or its time was
+// over; empty for another.
+func (q watching) purpose(ctx context.Context, err error) string {
+	if q.short {
+		return ""
+	}
 	if cause := context.Cause(ctx); errors.Is(err, errLastWrite) || errors.Is(cause, errLastWrite) || errors.Is(cause, errTooLate) {
 		return "final-read"
 	}

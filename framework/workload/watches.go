@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,17 +47,21 @@ func newWatches(t *Traffic) *watches {
 }
 
 func (p *watches) start() error {
-	for at, e := range p.t.cfg.Cluster.Entrances() {
+	of := map[string]int{} // watchers by entrance
+	return p.t.forEach(p.t.cfg.Cluster.Entrances(), func(e framework.Entrance) error {
+		all := p.t.cfg.Cluster.Entrances()
+		at := slices.IndexFunc(all, func(other framework.Entrance) bool { return other.Name == e.Name })
 		for i := range p.settings.ClientsPerEntrance {
 			w := &watcher{watches: p, of: p.t.registers, at: at, home: at, settled: i == 0 && p.settings.ClientsPerEntrance > 1,
 				timed: true, choose: (*watcher).chooseRegisters, random: p.t.random()}
-			if err := w.open(p.t.cfg.Cluster.Entrances(), fmt.Sprintf("%s/%s/%d", ProfileWatches, e.Name, i)); err != nil {
+			if err := w.open(all, fmt.Sprintf("%s/%s/%d", ProfileWatches, e.Name, of[e.Name])); err != nil {
 				return err
 			}
+			of[e.Name]++
 			p.watchers.Go(w.run)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // finish gives the watches time to show the last writes.
@@ -69,14 +74,7 @@ func (p *watches) finish(ctx context.Context) {
 	p.watchers.Wait()
 }
 
-func (p *watches) isStopping() bool {
-	select {
-	case <-p.stopping:
-		return true
-	default:
-		return false
-	}
-}
+func (p *watches) isStopping() bool { return closed(p.stopping) }
 
 // The selections of a watch, and its starts: a list, the initial events of a streaming list, or
 // the next event.
@@ -111,6 +109,8 @@ type way interface {
 	// it; from is empty if the list failed.
 	listFrom(ctx context.Context, group string) (version uint64, from string)
 	watch(ctx context.Context, id string, q watching, seen *progress, done func() bool) watched
+	// gone reports whether the node has left the cluster.
+	gone() bool
 	close()
 }
 
@@ -233,9 +233,17 @@ func (w *watcher) done(q watching) bool {
 // move goes to another entrance or member. A settled watcher goes home after a watch that ended
 // as agreed, and stays there.
 func (w *watcher) move(agreed bool) {
-	if w.settled && agreed {
+	if w.settled && agreed && !w.ways[w.home].gone() {
 		w.at = w.home
-	} else if n := len(w.ways); n > 1 {
-		w.at = (w.at + 1 + w.random.IntN(n-1)) % n
+		return
+	}
+	var others []int
+	for i, other := range w.ways {
+		if i != w.at && !other.gone() {
+			others = append(others, i)
+		}
+	}
+	if len(others) > 0 {
+		w.at = others[w.random.IntN(len(others))]
 	}
 }

@@ -37,7 +37,7 @@ func (p work) start() error {
 	}
 	return p.t.perEntrance(ProfileWork, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, number int) {
 		made := 0
-		p.t.loop(random, p.settings.Interval, func(ctx context.Context) {
+		p.t.loop(r.left, random, p.settings.Interval, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, p.t.cfg.Timeout)
 			defer cancel()
 			name := func(n int) string { return fmt.Sprintf("work-%d-%d-%s", number, n, p.t.suffix) }

@@ -21,7 +21,7 @@ func (p writers) start() error {
 	}
 	return p.t.perEntrance(ProfileRegisters, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, number int) {
 		c := &writer{registers: r, values: newValues(random, fmt.Sprintf("c%d", number), p.settings.ValueSize), known: map[string]record.Op{}}
-		p.t.loop(random, p.settings.Interval, c.act)
+		p.t.loop(r.left, random, p.settings.Interval, c.act)
 	})
 }
 
