@@ -67,13 +67,18 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 		o.closers = append(o.closers, meter.close)
 		loops = append(loops, o.while(m.node, func(ctx context.Context) {
 			var listed time.Time
+			answers := false
 			every(ctx, o.cfg.StatusInterval, func() {
-				s := m.status(ctx)
-				if s.OK && time.Since(listed) >= o.cfg.MemberInterval {
-					s.Fsync, s.Commit = meter.read(ctx)
-					if m.list(ctx, false, &s) == nil {
+				var more record.EtcdStatus
+				if answers && time.Since(listed) >= o.cfg.MemberInterval {
+					more.Fsync, more.Commit = meter.read(ctx)
+					if m.list(ctx, false, &more) == nil {
 						listed = time.Now()
 					}
+				}
+				s := m.status(ctx) // last: it is the state at the time of the entry
+				if answers = s.OK; answers {
+					s.Fsync, s.Commit, s.Members, s.Learners = more.Fsync, more.Commit, more.Members, more.Learners
 				}
 				if ctx.Err() == nil {
 					_ = o.w.Append(record.KindEtcd, s)

@@ -138,7 +138,8 @@ func (i *informers) name(n int) string { return fmt.Sprintf("informed-%s-%d", i.
 // write creates ConfigMaps until ctx ends.
 func (i *informers) write(ctx context.Context) {
 	for n := 0; client.Pause(ctx, informedEach); n++ {
-		i.writers[n%len(i.writers)].create(ctx, i.name(n), content{value: strconv.Itoa(n)})
+		// Not cancelled: a write without an answer could reach the informers after the last list.
+		i.writers[n%len(i.writers)].create(context.WithoutCancel(ctx), i.name(n), content{value: strconv.Itoa(n)})
 	}
 }
 

@@ -133,24 +133,32 @@ func (o *objectWatch) query() url.Values {
 	return q
 }
 
+// objectPage is how many objects a page of a list has: a Node can have tens of kilobytes, and an
+// answer is read up to a limit.
+const objectPage = "100"
+
 // list returns the version of the list; empty if it failed.
-func (o *objectWatch) list(ctx context.Context) string {
+func (o *objectWatch) list(ctx context.Context) (version string) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	a := o.api.Do(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: o.query()})
-	var list struct {
-		Metadata metadata       `json:"metadata"`
-		Items    []clusterThing `json:"items"`
-	}
-	if a.Outcome() != record.OK || json.Unmarshal(a.Body, &list) != nil || list.Metadata.ResourceVersion == "" {
-		return ""
-	}
 	var all []record.Object
-	for _, item := range list.Items {
-		all = append(all, item.object(o.kind, o.via))
+	for q, more := o.query(), "first"; more != ""; q.Set("continue", more) {
+		q.Set("limit", objectPage)
+		var page struct {
+			Metadata struct{ ResourceVersion, Continue string } `json:"metadata"`
+			Items    []clusterThing                             `json:"items"`
+		}
+		a := o.api.Do(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: q})
+		if a.Outcome() != record.OK || json.Unmarshal(a.Body, &page) != nil || page.Metadata.ResourceVersion == "" {
+			return ""
+		}
+		for _, item := range page.Items {
+			all = append(all, item.object(o.kind, o.via))
+		}
+		version, more = page.Metadata.ResourceVersion, page.Metadata.Continue
 	}
-	o.listed(o.kind, o.via, list.Metadata.ResourceVersion, all)
-	return list.Metadata.ResourceVersion
+	o.listed(o.kind, o.via, version, all)
+	return version
 }
 
 // follow makes one watch from a version on. It returns the version to continue from, empty if a
