@@ -57,6 +57,11 @@ type Catch struct {
 	Verdict judge.Verdict
 }
 
+// both requires a failure on a requirement and by its judge, in the same words.
+func both(requirement, by, says string) []Catch {
+	return []Catch{{Requirement: requirement, Says: says}, {Judge: by, Says: says}}
+}
+
 // subject returns what the verdict is on.
 func (c Catch) subject() string { return cmp.Or(c.Requirement, c.Judge) }
 

@@ -77,7 +77,7 @@ func applicationPlants() []Plant {
 			Cluster: proxied, Scenario: scenario, From: 13, Until: 17,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.LostUpdate, Prefix: pods + "pod-"})},
 			// The scheduler forgets the pod, or one that has noticed binds it again.
-			Catches: []Catch{{Requirement: "HA-LE-009", Says: "pod"}, {Judge: "pods-bound", Says: "pod"}}},
+			Catches: both("HA-LE-009", "pods-bound", "pod")},
 		{Name: "rogue-controllers", Violation: "kube-controller-manager --leader-elect=false on one node",
 			Cluster: rogue, Scenario: scenario,
 			Catches: []Catch{

@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -76,45 +77,32 @@ func balancingPlants() []Plant {
 			}},
 		{Name: "no-drain", Violation: "a balancer that continues to send clients to an API server that is being stopped, and to one that does not know the roles yet",
 			Cluster: blindSpreading, Twin: spreading, Scenario: "catalogue/apiserver-drained",
-			Catches: []Catch{
-				{Requirement: "HA-CL-004", Says: "must see no failed request"},
-				{Judge: "no-failed-request", Says: "must see no failed request"},
-				{Requirement: "HA-CL-012", Says: "it still used"},
-				{Judge: "drained-by-readiness", Says: "it still used"},
-				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
-				{Judge: "returns-ready", Says: "must not be answered with 401, 403 or 404"},
-			}},
+			Catches: slices.Concat(
+				both("HA-CL-004", "no-failed-request", "must see no failed request"),
+				both("HA-CL-012", "drained-by-readiness", "it still used"),
+				both("HA-CL-013", "returns-ready", "must not be answered with 401, 403 or 404"))},
 		{Name: "no-lists-while-one-stops", Violation: "API servers that refuse lists with status 503, without Retry-After, while another one is stopped gracefully",
 			Cluster: drainsProxied, Twin: drainsProxied, Scenario: "apiserver-stopped", From: 1, Until: 3,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.RefusedList, Prefix: configs})},
-			Catches: []Catch{{Requirement: "HA-CL-004", Says: "(list of "}, {Judge: "no-failed-request", Says: "(list of "}}},
+			Catches: both("HA-CL-004", "no-failed-request", "(list of ")},
 		{Name: "no-watches-while-one-stops", Violation: "API servers that refuse new watches with status 503, without Retry-After, while another one is stopped gracefully",
 			Cluster: drainsProxied, Twin: drainsProxied, Scenario: "apiserver-stopped", From: 1, Until: 3,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.RefusedWatch, Prefix: configs})},
-			Catches: []Catch{{Requirement: "HA-CL-004", Says: "(watch of "}, {Judge: "no-failed-request", Says: "(watch of "}}},
+			Catches: both("HA-CL-004", "no-failed-request", "(watch of ")},
 		{Name: "kept-for-good", Violation: "API servers that never close a connection that clients keep, behind a balancer that does not either",
 			Cluster: drains, Twin: spreading, Scenario: "catalogue/apiserver-drained",
-			Catches: []Catch{
-				{Requirement: "HA-CL-014", Says: "Set --goaway-chance on the API servers"},
-				{Judge: "spreads-again", Says: "Set --goaway-chance on the API servers"},
-			}},
+			Catches: both("HA-CL-014", "spreads-again", "Set --goaway-chance on the API servers")},
 		{Name: "never-taken-back", Violation: "a balancer that requires forty successful checks of an API server that is back",
 			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",
-			Catches: []Catch{
-				{Requirement: "HA-CL-005", Says: "it did not use"},
-				{Judge: "backend-returned", Says: "it did not use"},
-				{Requirement: "HA-WCH-006", Says: "must be spread again"},
-				{Judge: "watches-return", Says: "must be spread again"},
-			}},
+			Catches: slices.Concat(
+				both("HA-CL-005", "backend-returned", "it did not use"),
+				both("HA-WCH-006", "watches-return", "must be spread again"))},
 		{Name: "unseen-silence", Violation: "a balancer without health checks, and an API server that stops answering",
 			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-black-holed",
 			Catches: []Catch{{Requirement: "HA-CL-006", Says: "must see errors for no longer than"}}},
 		{Name: "half-open", Violation: "a balancer without health checks, and a node that is cut off for longer than nodes may be silent, which client-go notices after 45 s",
 			Cluster: blindScaled, Twin: scaled, Scenario: "catalogue/node-lost",
-			Catches: []Catch{
-				{Requirement: "HA-CL-015", Says: "connection through balancer must see errors for no longer than"},
-				{Judge: "clients-recover", Says: "connection through balancer must see errors for no longer than"},
-			},
+			Catches: both("HA-CL-015", "clients-recover", "connection through balancer must see errors for no longer than"),
 			// The workers' own connection may be on that node.
 			May: []string{"HA-WL-002", "HA-CL-008"}},
 		{Name: "balancer-does-not-stay-up", Violation: "a balancer that keeps exiting after it was killed",
@@ -122,25 +110,16 @@ func balancingPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},
 		{Name: "fickle-balancer", Violation: "a balancer in front of etcd that sends each connection to another member",
 			Cluster: fickle, Twin: faithful, Scenario: "catalogue/etcd-balanced",
-			Catches: []Catch{
-				{Requirement: "HA-CL-011", Says: "must stay on its etcd member"},
-				{Judge: "session-affinity", Says: "must stay on its etcd member"},
-			}},
+			Catches: both("HA-CL-011", "session-affinity", "must stay on its etcd member")},
 		{Name: "address-stays", Violation: "nodes that keep the address of the cluster without checking whether their API server runs",
 			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
 			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must see errors for no longer than"}}},
 		{Name: "deaf-nodes", Violation: "nodes that promote an address, and do not receive each other's messages about it once its node is cut off",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 6, Do: deafen,
-			Catches: []Catch{
-				{Requirement: "HA-CL-016", Says: "must be on one node only"},
-				{Judge: "one-address", Says: "must be on one node only"},
-			}},
+			Catches: both("HA-CL-016", "one-address", "must be on one node only")},
 		{Name: "standbys-stay-down", Violation: "the processes that promote an address are down on all nodes but its holder when that one is cut off, for longer than the address may take to move",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 5, Do: standbysDown, May: []string{"restarts"},
-			Catches: []Catch{
-				{Requirement: "HA-CL-016", Says: "it was on no node that clients could reach"},
-				{Judge: "one-address", Says: "it was on no node that clients could reach"},
-			}},
+			Catches: both("HA-CL-016", "one-address", "it was on no node that clients could reach")},
 	}
 }
 

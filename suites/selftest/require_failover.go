@@ -10,5 +10,5 @@ func failoverPlants() []Plant {
 		Tamper: []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/api/v1/namespaces/default"}),
 			// This keeps them from learning the addresses behind the proxies.
 			api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
-		Catches: []Catch{{Requirement: "HA-CL-001", Says: says}, {Judge: "fails-over", Says: says}}}}
+		Catches: both("HA-CL-001", "fails-over", says)}}
 }

@@ -12,7 +12,7 @@ func supervisedPlants() []Plant {
 		// act, or the component checks of every run may see it.
 		{Name: "keeps-running", Violation: "a supervisor that leaves the scheduler running when it can no longer renew its lock",
 			Cluster: careless, Twin: supervised, Scenario: "catalogue/supervised-components",
-			Catches: []Catch{{Requirement: "HA-LE-011", Says: "that supervisors elect must"}, {Judge: "supervised", Says: "that supervisors elect must"}}},
+			Catches: both("HA-LE-011", "supervised", "that supervisors elect must")},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -38,17 +39,15 @@ func topologyPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "the load balancer does not forward to the API server on node-2"}}},
 		{Name: "older-apiserver", Violation: "an API server that reports a version two minor versions older than the others",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers,
-			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},
-			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "must be at most one minor version apart"},
-				{Judge: "version-skew", Says: "must be at most one minor version apart"}}},
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},
+			Catches: both("HA-TOP-004", "version-skew", "must be at most one minor version apart")},
 		{Name: "older-kubelet", Violation: "a kubelet five minor versions older than the API servers",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers, Do: olderKubelet,
 			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "A component of a node may be at most 3 minor versions older than an API server: kubelet"},
 				{Judge: "version-skew", Says: "kubelet"}}, May: []string{"steady-state"}},
 		{Name: "hour-long-lease", Violation: "kube-scheduler --leader-elect-lease-duration=1h",
 			Cluster: sluggish, Twin: proxied, Scenario: "catalogue/steady",
-			Catches: []Catch{{Requirement: "HA-TOP-005", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"},
-				{Judge: "time-settings", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"}}},
+			Catches: both("HA-TOP-005", "time-settings", "the lease duration of kube-scheduler 1h0m0s is more than 1m0s")},
 		{Name: "another-token-key", Violation: "an API server that signs and checks the tokens of service accounts with a key of its own",
 			Cluster: otherKey, Twin: proxied, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-SEC-006", Says: "must be accepted by every other one"},
@@ -59,8 +58,9 @@ func topologyPlants() []Plant {
 				{Judge: "no-hidden-dependency", Says: "kube-scheduler on node-2 had no request about its lease answered"}}},
 		{Name: "crowded-and-nameless", Violation: "two of three nodes in one fault domain, and an API server whose certificate lacks the balancer's name",
 			Cluster: crowded, Scenario: "catalogue/steady", Do: withoutBalancerName,
-			Catches: []Catch{{Requirement: "HA-TOP-003", Says: "2 of 3 voting members"}, {Judge: "fault-domains", Says: "2 of 3 voting members"},
-				{Requirement: "HA-CL-009", Says: "through node-2 it is not valid for api."}, {Judge: "certificates", Says: "through node-2 it is not valid for api."}}},
+			Catches: slices.Concat(
+				both("HA-TOP-003", "fault-domains", "2 of 3 voting members"),
+				both("HA-CL-009", "certificates", "through node-2 it is not valid for api."))},
 	}
 }
 

@@ -70,32 +70,20 @@ func upgradePlants() []Plant {
 	return []Plant{
 		{Name: "taken-back", Violation: "another process downgrades a node as soon as it is upgraded",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-apiserver-killed", From: 9, Do: takeBack,
-			Catches: []Catch{
-				{Requirement: "HA-UP-004", Says: "reported v1.36.3"},
-				{Judge: "changed-one-by-one", Says: "reported v1.36.3"},
-			}, May: []string{"restarts"}},
+			Catches: both("HA-UP-004", "changed-one-by-one", "reported v1.36.3"), May: []string{"restarts"}},
 		{Name: "upgraded-together", Violation: "all nodes are upgraded with the first one, without waiting for their turn",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: upgradeOthers,
-			Catches: []Catch{
-				{Requirement: "HA-UP-001", Says: "reported v1.37.1 before its turn"},
-				{Judge: "changed-one-by-one", Says: "reported v1.37.1 before its turn"},
-			}, May: []string{"restarts", "steady-state"}},
+			Catches: both("HA-UP-001", "changed-one-by-one", "reported v1.37.1 before its turn"), May: []string{"restarts", "steady-state"}},
 		{Name: "skips-a-minor", Violation: "an upgrade that leaves an API server two minor versions behind another",
 			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Until: 5,
-			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
-			Catches: []Catch{
-				{Requirement: "HA-UP-001", Says: "The version skew policy must hold at every step"},
-				{Judge: "changed-one-by-one", Says: "The version skew policy must hold at every step"},
-			}},
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
+			Catches: both("HA-UP-001", "changed-one-by-one", "The version skew policy must hold at every step")},
 		{Name: "not-taken-back", Violation: "another process upgrades a node again as soon as it was downgraded",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: upgradeAgain,
 			Catches: []Catch{{Requirement: "HA-UP-002", Says: "reported v1.37.1"}}, May: []string{"restarts", "steady-state"}},
 		{Name: "no-way-in", Violation: "a load balancer that repeatedly loses every API server for 8 s, as if all nodes were upgraded at the same time",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
-			Catches: []Catch{
-				{Requirement: "HA-UP-001", Says: "must not go without a successful request"},
-				{Judge: "available-through-changes", Says: "must not go without a successful request"},
-			}, May: []string{"steady-state", "watch-alive"}},
+			Catches: both("HA-UP-001", "available-through-changes", "must not go without a successful request"), May: []string{"steady-state", "watch-alive"}},
 		{Name: "not-upgraded", Violation: "a node whose API server still has the old version after the upgrade",
 			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 11, Until: 12,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
@@ -117,22 +105,13 @@ func upgradePlants() []Plant {
 			}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "lost-field", Violation: "a field of Deployments is lost when an API server of another version has changed them",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 6, Do: loseField,
-			Catches: []Catch{
-				{Requirement: "HA-UP-005", Says: "spec.revisionHistoryLimit is 10, not 3"},
-				{Judge: "objects-between-versions", Says: "spec.revisionHistoryLimit is 10, not 3"},
-			}},
+			Catches: both("HA-UP-005", "objects-between-versions", "spec.revisionHistoryLimit is 10, not 3")},
 		{Name: "astray", Violation: "a scheduler that talks to the API server of another node",
 			Cluster: previousAstray, Twin: previous, Scenario: "catalogue/upgrade-one-by-one",
-			Catches: []Catch{
-				{Requirement: "HA-UP-006", Says: "kube-scheduler on node-2 asked the API server on node-1"},
-				{Judge: "own-apiserver", Says: "kube-scheduler on node-2 asked the API server on node-1"},
-			}, May: []string{"restarts", "one-actor"}},
+			Catches: both("HA-UP-006", "own-apiserver", "kube-scheduler on node-2 asked the API server on node-1"), May: []string{"restarts", "one-actor"}},
 		{Name: "stale-addons", Violation: "an add-on manager whose files are left out of the upgrade",
 			Cluster: previousStale, Twin: previousAddons, Scenario: "catalogue/addons-upgraded",
-			Catches: []Catch{
-				{Requirement: "HA-UP-007", Says: "Once all nodes are upgraded"},
-				{Judge: "addons-converge", Says: "Once all nodes are upgraded"},
-			}},
+			Catches: both("HA-UP-007", "addons-converge", "Once all nodes are upgraded")},
 	}
 }
 
