@@ -25,7 +25,8 @@ automatically, without the API server.
 A target is a component or node by name, number or role, looked up once:
 etcd/leader, etcd/follower, etcd/2, apiserver/node-3, apiserver/any, kcm/active,
 scheduler/standby, node/2, node/kcm/active, agent/1, zone/b, nodes, balancer, kwok,
-workers, harness. 'holdfast faults' lists the faults with their parameters.
+workers, harness (the machine and process that holdfast runs in). 'holdfast faults' lists
+the faults with their parameters.
 
 Exit codes: 0 the fault has proof of its effect, 2 wrong usage (nothing was
 touched), 3 no proof (what was touched is undone).`,

@@ -17,7 +17,7 @@ const (
 // ClockJump moves the wall clock.
 var ClockJump = onClock(&Fault{
 	Name:    "clock-jump",
-	Summary: "moves the wall clock of a component, or of all components of a node, in one step; monotonic clocks are not affected",
+	Summary: "moves the wall clock of a component, or of all components of a node, in one step; monotonic clocks are not affected; on amd64 only",
 	Params:  []Param{durationParam("offset", "by how much, ahead (60s) or back (-60s), 1s or more", usualJump, -longestJump, longestJump)},
 	Example: "node/2 offset=-60s",
 }, func(r Request) (framework.ClockShift, error) {

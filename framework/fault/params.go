@@ -27,12 +27,19 @@ type Param struct {
 
 	// parties are named or counted by its values, so that they depend on the cluster.
 	parties bool
+	// choices are all allowed values, if String can list them.
+	choices []string
+	// plain says that Allowed adds nothing to Doc.
+	plain bool
 }
 
 // String describes the parameter.
 func (p Param) String() string {
 	s := p.Doc
-	if p.Allowed != "" {
+	if last := len(p.choices) - 1; last > 0 {
+		return fmt.Sprintf("%s (%s or %s; default %s)", s, strings.Join(p.choices[:last], ", "), p.choices[last], p.Default)
+	}
+	if p.Allowed != "" && !p.plain {
 		s += ": " + p.Allowed
 	}
 	if p.Default != "" {
@@ -71,9 +78,9 @@ func parsed[T any](unset T, parse func(string) (T, bool)) func(string) (any, boo
 	}
 }
 
-// boolParam is a bool.
+// boolParam is a bool; doc says what true or false means.
 func boolParam(name, doc string, unset bool) Param {
-	return Param{Name: name, Doc: doc, Allowed: "true or false", Default: strconv.FormatBool(unset),
+	return Param{Name: name, Doc: doc, Allowed: "true or false", Default: strconv.FormatBool(unset), plain: true,
 		Parse: parsed(unset, func(v string) (bool, bool) { return v == "true", v == "true" || v == "false" })}
 }
 
@@ -135,6 +142,6 @@ func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.
 
 // choiceParam is a string, one of several words; unset is the first.
 func choiceParam(name, doc string, choices ...string) Param {
-	return Param{Name: name, Doc: doc, Allowed: "one of " + strings.Join(choices, ", "), Default: choices[0],
+	return Param{Name: name, Doc: doc, Allowed: "one of " + strings.Join(choices, ", "), Default: choices[0], choices: choices,
 		Parse: parsed(choices[0], func(v string) (string, bool) { return v, slices.Contains(choices, v) })}
 }

@@ -38,6 +38,21 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// TestParamString: a choice lists its values, and a bool leaves them to its text.
+func TestParamString(t *testing.T) {
+	for want, p := range map[string]Param{
+		"in is what arrives (both, in or out; default both)": choiceParam("x", "in is what arrives", "both", "in", "out"),
+		"which one (a or b; default a)":                      choiceParam("x", "which one", "a", "b"),
+		"true: it stays; default false":                      boolParam("x", "true: it stays", false),
+		"how many: a whole number from 1 to 7; default 3":    intParam("x", "how many", 3, 1, 7),
+		"a text; default none":                               textParam("x", "a text").unless("none"),
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestTakes: parameters that make an injection wait raise what it may take.
 func TestTakes(t *testing.T) {
 	for _, tc := range []struct {

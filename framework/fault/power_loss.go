@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-var unsyncedParam = choiceParam("unsynced", "what happens to changes that no process has synced: drop discards them, as a real loss of power may (needs PowerLoser)", "keep", "drop")
+var unsyncedParam = choiceParam("unsynced", "what happens to changes that no process has synced: drop discards them, as a real loss of power may, and needs PowerLoser", "keep", "drop")
 
 // plug is how the power is cut, and what the disk lost.
 type plug struct {

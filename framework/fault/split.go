@@ -17,7 +17,7 @@ var Split = network(&Fault{
 	Targets: []string{"node"},
 	Params: []Param{
 		partiesParam("shape", "sizes of the groups, such as 1-2, 2-1 or 2-2-1, which add up to the number of nodes; the target is in the first group, and the others follow in the order of joining. "+
-			"bridge: two halves, the target in the first one, and the last node, which alone reaches both and is reached by both").unless("1 and all others"),
+			"bridge: two halves that only the last node connects; the target is in the first").unless("1 and all others"),
 		partiesParam("groups", "the groups themselves, separated by commas, and their nodes by +: node-1+node-2,node-3 (or 1+2,3); every node once, the target in the first group. Not together with shape"),
 		partiesParam("hosts", "other hosts and the group that they are in, from 1, separated by commas: balancer:1,harness:2. They reach no node of the other groups").unless("none"),
 		portsParam,
