@@ -39,13 +39,13 @@ func newCertifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify",
 		Short: "Test a cluster for a certificate, and sign a bundle that anyone can verify",
-		Long: fmt.Sprintf(`Run every scenario that the rows of a certificate need, at least %d times and with each
-control-plane node as the victim in turn, and sign a bundle with the verdicts and with the
-records that they are derived from. Anyone who has the bundle derives the verdicts again with
+		Long: fmt.Sprintf(`Run every scenario that the rows (requirements of the catalogue) of a certificate need, at
+least %d times and with each control-plane node as the victim in turn, and sign a bundle with
+the verdicts and with the records that they are derived from. Anyone who has the bundle derives the verdicts again with
 holdfast verify, offline.
 
---rows must (the default) covers all MUST rows that a scenario settles, --rows conformance
-the rows that %s requires. With IDs, a certificate covers only
+--rows must (the default) covers all MUST rows that a scenario settles (decides the verdict
+on), --rows conformance the rows that %s requires. With IDs, a certificate covers only
 these, and says that it is partial. --rows observed breaks nothing, and so needs no
 access to nodes: the certificate states what can be observed of a managed control plane,
 and is not a conformance certificate.
@@ -81,23 +81,25 @@ for another reason, or the run had a problem, such as a cluster that it could no
 	cmd.AddCommand(newCertifyPRCommand(), newCertifySignCommand())
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ids, profile, err := certify.Select(rows)
+		if resume == "" && err != nil {
+			return usageError("--rows: %w", err)
+		}
 		var signer *bundle.Key
 		if !dryRun {
-			var err error
 			if signer, err = loadSigner(cmd.Context(), key); err != nil {
 				return err
 			}
 		}
 		var p *run.Plan
 		var provider clusters.Provider
-		var err error
 		dir := resume
 		if resume != "" {
 			if p, provider, err = resumable(cmd, resume); err == nil && len(p.Rows) == 0 {
 				err = usageError("the run in %s is not a certification: continue it with holdfast run --resume %s", resume, resume)
 			}
 		} else {
-			p, provider, err = certification(cmd, &f, rows, wanted{attach: attach, parallel: parallel, seed: seed})
+			p, provider, err = certification(cmd, &f, ids, profile, wanted{attach: attach, parallel: parallel, seed: seed})
 			if dir = out; dir == "" && err == nil {
 				dir = filepath.Join("results", p.Started.Format("20060102-150405"))
 			}
@@ -176,11 +178,7 @@ func loadSigner(ctx context.Context, file string) (*bundle.Key, error) {
 }
 
 // certification plans a run that certifies rows.
-func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (*run.Plan, clusters.Provider, error) {
-	ids, profile, err := certify.Select(rows)
-	if err != nil {
-		return nil, nil, usageError("--rows: %w", err)
-	}
+func certification(cmd *cobra.Command, f *clusterFlags, ids []string, profile string, w wanted) (*run.Plan, clusters.Provider, error) {
 	w.scenarios = certify.Scenarios(ids, profile)
 	w.turn = func(c *clusters.Cluster, chosen []*scenarios.Scenario) []*scenarios.Scenario {
 		return run.InTurn(c, chosen, certify.Turns, nil)

@@ -46,14 +46,15 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Inject faults into a cluster and give a verdict on each requirement",
-		Long: `Make clusters, run scenarios on them, and write a report with a verdict on each
+		Long: `Create clusters, run scenarios on them, and write a report with a verdict on each
 requirement that they settle. The run deletes its clusters and stops everything that it
 started, however it ends.
 
 Scenarios share clusters, unless one asks for a different setup. Up
 to --parallel clusters run side by side; each needs about 1.6 GiB for three nodes,
 and a core under traffic. If that overloads the machine and costs a verdict, the
-scenario is repeated alone at the end.
+scenario is repeated alone at the end of the run, except on an existing cluster, or if clusters
+already ran one at a time and most scenarios were overloaded.
 
 A cluster that you describe with --cluster, --lb or --disk is tested as described.
 Otherwise scenarios may set other arguments, balancers or disks; the evidence lists what

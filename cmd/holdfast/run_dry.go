@@ -57,8 +57,12 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 			fmt.Fprintf(w, "%s does not apply: %s\n\n", s.Metadata.Name, why)
 		}
 	}
+	kind := "scenario"
+	if len(p.Rows) > 0 {
+		kind = "experiment" // of a certification, which repeats scenarios
+	}
 	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
-		here.of(p.Expected).Round(time.Second), plural(len(p.Scenarios), "scenario"), plural(len(p.Parts), "cluster"), p.Parallel)
+		here.of(p.Expected).Round(time.Second), plural(len(p.Scenarios), kind), plural(len(p.Parts), "cluster"), p.Parallel)
 	return err
 }
 

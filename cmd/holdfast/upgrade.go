@@ -31,7 +31,8 @@ downgrades a node; kubeadm and etcd refuse that. The version is downloaded or bu
 if this machine does not have it.
 
 If the command fails or is interrupted, the current node is left between the two versions:
-run the same command again to finish, or with that node and its old version to undo. 'holdfast status -o json' shows which node has which version.
+run the same command again to finish, or with that node and its old version to undo.
+'holdfast status -o json' shows which node has which version.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast up --name demo --kubernetes 1.36.3 --wait
