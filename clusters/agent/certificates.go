@@ -79,7 +79,7 @@ func (s *certificates) saved() map[framework.Component]spoiltState {
 func (s *certificates) spoil(c framework.Component, d framework.CertificateDefect, balancer string, ttl time.Duration) error {
 	files, caCert, caKey := serving(c)
 	if len(files) == 0 || s.pki == "" {
-		return agenthttp.NothingDone(fmt.Sprintf("certificates of %s cannot be replaced by defective ones here: only those of %s and %s on a control-plane node", c, framework.APIServer, framework.Etcd))
+		return agenthttp.NothingDone(fmt.Sprintf("certificates of %s cannot be replaced with defective ones here: only those of %s and %s on a control-plane node", c, framework.APIServer, framework.Etcd))
 	}
 	if ttl <= 0 {
 		return ErrNoTTL
@@ -177,7 +177,7 @@ func (s *certificates) handle(mux *http.ServeMux) {
 
 // SpoilCertificates implements framework.CertificateFaulter.
 func (c *Client) SpoilCertificates(ctx context.Context, component framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	return c.post(ctx, "spoil", fmt.Sprintf("replacing the certificates of %s by defective ones", component),
+	return c.post(ctx, "spoil", fmt.Sprintf("replacing the certificates of %s with defective ones", component),
 		request{Component: component, Defect: d, Name: c.Balancer, For: ttl}, nil)
 }
 

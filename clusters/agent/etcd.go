@@ -235,7 +235,7 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	data := filepath.Clean(e.data)
 	restored := filepath.Join(filepath.Dir(data), ".holdfast-"+filepath.Base(data)+"-restored")
 	if err := os.RemoveAll(restored); err != nil {
-		return fmt.Errorf("clearing the way for the snapshot: %w", err)
+		return fmt.Errorf("making room for the snapshot: %w", err)
 	}
 	defer e.dropRestored()
 	// Before it exists, so that the next agent or a shell removes it.
@@ -285,7 +285,7 @@ func (e *etcd) serveUpload(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		_ = os.Remove(e.snapshot())
-		agenthttp.Error(w, fmt.Errorf("taking in the snapshot: %w", err))
+		agenthttp.Error(w, fmt.Errorf("receiving the snapshot: %w", err))
 	}
 }
 

@@ -43,7 +43,7 @@ const (
 )
 
 // errFixed refuses what needs a start with other arguments.
-const errFixed = agenthttp.NothingDone("what starts the member always starts it with the same arguments")
+const errFixed = agenthttp.NothingDone("the member's arguments cannot be changed here")
 
 // fixed reports whether the agent cannot change the arguments with which the component starts.
 func (w *watcher) fixed() bool { return w.spec.Exec == nil && w.spec.Manifest == "" }

@@ -48,7 +48,7 @@ func servingCertificates(c framework.Component) []string {
 func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
 	names := servingCertificates(c)
 	if len(names) == 0 {
-		return fmt.Errorf("certificates of %s cannot be replaced by defective ones: only those of %s and %s", c, framework.APIServer, framework.Etcd)
+		return fmt.Errorf("certificates of %s cannot be replaced with defective ones: only those of %s and %s", c, framework.APIServer, framework.Etcd)
 	}
 	if ttl <= 0 {
 		return fmt.Errorf("defective certificates need a time to live above zero, not %s", ttl)
@@ -71,7 +71,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 		good[path] = own
 	}
 	if err := replaceAll(bad); err != nil {
-		return errors.Join(fmt.Errorf("replacing the certificates of %s on %s by defective ones: %w", c, n.Name(), err), replaceAll(good))
+		return errors.Join(fmt.Errorf("replacing the certificates of %s on %s with defective ones: %w", c, n.Name(), err), replaceAll(good))
 	}
 	if n.spoilt.own == nil {
 		n.spoilt.own = map[framework.Component]map[string][]byte{}

@@ -27,7 +27,7 @@ func (r *run) reconnect(ctx context.Context, from time.Time) (settled func() err
 	go func() { outcome <- r.followConnections(ctx, from, steady) }()
 	return func() error {
 		if left, _ := r.disconnected(ctx); len(left) > 0 {
-			r.say("waiting until TCP sends again: %s", listed(left))
+			r.say("waiting until TCP retransmits: %s", listed(left))
 		}
 		close(steady)
 		s := <-outcome
@@ -35,7 +35,7 @@ func (r *run) reconnect(ctx context.Context, from time.Time) (settled func() err
 			return nil
 		}
 		if !s.OK {
-			r.say("%s after the healing TCP has still not sent again: %s", s.Took.Round(10*time.Millisecond), listed(s.Problems))
+			r.say("TCP has still not retransmitted %s after the healing: %s", s.Took.Round(10*time.Millisecond), listed(s.Problems))
 		}
 		return r.w.Append(record.KindSteady, s)
 	}

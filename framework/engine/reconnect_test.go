@@ -74,13 +74,13 @@ func TestReconnect(t *testing.T) {
 		return []netip.Addr{address(2)}
 	})
 	reconnect(0)
-	if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting until TCP sends again: node-2 to node-3") {
+	if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting until TCP retransmits: node-2 to node-3") {
 		t.Errorf("said %q", said)
 	}
 
 	connect(func() []netip.Addr { return []netip.Addr{address(0)} })
 	reconnect(longestRecovery)
-	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "has still not sent again: node-2 to node-1") }) {
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "TCP has still not retransmitted ") && strings.HasSuffix(l, " after the healing: node-2 to node-1") }) {
 		t.Errorf("said %q", lines)
 	}
 

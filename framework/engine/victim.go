@@ -44,7 +44,7 @@ func (r *run) assignRoles(ctx context.Context) error {
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		has := roles[role]
 		if has && !r.mayHave(victim, role) {
-			r.say("%s is hit wherever it is, since %s cannot have that role", role, victim)
+			r.say("%s is hit on its current node, since %s cannot have that role", role, victim)
 			continue
 		}
 		err := r.assign(ctx, role, victim, has)
@@ -52,14 +52,14 @@ func (r *run) assignRoles(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			r.say("%s is hit wherever it is, since the role could not be moved: %v", role, err)
+			r.say("%s is hit on its current node, since the role could not be moved: %v", role, err)
 		}
 	}
 	return nil
 }
 
 // errUnhealed is why an experiment cannot begin: what moved a role is not healed.
-var errUnhealed = errors.New("what was broken to move a role may not be healed")
+var errUnhealed = errors.New("the fault that moved a role may still be active")
 
 // mayHave reports whether a node runs the component of a role, such as etcd/leader.
 func (r *run) mayHave(node, role string) bool {

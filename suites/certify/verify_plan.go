@@ -33,7 +33,7 @@ func (v *verifier) stated() {
 		v.problem("the version of Kubernetes is stated as %s, but no node of the plan's cluster has it", s.Versions.Kubernetes)
 	}
 	if end := run.SeedMark(p.Seed); !strings.HasSuffix(p.Run, end) {
-		v.problem("the plan has seed %d, but its run %s had another one: its name would end with %s", p.Seed, p.Run, end)
+		v.problem("the plan has seed %d, but run %s had another seed: with this one its name would end with %s", p.Seed, p.Run, end)
 	}
 }
 

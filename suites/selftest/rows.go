@@ -110,7 +110,7 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 	case c.Found(planted.Result):
 		switch {
 		case healthy == nil:
-			set(Unclear, "it was caught, but for the healthy twin: %s", healthyWhy)
+			set(Unclear, "it was caught, but the healthy twin is unsettled: %s", healthyWhy)
 		case healthy.Verdict != judge.Pass:
 			set(Unclear, "it was caught, but the healthy twin does not pass: %s: %s", healthy.Verdict, healthy.Sentence)
 		default:

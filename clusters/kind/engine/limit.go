@@ -41,7 +41,7 @@ func (l Limit) raise(say func(format string, args ...any)) {
 		say("%s is %d, and nodes of kind may not come up: %s", l.Sysctl, was, l.Advice())
 		return
 	}
-	say("%s is %d from now on (it was %d): nodes of kind need it", l.Sysctl, l.Wanted, was)
+	say("set %s to %d (was %d), which kind's nodes need", l.Sysctl, l.Wanted, was)
 }
 
 // Advice says how to raise it.

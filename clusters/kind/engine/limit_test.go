@@ -12,7 +12,7 @@ func TestLimit(t *testing.T) {
 	for _, test := range []struct {
 		name, now, after, said string
 	}{
-		{"too low", "128\n", "1024", "some.limit is 1024 from now on (it was 128)"},
+		{"too low", "128\n", "1024", "set some.limit to 1024 (was 128), which kind's nodes need"},
 		{"high enough", "2048\n", "2048\n", ""},
 		{"no number", "max\n", "max\n", ""},
 	} {
