@@ -71,11 +71,17 @@ func actions() map[string]action {
 		"spread-watch": {do: onTraffic(func(ctx context.Context, t *workload.Traffic, _ string) error { return t.SpreadWatch(ctx) })},
 		"list-watch":   {do: onTraffic(func(ctx context.Context, t *workload.Traffic, node string) error { return t.ListWatch(ctx, node) }), aboutFault: true},
 
-		"user-reads": {do: func(_ context.Context, r *run, _ string) error { return r.startProbes(observe.StartUser) }},
-		"kept-reads": {do: func(_ context.Context, r *run, _ string) error { return r.startProbes(observe.StartKept) }},
-		"failover":   {do: func(_ context.Context, r *run, _ string) error { return r.startFailover() }},
-		"informers":  {do: func(_ context.Context, r *run, _ string) error { return r.startInformers() }},
-		"trust":      {do: func(ctx context.Context, r *run, _ string) error { return r.trust.Look(ctx, r.cluster, r.w) }},
+		"user-reads": {do: inBackground(func(r *run) (func(), error) {
+			return observe.StartUser(r.outer, observe.Config{Cluster: r.cluster}, r.w)
+		})},
+		"kept-reads": {do: inBackground(func(r *run) (func(), error) {
+			return observe.StartKept(r.outer, observe.Config{Cluster: r.cluster}, r.w)
+		})},
+		"failover": {do: inBackground(func(r *run) (func(), error) {
+			return workload.StartFailover(r.outer, r.cluster, r.w, SeedOf(r.options.Seed, r.experiment.Name))
+		})},
+		"informers": {do: inBackground(func(r *run) (func(), error) { return workload.StartInformers(r.outer, r.cluster, r.w) })},
+		"trust":     {do: func(ctx context.Context, r *run, _ string) error { return r.trust.Look(ctx, r.cluster, r.w) }},
 
 		actionUpgrade:     {takes: 13 * time.Second, needs: needs[framework.Upgrader]},
 		actionUpgradeEtcd: {takes: 9 * time.Second, needs: needs[framework.EtcdUpgrader]},
@@ -116,6 +122,18 @@ func onTraffic(do func(context.Context, *workload.Traffic, string) error) func(c
 			return errNoTraffic
 		}
 		return do(ctx, r.traffic, node)
+	}
+}
+
+// inBackground starts something that runs until the end of the timeline.
+func inBackground(start func(*run) (stop func(), err error)) func(context.Context, *run, string) error {
+	return func(_ context.Context, r *run, _ string) error {
+		stop, err := start(r)
+		if err != nil {
+			return err
+		}
+		r.background = append(r.background, stop)
+		return nil
 	}
 }
 

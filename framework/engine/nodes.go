@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
-	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 // The actions that change the set of nodes.
@@ -390,37 +389,6 @@ func nodeEntry(n framework.Node) record.Node {
 		entry.Components = append(entry.Components, string(c))
 	}
 	return entry
-}
-
-// startFailover starts a client that runs until the end of the timeline.
-func (r *run) startFailover() error {
-	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, SeedOf(r.options.Seed, r.experiment.Name))
-	if err != nil {
-		return fmt.Errorf("starting the failover client: %w", err)
-	}
-	r.background = append(r.background, stop)
-	return nil
-}
-
-// startInformers starts informers that run until the end of the timeline.
-func (r *run) startInformers() error {
-	stop, err := workload.StartInformers(r.outer, r.cluster, r.w)
-	if err != nil {
-		return err
-	}
-	r.background = append(r.background, stop)
-	return nil
-}
-
-// startProbes starts probes that only some judges need, and that run until the end of the
-// timeline.
-func (r *run) startProbes(start func(context.Context, observe.Config, *record.Writer) (stop func(), err error)) error {
-	stop, err := start(r.outer, observe.Config{Cluster: r.cluster}, r.w)
-	if err != nil {
-		return err
-	}
-	r.background = append(r.background, stop)
-	return nil
 }
 
 // stopBackground stops everything that runs beside the timeline.

@@ -40,11 +40,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 	if len(files) > 0 && len(globs) == 0 {
 		return chosen, nil
 	}
-	known := false
-	for _, p := range scenarios.Profiles {
-		known = known || p == profile
-	}
-	if !known {
+	if !slices.Contains(scenarios.Profiles, profile) {
 		return nil, fmt.Errorf("--profile %s: want one of %s%s", profile, strings.Join(scenarios.Profiles, ", "), nearest.Meant(scenarios.Profiles, profile))
 	}
 	selected, err := Select(scenarios.All(), profile, globs)
@@ -68,12 +64,7 @@ func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, 
 	if err != nil {
 		return nil, fmt.Errorf("--skip: %w", err)
 	}
-	var left []*scenarios.Scenario
-	for _, s := range chosen {
-		if !slices.Contains(skipped, s) {
-			left = append(left, s)
-		}
-	}
+	left := slices.DeleteFunc(slices.Clone(chosen), func(s *scenarios.Scenario) bool { return slices.Contains(skipped, s) })
 	if len(left) == 0 {
 		return nil, fmt.Errorf("--skip leaves no scenario")
 	}
