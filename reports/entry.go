@@ -102,7 +102,7 @@ func opWords(o record.Op) string {
 		fmt.Fprintf(&b, " to %q", o.Value)
 	}
 	if o.Expect != "" {
-		b.WriteString(" over version " + o.Expect)
+		b.WriteString(" replacing version " + o.Expect)
 	}
 	b.WriteString(", " + came(o.Outcome, 0, o.Error))
 	switch {

@@ -24,7 +24,7 @@ func TestEntryLine(t *testing.T) {
 		{record.KindPhase, record.Phase{Name: "baseline"}, "baseline begins"},
 		{record.KindOp, record.Op{Client: "c1", Entrance: "node-1", API: "kubernetes", Type: record.OpUpdate, Key: "k", Value: "v2", Expect: "11",
 			Revision: "12", Call: 1 * ms, Return: 5 * ms, Outcome: record.OK},
-			`c1 through node-1: update of k to "v2" over version 11, ok, version 12 (4ms)`},
+			`c1 through node-1: update of k to "v2" replacing version 11, ok, version 12 (4ms)`},
 		{record.KindOp, record.Op{Client: "c1", Entrance: "node-1", API: "etcd", Type: record.OpGet, Consistency: "serializable", Key: "k",
 			Call: 1 * ms, Return: 1*ms + 350_400, Outcome: record.OK, Purpose: "stale-read"},
 			`c1 through etcd on node-1: get of k (serializable), ok, nothing there (350µs), for stale-read`},

@@ -15,7 +15,7 @@ import (
 func staleRead() *judge.Exhibit {
 	return &judge.Exhibit{Title: "No order explains these 4 operations on r1", Spans: []judge.Span{
 		{Lane: "node-1/0", Label: `create r1 to "c0-1", version 811`, From: sec(3.2), To: sec(3.2041)},
-		{Lane: "node-2/0", Label: `update r1 to "c2-7" over version 811 (unknown)`, From: sec(19.998), To: sec(24.998), Open: true},
+		{Lane: "node-2/0", Label: `update r1 to "c2-7" replacing version 811 (unknown)`, From: sec(19.998), To: sec(24.998), Open: true},
 		{Lane: "node-1/0", Label: `patch r1 to "c0-9", version 932`, From: sec(20.7), To: sec(20.7123)},
 		{Lane: "node-3/1", Label: `get r1 = "c0-1", version 811`, From: sec(20.7141), To: sec(20.7186), Culprit: true},
 		{Lane: "watch w1", Label: `modified r1 = "c0-9", version 932`, From: sec(20.715), To: sec(20.715)},

@@ -176,7 +176,7 @@ func TestCertificatesRotated(t *testing.T) {
 				o.Value = "issued"
 			}
 		})},
-		{name: "a token of any key is accepted", want: Fail, says: "the API server on node-3 accepted it as one of", story: rotated(all, at(4, "node-3", "token/forged", accepted))},
+		{name: "a token of any key is accepted", want: Fail, says: "the API server on node-3 accepted it as a token of", story: rotated(all, at(4, "node-3", "token/forged", accepted))},
 		{name: "a forged token was not tried", want: Inconclusive, says: "refuses tokens that were signed with a key that was never trusted", story: rotated(all, at(9, "node-3", "token/forged", unseen))},
 		{name: "a token was not tried", want: Inconclusive, says: "accepts a token", story: rotated(all, at(3, "node-2", "token/node-3", unseen))},
 		{name: "nothing was replaced", want: Fail, says: "must have a certificate from the new CA", story: rotated([]string{"trust-both"}, asIs)},

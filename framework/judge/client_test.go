@@ -52,7 +52,7 @@ func TestNoLostWrite(t *testing.T) {
 	ruled(t, named("no-lost-write"), []ruling{
 		{name: "there", want: Pass, says: "every key had its last acknowledged write, or what may have come after it (1 key, 1 read, 2 acknowledged writes in all)", took: "2 writes, 1 reads",
 			story: func() *story { return final(two().read("b", "k", "v2", 2, 50, 51)) }},
-		{name: "gone", want: Fail, says: `c-a's update through a of "v2" over version 1 of k, acknowledged at 4.000s, is not in the final read through b (at 50.000s), which returned nothing`, took: "1 of 1 final reads",
+		{name: "gone", want: Fail, says: `c-a's update through a of "v2" replacing version 1 of k, acknowledged at 4.000s, is not in the final read through b (at 50.000s), which returned nothing`, took: "1 of 1 final reads",
 			story: func() *story { return final(two().read("b", "k", "", 0, 50, 51)) }},
 		{name: "undone", want: Fail, says: `which returned "v1"`, story: func() *story { return final(two().read("b", "k", "v1", 1, 50, 51)) }},
 		{name: "undone, without versions", want: Fail, says: `which returned "v1"`, story: func() *story {
@@ -111,7 +111,7 @@ func TestNoLostWrite(t *testing.T) {
 	})
 }
 
-// missed adds two updates over version 1 of k at the same time, both refused.
+// missed adds two updates that replace version 1 of k at the same time, both refused.
 func missed(s *story, first, second record.Refusal) *story {
 	return s.write(update, "a", "k", "v2", 0, 3, 4).over(1).refused(first).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(second)
 }
@@ -119,12 +119,12 @@ func missed(s *story, first, second record.Refusal) *story {
 func TestOneWinner(t *testing.T) {
 	rival := func() *story { return two().write(update, "b", "k", "v3", 3, 3.5, 5).over(1) }
 	ruled(t, named("one-winner"), []ruling{
-		{name: "one", want: Pass, says: "over each of 1 version, 0 of them contended for at the same time", story: two},
-		{name: "two", want: Fail, says: `over version 1 of k, 2 writes succeeded: c-a's update through a of "v2" over version 1 (3.000s to 4.000s) and c-b's update`, took: "2 winners", story: rival},
+		{name: "one", want: Pass, says: "For each of 1 version (0 contended for), exactly one write succeeded", story: two},
+		{name: "two", want: Fail, says: `2 writes replacing version 1 of k succeeded: c-a's update through a of "v2" replacing version 1 (3.000s to 4.000s) and c-b's update`, took: "2 winners", story: rival},
 		{name: "long after each other", want: Fail, story: func() *story { return two().write(update, "b", "k", "v3", 3, 30, 31).over(1) }},
 		{name: "an update and a delete", want: Fail, story: func() *story { return two().write(remove, "b", "k", "", 0, 3, 4).over(1) }},
-		{name: "one refused", want: Pass, says: "1 of them contended for", story: func() *story { return rival().refused(record.RefusedVersion) }},
-		{name: "one refused by no API server", want: Pass, says: "0 of them contended for", story: func() *story { return rival().outcome(record.Refused) }},
+		{name: "one refused", want: Pass, says: "(1 contended for)", story: func() *story { return rival().refused(record.RefusedVersion) }},
+		{name: "one refused by no API server", want: Pass, says: "(0 contended for)", story: func() *story { return rival().outcome(record.Refused) }},
 		{name: "one unknown and never seen", want: Pass, story: func() *story { return rival().outcome(record.Unknown) }},
 		{name: "one unknown and seen", want: Fail, story: func() *story { return rival().outcome(record.Unknown).read("a", "k", "v3", 3, 6, 7) }},
 		{name: "one unknown, and seen by a read of any state", want: Pass, story: func() *story {
@@ -140,15 +140,15 @@ func TestOneWinner(t *testing.T) {
 			return s
 		}},
 		{name: "none compares", want: NotApplicable, story: one},
-		{name: "one after the other is no contest", want: Pass, says: "0 of them contended for", story: func() *story {
+		{name: "one after the other is no contest", want: Pass, says: "(0 contended for)", story: func() *story {
 			return two().write(update, "b", "k", "v3", 0, 6, 7).over(1).refused(record.RefusedVersion)
 		}},
 
-		{name: "none won", want: Fail, says: `over version 1 of k, none of 2 succeeded, all of them were answered, and nothing else changed the key`, took: "no winner", story: func() *story {
+		{name: "none won", want: Fail, says: `none of 2 writes replacing version 1 of k succeeded, all of them were answered, and nothing else changed the key`, took: "no winner", story: func() *story {
 			return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).refused(record.RefusedVersion).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
 		}},
-		{name: "none won, all of them refused as if the key did not exist", want: Fail, says: "none of 2 succeeded", took: "no winner", story: func() *story { return missed(one(), record.RefusedAbsent, record.RefusedAbsent) }},
-		{name: "none won, one refused as if the key did not exist", want: Fail, says: "none of 2 succeeded", story: func() *story { return missed(one(), record.RefusedAbsent, record.RefusedVersion) }},
+		{name: "none won, all of them refused as if the key did not exist", want: Fail, says: "none of 2 writes replacing version 1 of k succeeded", took: "no winner", story: func() *story { return missed(one(), record.RefusedAbsent, record.RefusedAbsent) }},
+		{name: "none won, one refused as if the key did not exist", want: Fail, says: "none of 2 writes replacing version 1 of k succeeded", story: func() *story { return missed(one(), record.RefusedAbsent, record.RefusedVersion) }},
 		{name: "none won, and the key had been deleted", want: Pass, story: func() *story {
 			return missed(one().write(remove, "c", "k", "", 0, 2.1, 2.9), record.RefusedAbsent, record.RefusedAbsent)
 		}},
@@ -190,7 +190,7 @@ func TestOneWinner(t *testing.T) {
 func TestReadYourWrites(t *testing.T) {
 	ruled(t, named("read-your-writes"), []ruling{
 		{name: "its own", want: Pass, says: "In 1 quorum read, each of 1 client", story: func() *story { return two().read("a", "k", "v2", 2, 5, 6) }},
-		{name: "older", want: Fail, says: `c-a's get through a returning "v1" of k, called at 5.000s, is older than its own update through a of "v2" over version 1, acknowledged at 4.000s`, took: "1 of 1 reads",
+		{name: "older", want: Fail, says: `c-a's get through a returning "v1" of k, called at 5.000s, is older than its own update through a of "v2" replacing version 1, acknowledged at 4.000s`, took: "1 of 1 reads",
 			story: func() *story { return two().read("a", "k", "v1", 1, 5, 6) }},
 		{name: "through another server", want: Fail, says: "c-a's get through b", story: func() *story { return two().read("b", "k", "v1", 1, 5, 6).by("c-a") }},
 		{name: "gone", want: Fail, says: "returning nothing", story: func() *story { return two().read("a", "k", "", 0, 5, 6) }},
@@ -258,7 +258,7 @@ func TestMonotonicReads(t *testing.T) {
 
 func TestRevisionOrder(t *testing.T) {
 	ruled(t, named("revision-order"), []ruling{
-		{name: "in order", want: Pass, says: "are in the order of time over all keys (1 version)", story: two},
+		{name: "in order", want: Pass, says: "follow real time over all keys (1 version)", story: two},
 		{name: "two keys", want: Fail, says: `c-b's create of j through b, called at 5.000s, has version 2, although version 2 had been shown at 4.000s by c-a's update of k through a`, took: "1 of 2 versions",
 			story: func() *story { return two().write(create, "b", "j", "w", 2, 5, 6) }},
 		{name: "back to an old one", want: Fail, story: func() *story { return two().write(create, "b", "j", "w", 1, 5, 6) }},

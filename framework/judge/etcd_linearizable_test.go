@@ -55,7 +55,7 @@ func TestEtcdLinearizable(t *testing.T) {
 			put k v1 101
 			put k v2 102
 			update k v3 103 over=101
-			get k v3 103`, Fail, `update through node-1 of "v3" over version 101`},
+			get k v3 103`, Fail, `update through node-1 of "v3" replacing version 101`},
 
 		{"a transaction on two keys", facts.APIEtcd, `
 			put a a1 101

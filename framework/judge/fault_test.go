@@ -19,7 +19,7 @@ func isolated() *story {
 
 func TestIsolatedMember(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
-		{name: "as it should be", story: isolated, want: Pass, took: "1.21s", says: "of 38 writes and 38 quorum reads through node-2, no write was acknowledged and no read was stale"},
+		{name: "as it should be", story: isolated, want: Pass, took: "1.21s", says: "(tried: 38 writes and 38 quorum reads through node-2), no write was acknowledged and no read was stale"},
 		{name: "write acknowledged", want: Fail, says: "must acknowledge no write: node-2 acknowledged one at 15.100s, while the isolation of node-2 lasted", story: func() *story {
 			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).purpose("minority-write")
 		}},

@@ -72,7 +72,7 @@ func TestInterruptedChecks(t *testing.T) {
 		story func() *story
 		says  string // if it counts in a run that was interrupted
 	}{
-		{"two winners", winner, twice, "2 writes succeeded"},
+		{"two winners", winner, twice, "2 writes replacing version 1 of k succeeded"},
 		{"a write through an isolated member", member, acknowledged, "must acknowledge no write"},
 		{"a stale read through an isolated member", member, old, "No quorum read may be stale"},
 		{"a stale read", stale, old, "No quorum read may be stale"},

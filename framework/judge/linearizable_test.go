@@ -35,7 +35,7 @@ func TestLinearizable(t *testing.T) {
 	}{
 		{"read what was written", one().read("b", "k", "v1", 1, 3, 4), Pass, "1 acknowledged writes and 1 quorum reads on 1 keys"},
 		{"stale read", one().write(update, "a", "k", "v2", 2, 3, 4).over(1).read("b", "k", "v1", 1, 5, 6), Fail,
-			`that of k is not. c-b's get through b returning "v1", called at 5.000s, succeeded although c-a's update through a of "v2" over version 1 had been acknowledged at 4.000s`},
+			`that of k is not. c-b's get through b returning "v1", called at 5.000s, succeeded although c-a's update through a of "v2" replacing version 1 had been acknowledged at 4.000s`},
 		{"read of the past while a write is under way", one().write(update, "a", "k", "v2", 2, 3, 6).over(1).read("b", "k", "v1", 1, 5, 5.5), Pass, ""},
 		{"reads go back while a write is under way", one().write(update, "a", "k", "v2", 2, 3, 9).over(1).
 			read("b", "k", "v2", 2, 4, 5).read("b", "k", "v1", 1, 6, 7), Fail, `c-b's get through b returning "v1"`},
@@ -43,7 +43,7 @@ func TestLinearizable(t *testing.T) {
 		{"acknowledged update lost", one().write(update, "a", "k", "v2", 2, 3, 4).over(1).read("b", "k", "v1", 1, 50, 51), Fail, `returning "v1"`},
 		{"two winners over one version", one().read("b", "k", "v1", 1, 2.5, 2.6).
 			write(update, "a", "k", "v2", 2, 3, 4).over(1).write(update, "b", "k", "v3", 3, 3, 5).over(1), Fail,
-			`c-b's update through b of "v3" over version 1, called at 3.000s, succeeded next to c-a's update through a of "v2" over version 1`},
+			`c-b's update through b of "v3" replacing version 1, called at 3.000s, succeeded next to c-a's update through a of "v2" replacing version 1`},
 		{"one winner, one refused", one().read("b", "k", "v1", 1, 2.5, 2.6).
 			write(update, "a", "k", "v2", 2, 3, 4).over(1).write(update, "b", "k", "v3", 0, 3, 5).over(1).outcome(record.Refused), Pass, ""},
 		{"a patch needs the key, whatever its version", one().write(record.OpPatch, "a", "k", "v2", 2, 3, 4).read("b", "k", "v2", 2, 5, 6), Pass, ""},

@@ -338,9 +338,9 @@ func TestUnsafeMemberRefused(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-MB-007", Judge: "unsafe-member-refused", Fault: "down"}, []ruling{
 		{name: "refused", want: Pass, took: "1 refusals", story: asked(record.Refused, 12)},
-		{name: "taken", want: Fail, says: "must accept no further voting member", story: asked(record.OK, 12)},
+		{name: "taken", want: Fail, says: "must refuse another voting member", story: asked(record.OK, 12)},
 		{name: "taken by one of three", want: Fail, story: func() *story { return leaders(asked(record.OK, 12)()) }},
-		{name: "taken, and one more is a quorum still", want: NotApplicable, says: "4 of 5 members are left, a quorum also with one more", story: func() *story {
+		{name: "taken, and one more is a quorum still", want: NotApplicable, says: "4 of 5 members are left, a quorum even with one more", story: func() *story {
 			return leaders(asked(record.OK, 12)()).change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Members = []string{"m1", "m2", "m3", "m4", "m5"} }))
 		}},
 		{name: "taken while two of five are down", want: Fail, story: func() *story {

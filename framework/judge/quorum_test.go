@@ -88,7 +88,7 @@ func TestNoStaleRead(t *testing.T) {
 		return s
 	}
 	rule(t, check, []ruling{
-		{name: "as it should be", want: Pass, took: "3 reads", says: "None of 3 quorum reads through node-1 was stale", story: func() *story { return frozen(12, 13.1, 15) }},
+		{name: "as it should be", want: Pass, took: "3 reads", says: "Of 3 quorum reads through node-1, of keys written through other nodes during the freeze of etcd on node-1, none was stale until 2s after it", story: func() *story { return frozen(12, 13.1, 15) }},
 		{name: "stale after the thaw", want: Fail, says: `k was read as "old"`, story: func() *story {
 			return frozen(13.2, 14, 15).read("node-1", "k", "old", 101, 13.1, 13.2)
 		}},
@@ -305,9 +305,9 @@ func TestEnough(t *testing.T) {
 		return s
 	}
 	rule(t, record.Check{Requirement: "HA-QR-015", Judge: "one-winner", Params: map[string]string{"contended": "3"}}, []ruling{
-		{name: "enough contention", want: Pass, says: "3 of them contended for", story: func() *story { return contended("node-2", record.RefusedVersion) }},
-		{name: "contention in bursts", want: Pass, says: "3 of them contended for", story: func() *story { return bursting(contended("node-2", record.RefusedVersion)) }},
-		{name: "a burst with two winners", want: Fail, says: "over version 100 of k, 2 writes succeeded", story: func() *story {
+		{name: "enough contention", want: Pass, says: "(3 contended for)", story: func() *story { return contended("node-2", record.RefusedVersion) }},
+		{name: "contention in bursts", want: Pass, says: "(3 contended for)", story: func() *story { return bursting(contended("node-2", record.RefusedVersion)) }},
+		{name: "a burst with two winners", want: Fail, says: "2 writes replacing version 100 of k succeeded", story: func() *story {
 			return bursting(contended("node-2", record.RefusedVersion)).change(func(r *record.Run) {
 				second := &r.Ops[2].V
 				second.Outcome, second.Revision, second.Refusal, second.Error = record.OK, "110", "", ""

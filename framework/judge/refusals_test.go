@@ -47,7 +47,7 @@ func TestRefusalsAreReads(t *testing.T) {
 		{"already there, by no write", newStory().read("a", "k", "", 0, 0.1, 0.2).write(create, "b", "k", "v2", 0, 3, 4).refused(present).
 			write(create, "a", "k", "v1", 1, 5, 6).read("a", "k", "v1", 1, 7, 8), Fail, ""},
 		{"conflict, over the version that is there", one().write(update, "b", "k", "v9", 0, 3, 4).over(1).refused(version), Fail,
-			`update through b of "v9" over version 1, called at 3.000s, was refused, since the key had another version`},
+			`update through b of "v9" replacing version 1, called at 3.000s, was refused, since the key had another version`},
 		{"conflict, over a version that is gone", two().write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version), Pass, ""},
 		{"conflict, next to the one that won", one().write(update, "a", "k", "v2", 2, 3, 6).over(1).write(update, "b", "k", "v9", 0, 4, 5).over(1).refused(version), Pass, ""},
 		{"conflict, before the one that won", one().write(update, "b", "k", "v9", 0, 3, 4).over(1).refused(version).

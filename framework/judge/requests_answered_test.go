@@ -26,7 +26,7 @@ func TestRequestsAnswered(t *testing.T) {
 	asItShouldBe := func() *story { return killed().handedOver("node-1", 3, 7.1).handedOver("node-3", 4, 1.5) }
 	rule(t, record.Check{Requirement: "HA-QR-019", Level: "SHOULD", Judge: "requests-answered", Fault: "kill", Bound: "5s + 2E + M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "7.1s", story: asItShouldBe,
-			says: "Of 9 requests in flight through node-1 and node-3 at the kill of etcd on node-2, all were answered within 9s (5s + 2E + M, E = 1s, M = 2s); 3 hung (longer than 2E + M = 4s, by when a new leader answers), the longest took 7.1s"},
+			says: "Of 9 requests in flight through node-1 and node-3 at the kill of etcd on node-2, all were answered within 9s (5s + 2E + M, E = 1s, M = 2s); 3 hung (waited longer than 2E + M = 4s for a new leader), the longest took 7.1s"},
 		{name: "none hung", want: Pass, says: "none hung", took: "1.5s", story: func() *story { return killed().handedOver("node-3", 6, 1.5) }},
 		{name: "one hung for too long", want: Fail, took: "12s", says: "the update of h0 through node-1 took 12s (9.900s to 21.900s)", story: func() *story {
 			return asItShouldBe().handedOver("node-1", 1, 12)

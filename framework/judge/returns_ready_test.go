@@ -60,7 +60,7 @@ func TestReturnsReady(t *testing.T) {
 		// Cases that may have another cause.
 		{name: "refused before the fault", want: Inconclusive, says: "before the fault, or by an API server that it did not hit", story: func() *story { return fallen(back().user("node-2", 403, 5), 403) }},
 		{name: "refused by another server", want: Inconclusive, says: "that it did not hit", story: func() *story { return fallen(back().user("node-1", 403, 31), 403) }},
-		{name: "never allowed", want: Inconclusive, says: "not known whether what was refused is allowed", story: func() *story {
+		{name: "never allowed", want: Inconclusive, says: "not known whether the refused requests are allowed", story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30).user("node-2", 403, 30.8).user("node-2", 403, 30.9)
 		}},
 		// Cases that may hide a broken cluster.

@@ -68,7 +68,7 @@ func TestSingleHolder(t *testing.T) {
 		{name: "a further lease that no instance holds", want: Inconclusive, says: "no instance was seen to hold the lease of cluster-autoscaler", story: func() *story {
 			return named(elected(both...))
 		}},
-		{name: "without a holder for longer than an election takes", want: Fail, says: "for 30s no lease said which", story: late},
+		{name: "without a holder for longer than an election takes", want: Fail, says: "for 30s no lease named the active one", story: late},
 		{name: "without a holder for as long as a coordinated election takes", want: Inconclusive, says: "whether the other instances of kube-scheduler stand by", story: func() *story {
 			return late().change(func(r *record.Run) {
 				for i := range r.Leases {
@@ -79,14 +79,14 @@ func TestSingleHolder(t *testing.T) {
 		{name: "as it should be", story: func() *story { return elected(both...) }, want: Pass, took: "2 of 2 components",
 			says: "kube-controller-manager by node-1_a and kube-scheduler by node-1_a"},
 		{name: "no election", want: Fail, took: "0 of 2 components", story: func() *story { return elected("kube-scheduler") },
-			says: "kube-controller-manager must have exactly one active instance: 3 instances act (on node-1, node-2, node-3), and for 1m0s no lease said which"},
+			says: "kube-controller-manager must have exactly one active instance: 3 instances act (on node-1, node-2, node-3), and for 1m0s no lease named the active one"},
 		{name: "a lease of another name", want: Inconclusive, says: "the instances of kube-controller-manager elect the active one by the lease kube-system/kcm-blue", story: func() *story {
 			return elects(elected("kube-scheduler"), "kube-system", "kcm-blue", 200)
 		}},
 		{name: "a lease in another namespace", want: Inconclusive, says: "by the lease infra/kube-controller-manager", story: func() *story {
 			return elects(elected("kube-scheduler"), "infra", "kube-controller-manager", 200)
 		}},
-		{name: "a lease of another name, refused", want: Fail, says: "no lease said which", story: func() *story {
+		{name: "a lease of another name, refused", want: Fail, says: "no lease named the active one", story: func() *story {
 			return elects(elected("kube-scheduler"), "kube-system", "kcm-blue", 409)
 		}},
 		{name: "a lease of another name too", want: Pass, story: func() *story {

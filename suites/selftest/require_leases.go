@@ -73,7 +73,7 @@ func leasePlants() []Plant {
 			Cluster: steered, Twin: steered, Scenario: "catalogue/leases-lost", From: 7, May: neverSteady, Tamper: goesOn,
 			Catches: []Catch{
 				{Requirement: "HA-LE-006", Says: "must stop acting within"},
-				{Judge: "stops-acting", Says: "since holdfast-stranger had its lease"},
+				{Judge: "stops-acting", Says: "when holdfast-stranger had its lease"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},
 			}},
 		{Name: "third-for-good", Violation: "no standby scheduler can write its lease once the third active one is killed",

@@ -69,8 +69,8 @@ func memberPlants() []Plant {
 		{Name: "any-member-taken", Violation: "etcd --strict-reconfig-check=false",
 			Cluster: unstrict, Scenario: "catalogue/etcd-members-killed",
 			Catches: []Catch{
-				{Judge: "unsafe-member-refused", Says: "must accept no further voting member"},
-				{Requirement: "HA-MB-007", Says: "must accept no further voting member"},
+				{Judge: "unsafe-member-refused", Says: "must refuse another voting member"},
+				{Requirement: "HA-MB-007", Says: "must refuse another voting member"},
 				// It costs the quorum.
 				{Requirement: "HA-QR-004", Says: "must resume within"},
 			}, May: []string{"steady-state", "restarts", "watch-alive"}},

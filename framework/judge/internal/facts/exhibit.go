@@ -43,7 +43,7 @@ func OpSpan(op record.Op) verdict.Span {
 		s.Label = string(op.Type) + " " + op.Key + " to " + text.Quoted(op.Value, true)
 	}
 	if op.Expect != "" {
-		s.Label += " over version " + op.Expect
+		s.Label += " replacing version " + op.Expect
 	}
 	if op.Revision != "" && op.Revision != op.Expect {
 		s.Label += ", version " + op.Revision

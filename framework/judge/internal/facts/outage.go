@@ -120,7 +120,7 @@ func DescribeOutages(probes []record.Probe) []string {
 		for _, kind := range record.ProbeKinds() {
 			k := ProbeKind{kind, reused}
 			for _, o := range Outages(byKind[k]) {
-				lines = append(lines, fmt.Sprintf("%s: out for %s to %s, between %s and %s (%d probes failed)",
+				lines = append(lines, fmt.Sprintf("%s: out for at least %s and at most %s, between %s and %s (%d probes failed)",
 					k, text.Short(o.AtLeast()), text.Short(o.AtMost()), text.When(o.After), text.When(o.Before), o.Probes))
 			}
 		}

@@ -164,7 +164,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, old tokenIssue) (missing []stri
 			}
 		}
 		if op := l[[2]string{server, keyToken + forged}]; op.Outcome == record.OK && op.Found {
-			return nil, Failed("A token signed with a key that was never trusted must be refused: the API server on %s accepted it as one of %s.", server, op.Value).
+			return nil, Failed("A token signed with a key that was never trusted must be refused: the API server on %s accepted it as a token of %s.", server, op.Value).
 				Shows(text.Describe(op)).problem()
 		}
 	}

@@ -157,7 +157,7 @@ func describeShort(op record.Op) string {
 		fmt.Fprintf(&b, " of %q", op.Value)
 	}
 	if op.Expect != "" {
-		b.WriteString(" over version " + op.Expect)
+		b.WriteString(" replacing version " + op.Expect)
 	}
 	return b.String()
 }

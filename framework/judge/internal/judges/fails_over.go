@@ -75,7 +75,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	for _, n := range left {
 		moves += n
 	}
-	return Passed("None of %d requests of %d clients with a list of addresses failed: they started at %d of these addresses, and moved on from one that was hit %d times.",
+	return Passed("None of %d requests of %d clients with a list of addresses failed: they started at %d of these addresses, and moved on %d times from one that was hit.",
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
 }
 

@@ -51,6 +51,6 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 	if problem != nil {
 		return bounded(*m.Bound)(*problem)
 	}
-	return bounded(*m.Bound)(Passed("While %s was isolated, of %s, no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
+	return bounded(*m.Bound)(Passed("While %s was isolated (tried: %s), no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
 		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length()))
 }

@@ -59,6 +59,6 @@ func judgeNoStaleRead(m *facts.Matter) Finding {
 		return Inconclusive("through %s, %d quorum reads were answered of keys that had been written through other nodes during the %s, fewer than the %d required for a verdict",
 			node, exposed, m.Fault.What(), least)
 	}
-	return Passed("None of %d quorum reads through %s was stale, of keys that had been written through other nodes during the %s, until %s after it.",
+	return Passed("Of %d quorum reads through %s, of keys written through other nodes during the %s, none was stale until %s after it.",
 		exposed, node, m.Fault.What(), text.Short(m.Bound.Limit)).counted("%d reads", exposed)
 }

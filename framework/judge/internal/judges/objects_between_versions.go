@@ -137,7 +137,7 @@ func neverMade(vain map[passage][]record.Op) (open *Finding) {
 		last := ops[len(ops)-1]
 		other := slices.ContainsFunc(ops, func(op record.Op) bool { return !ownFailure(op.Error) })
 		if len(ops) >= enoughTries && !other {
-			return Failed("An object must be read as it was written, and keep its fields when it is changed, whatever the versions of the API servers: none of %d requests through %s had a %s %s that %s wrote (%s).",
+			return Failed("An object must be read as it was written, and keep its fields when it is changed, whatever the versions of the API servers: in none of %d requests through %s was a %s %s that %s wrote (%s).",
 				len(ops), p.to, p.kind, p.did(), p.from, last.Error).Shows(text.Describe(last)).problem()
 		}
 		if open == nil {

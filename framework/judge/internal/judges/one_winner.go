@@ -75,22 +75,22 @@ func judgeOneWinner(m *facts.Matter) Finding {
 	}
 	if broken != nil {
 		first, second := broken[0], broken[1]
-		return Failed("Of the writes that compare with one version, one must win: over version %s of %s, %s succeeded: %s's %s (%s to %s) and %s's %s (%s to %s).",
-			first.Expect, first.Key, text.Plural(len(broken), "write"), first.Client, describeShort(first), text.When(first.Call), text.When(first.Return),
+		return Failed("Of the writes that compare with one version, one must win: %s replacing version %s of %s succeeded: %s's %s (%s to %s) and %s's %s (%s to %s).",
+			text.Plural(len(broken), "write"), first.Expect, first.Key, first.Client, describeShort(first), text.When(first.Call), text.When(first.Return),
 			second.Client, describeShort(second), text.When(second.Call), text.When(second.Return)).
 			counted("%d winners", len(broken)).Shows(text.Describe(first), text.Describe(second)).
 			exhibits(facts.Exhibit("Both replaced version "+first.Expect+" of "+first.Key, facts.OpSpan(first), facts.Blamed(facts.OpSpan(second))))
 	}
 	if lost != nil {
-		return Failed("Of the writes that compare with one version, one must win: over version %s of %s, none of %d succeeded, all of them were answered, and nothing else changed the key: %s's %s (%s to %s) was refused, too.",
-			lost[0].Expect, lost[0].Key, len(lost), lost[0].Client, describeShort(lost[0]), text.When(lost[0].Call), text.When(lost[0].Return)).
+		return Failed("Of the writes that compare with one version, one must win: none of %d writes replacing version %s of %s succeeded, all of them were answered, and nothing else changed the key: %s's %s (%s to %s) was refused, too.",
+			len(lost), lost[0].Expect, lost[0].Key, lost[0].Client, describeShort(lost[0]), text.When(lost[0].Call), text.When(lost[0].Return)).
 			counted("no winner").Shows(text.Describe(*before)).Shows(descriptions(lost)...).
 			exhibits(facts.Exhibit("None replaced version "+lost[0].Expect+" of "+lost[0].Key, facts.OpSpans(append([]record.Op{*before}, lost...), func(op record.Op) bool { return op == lost[0] })...))
 	}
 	if apart < least {
 		return Inconclusive("writes through different API servers contended at the same time for %s, fewer than the %d required for a verdict", text.Plural(apart, "version"), least)
 	}
-	return Passed("Of the writes over each of %s, %d of them contended for at the same time, exactly one succeeded, or none where something else came first.", text.Plural(len(contests), "version"), contended).
+	return Passed("For each of %s (%d contended for), exactly one write succeeded, or none if another change came first.", text.Plural(len(contests), "version"), contended).
 		counted("%d versions, %d replaced", len(contests), won)
 }
 

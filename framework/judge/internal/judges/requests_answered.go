@@ -52,7 +52,7 @@ func judgeRequestsAnswered(m *facts.Matter) Finding {
 	}
 	held := "none hung"
 	if r.hung > 0 {
-		held = fmt.Sprintf("%d hung (longer than 2E + M = %s, by when a new leader answers)", r.hung, text.Short(elected(m)))
+		held = fmt.Sprintf("%d hung (waited longer than 2E + M = %s for a new leader)", r.hung, text.Short(elected(m)))
 	}
 	took := text.Span(r.longest.Call, r.longest.Return)
 	return Passed("Of %s in flight through %s at the %s, all were answered within %s; %s, the longest took %s.",

@@ -83,7 +83,7 @@ func judgeReturnsReady(m *facts.Matter) Finding {
 	case len(elsewhere) > 0:
 		return Inconclusive("clients of the balancer were refused before the fault, or by an API server that it did not hit, so a refusal says nothing of the return: %s", elsewhere[0]).Shows(elsewhere...)
 	case len(refused) > 0 && allowed < facts.EnoughProbes:
-		return Inconclusive("it is not known whether what was refused is allowed: other API servers answered %d reads of the account that user-reads makes (%s)", allowed, refused[0]).Shows(refused...)
+		return Inconclusive("it is not known whether the refused requests are allowed: other API servers answered %d reads of the account that user-reads makes (%s)", allowed, refused[0]).Shows(refused...)
 	case len(refused) > 0:
 		return Failed("A client of the balancer must not be answered with 401, 403 or 404 for what exists and is allowed as the API server on %s returns from the %s: %d of %d requests were (%s). Have the balancer send clients only to API servers whose /readyz is ok.",
 			node, m.Fault.What(), len(refused), asked, refused[0]).counted("%d of %d", len(refused), asked).Shows(refused...)

@@ -57,7 +57,7 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 	}
 	switch {
 	case after != nil:
-		return Failed("Versions must be in the order of time: %s, called %s, has version %d, although version %d had been shown %s by %s.",
+		return Failed("Versions must follow real time: %s, called %s, has version %d, although version %d had been shown %s by %s.",
 			after.By, text.At(after.At), after.Revision, before.Revision, text.At(before.At), before.By).
 			counted("%d of %d versions", broken, compared).
 			Shows(before.By.String()+", "+text.At(before.At), after.By.String()+", called "+text.At(after.At)).
@@ -65,7 +65,7 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 	case compared == 0:
 		return notApplicable("the record has no write or quorum list whose version could be compared with an earlier one")
 	}
-	return Passed("The versions of acknowledged writes, quorum lists and headers are in the order of time over all keys (%s).%s", text.Plural(compared, "version"), onlyVersions(m.Run)).
+	return Passed("The versions of acknowledged writes, quorum lists and headers follow real time over all keys (%s).%s", text.Plural(compared, "version"), onlyVersions(m.Run)).
 		counted("%d versions", compared)
 }
 

@@ -202,7 +202,7 @@ func noHolder(m *facts.Matter, component string, states int, from, to record.Nan
 	case other != "":
 		return Inconclusive("the instances of %s elect the active one by the lease %s (--leader-elect-resource-name, --leader-elect-resource-namespace), which is not observed", component, other)
 	}
-	f := Failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease said which.",
+	f := Failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease named the active one.",
 		component, len(acting), strings.Join(acting, ", "), text.Short(time.Duration(to-from))).Took(time.Duration(to-from)).Rests(from, to)
 	f.Bound = &retry
 	return f

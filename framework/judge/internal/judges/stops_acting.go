@@ -69,7 +69,7 @@ func judgeStopsActing(m *facts.Matter) Finding {
 	}
 	switch {
 	case late != nil:
-		return Failed("The instance of %s on %s must stop acting within %s of %s, since %s had its lease: it acted %s after it, and was not elected again: %s.",
+		return Failed("The instance of %s on %s must stop acting within %s of %s, when %s had its lease: it acted %s later, and was not elected again: %s.",
 			component, node, m.Bound, what, lost, text.Short(text.Span(from, late.Received)), facts.DescribeAction(late.Action)).
 			Took(text.Span(from, late.Received)).Rests(limit, late.Received)
 	case own != nil && own.Received <= limit:

@@ -9,7 +9,7 @@ import (
 
 var unsafeMemberRefused = Definition{verdict.Doc{
 	Name:       "unsafe-member-refused",
-	Guarantee:  "While members are down, etcd accepts no further voting member with which too few would be left for a quorum.",
+	Guarantee:  "While members are down, etcd refuses another voting member that would leave too few for a quorum.",
 	Source:     "etcd --strict-reconfig-check",
 	NeedsFault: true,
 }, judgeUnsafeMemberRefused}
@@ -26,10 +26,10 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 		case record.OK:
 			// Of five members four are left, which are a quorum of six.
 			if voters, left := votersLeft(m, op.Call, op.Return); left >= (voters+1)/2+1 {
-				return notApplicable("The requirement cannot be tested here: %d of %d members are left, a quorum also with one more, so etcd may accept it.", left, voters).
+				return notApplicable("The requirement cannot be tested here: %d of %d members are left, a quorum even with one more, so etcd may accept it.", left, voters).
 					Shows(text.Describe(op))
 			}
-			return Failed("While a member is down, etcd must accept no further voting member with which too few are left for a quorum: the one on %s accepted %s.", op.Entrance, op.Key).
+			return Failed("While a member is down, etcd must refuse another voting member that would leave too few for a quorum: the one on %s accepted %s.", op.Entrance, op.Key).
 				Shows(text.Describe(op))
 		case record.Refused:
 			refused = append(refused, text.Describe(op))
@@ -43,7 +43,7 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 		}
 		return Inconclusive("no etcd member was seen to refuse or to accept a further member during the %s%s", m.Fault.What(), problem)
 	}
-	return Passed("etcd refused a further voting member during the %s, each of %d times.", m.Fault.What(), len(refused)).
+	return Passed("etcd refused another voting member all %d times during the %s.", len(refused), m.Fault.What()).
 		counted("%d refusals", len(refused)).Shows(refused...)
 }
 
