@@ -86,7 +86,7 @@ func chartsOf(run *record.Run, step record.Nanos) (charts []chart) {
 			fmt.Sprintf("the slowest of %d acknowledged requests of the traffic at each time; %s, largest %s", len(all), label, humanSeconds(largest)), largest, latency.step, samples, true})
 	}
 	if samples, largest := failures.sorted(); len(samples) > 0 {
-		charts = append(charts, chart{"Requests in error", plural(errors, "request"), number(largest, 0),
+		charts = append(charts, chart{"Requests in error", Plural(errors, "request"), number(largest, 0),
 			fmt.Sprintf("requests of the traffic that failed, in each %s; %d in all", human(time.Duration(failures.step)), errors), largest, failures.step, samples, false})
 	}
 	for _, h := range run.Harness {

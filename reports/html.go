@@ -85,8 +85,8 @@ func renderHTML(in input) ([]byte, error) {
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"human":    human,
 		"lower":    strings.ToLower,
-		"plural":   plural,
-		"all":      func(others []string) string { return plural(len(others)+1, "scenario") },
+		"plural":   Plural,
+		"all":      func(others []string) string { return Plural(len(others)+1, "scenario") },
 		"many":     func(rows []timeRow) bool { return len(rows) > manyRows },
 		"prose":    prose,
 		"unbroken": unbroken,
@@ -178,7 +178,7 @@ func scenarioFacts(run *record.Run) []fact {
 	}
 	if traffic > 0 {
 		facts = append(facts, fact{"Traffic", fmt.Sprintf("%s: %d ok, %d refused, %d unknown",
-			plural(traffic, "operation"), outcomes[record.OK], outcomes[record.Refused], outcomes[record.Unknown])})
+			Plural(traffic, "operation"), outcomes[record.OK], outcomes[record.Refused], outcomes[record.Unknown])})
 	}
 	if len(run.Probes) > 0 {
 		failed := 0
@@ -212,7 +212,7 @@ func steadyFacts(run *record.Run) (facts []fact) {
 		}
 	}
 	if reached > 0 {
-		facts = append(facts, fact{"Steady state", fmt.Sprintf("reached %s, after %s at most (%s, limit %s)", plural(reached, "time"),
+		facts = append(facts, fact{"Steady state", fmt.Sprintf("reached %s, after %s at most (%s, limit %s)", Plural(reached, "time"),
 			human(longest.Took), strings.TrimPrefix(steadyName(longest), "Steady state "), human(longest.Limit))})
 	}
 	return facts

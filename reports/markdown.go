@@ -51,7 +51,7 @@ func shorten(page []byte) []byte {
 	var b bytes.Buffer
 	b.Write(lines[0])
 	fmt.Fprintf(&b, "\n> Shortened to %d KiB. Left out, and in %s: the evidence, the ends of %s and the last %s.\n",
-		summaryLimit>>10, HTMLFile, plural(cut, "long line"), plural(len(lines)-kept, "line"))
+		summaryLimit>>10, HTMLFile, Plural(cut, "long line"), Plural(len(lines)-kept, "line"))
 	for _, line := range lines[1:kept] {
 		b.Write(line)
 	}
@@ -83,9 +83,9 @@ func markdown(in input, evidence bool) []byte {
 		}
 	}
 	fmt.Fprintf(&b, "%s: %s. Kubernetes %s, etcd %s, provider %s, %s, seed %d.\n\n",
-		plural(len(in.Requirements), "requirement"), tally(in.Requirements),
+		Plural(len(in.Requirements), "requirement"), tally(in.Requirements),
 		mdText(run.Versions.Kubernetes), mdText(run.Versions.Etcd), mdText(run.Provider),
-		plural(len(run.Nodes), "control-plane node"), run.Seed)
+		Plural(len(run.Nodes), "control-plane node"), run.Seed)
 	if run.Problem != "" {
 		fmt.Fprintf(&b, "> **The run had a problem:** %s\n\n", mdText(run.Problem))
 	}
@@ -196,7 +196,7 @@ func runFacts(run Run) []fact {
 }
 
 func machineText(m Machine) string {
-	parts := []string{plural(m.Cores, "core")}
+	parts := []string{Plural(m.Cores, "core")}
 	if m.MemoryBytes > 0 {
 		parts = append(parts, number(float64(m.MemoryBytes)/(1<<30), 1)+" GiB")
 	}

@@ -114,7 +114,7 @@ func (r *Results) Headline() string {
 	case total == 0:
 		return "Nothing was judged."
 	case len(failed) > 0:
-		return fmt.Sprintf("%d of %s failed: %s.", len(failed), plural(total, "requirement"), shortened(failed, 6))
+		return fmt.Sprintf("%d of %s failed: %s.", len(failed), Plural(total, "requirement"), shortened(failed, 6))
 	case open > 0:
 		return fmt.Sprintf("No requirement failed, and %d of %d %s inconclusive.", open, total, verb(open, "is", "are"))
 	case away == total:
@@ -122,7 +122,7 @@ func (r *Results) Headline() string {
 	case away > 0:
 		return fmt.Sprintf("All requirements that apply passed: %d of %d.", total-away, total)
 	}
-	return fmt.Sprintf("All %s passed.", plural(total, "requirement"))
+	return fmt.Sprintf("All %s passed.", Plural(total, "requirement"))
 }
 
 // beyond says which requirements that a certificate does not cover failed or are inconclusive;
@@ -152,7 +152,7 @@ func beyond(r *Results, c *Certificate) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Of %s that its experiments also judge, %s.", plural(total, "other requirement"), strings.Join(parts, " and "))
+	return fmt.Sprintf("Of %s that its experiments also judge, %s.", Plural(total, "other requirement"), strings.Join(parts, " and "))
 }
 
 // shortened lists the first few items of all.

@@ -39,7 +39,7 @@ func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 		case !told[reason]:
 			told[reason] = true
 			one := r
-			one.ID, one.Bound = plural(len(alike), "requirement"), nil
+			one.ID, one.Bound = Plural(len(alike), "requirement"), nil
 			fmt.Fprintf(&b, "%s\n%s  %s\n", line(one, labels, ids, color), strings.Repeat(" ", labels), strings.Join(alike, ", "))
 		}
 	}
@@ -49,7 +49,7 @@ func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 			b.WriteString(line(r, labels, ids, color) + "\n")
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %s\n", plural(len(shown), "requirement"), tally(shown))
+	fmt.Fprintf(&b, "\n%s: %s\n", Plural(len(shown), "requirement"), tally(shown))
 	if report != "" {
 		b.WriteString(report + "\n")
 	}

@@ -124,7 +124,7 @@ func timeRows(run Run) []timeRow {
 	}
 	all := run.Spent()
 	if around := all.Overhead - run.OnScenarios().Overhead; around > 0 {
-		rows = append(rows, row("creating and deleting "+plural(len(run.Clusters), "cluster"), "", Spent{Overhead: around}))
+		rows = append(rows, row("creating and deleting "+Plural(len(run.Clusters), "cluster"), "", Spent{Overhead: around}))
 	}
 	return append(rows, row("in all", "", all))
 }
@@ -136,7 +136,7 @@ func timeText(run Run) string {
 		return ""
 	}
 	share := func(d time.Duration) string { return percent(d, all.Total()) }
-	return fmt.Sprintf("%s on %s: %s waiting, %s work, %s overhead", human(all.Total()), plural(max(len(run.Clusters), 1), "cluster"),
+	return fmt.Sprintf("%s on %s: %s waiting, %s work, %s overhead", human(all.Total()), Plural(max(len(run.Clusters), 1), "cluster"),
 		share(all.Waiting), share(all.Work), share(all.Overhead))
 }
 
@@ -151,7 +151,7 @@ func clusterFacts(run Run) []fact {
 	for _, c := range run.Clusters {
 		var words []string
 		if len(c.Nodes) > 0 { // otherwise its scenarios have no record
-			words = append(words, plural(len(c.Nodes), "node"))
+			words = append(words, Plural(len(c.Nodes), "node"))
 		}
 		words = append(words, "balancer "+c.LoadBalancer, "disk "+c.Disk)
 		if c.Versions != run.Versions {

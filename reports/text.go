@@ -102,7 +102,8 @@ func Plain(s string) string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func plural(n int, one string) string {
+// Plural counts things: "1 node", "3 nodes".
+func Plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -150,9 +150,9 @@ func availabilityLanes(run *record.Run, step record.Nanos) []lane {
 		first, last := s.probes[0].Start, s.probes[len(s.probes)-1].End
 		name := fmt.Sprintf("%s, %s on %s connections", s.entrance, s.operation(), map[bool]string{true: "reused", false: "new"}[s.reused])
 		l.bars = append(l.bars, bar{from: first, to: last, class: "up",
-			tip: fmt.Sprintf("%s: %s, %d failed", name, plural(len(s.probes), "probe"), s.failed)})
+			tip: fmt.Sprintf("%s: %s, %d failed", name, Plural(len(s.probes), "probe"), s.failed)})
 		for _, o := range mergeOutages(s.outages(), step) {
-			text := fmt.Sprintf("%s: %s failed", name, plural(o.probes, "probe"))
+			text := fmt.Sprintf("%s: %s failed", name, Plural(o.probes, "probe"))
 			l.bars = append(l.bars, bar{from: o.from, to: o.to, class: "down", tip: tip(text, o.from, o.to) + reasonLine(o.reason)})
 		}
 		lanes = append(lanes, l)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,10 +67,7 @@ to unpack or write.`, certify.Profile, certify.Profile),
 		if err != nil {
 			return err
 		}
-		return output.print(cmd, submitted{out}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, out)
-			return err
-		})
+		return output.printf(cmd, submitted{out}, "%s\n", out)
 	}
 	return cmd
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -66,10 +65,7 @@ services did not sign it, or it could not be unpacked.`,
 		if err != nil {
 			return err
 		}
-		return output.print(cmd, signature{args[0] + keyless.Suffix}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, args[0]+keyless.Suffix)
-			return err
-		})
+		return output.printf(cmd, signature{args[0] + keyless.Suffix}, "%s\n", args[0]+keyless.Suffix)
 	}
 	return cmd
 }

@@ -243,10 +243,7 @@ holdfast added is removed, unless --delete is given.`,
 		if ended.Stays {
 			state, what = "released", "stays; holdfast has removed its agents from it"
 		}
-		return output.print(cmd, downState{ended.Name, state}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "cluster %s %s\n", ended.Name, what)
-			return err
-		})
+		return output.printf(cmd, downState{ended.Name, state}, "cluster %s %s\n", ended.Name, what)
 	}
 	return cmd
 }
@@ -300,10 +297,7 @@ machine. It leads to the load balancer, and works until the cluster is deleted.`
 		if err != nil {
 			return err
 		}
-		return output.print(cmd, clusterKubeconfig{h.Name, h.Kubeconfig()}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, h.Kubeconfig())
-			return err
-		})
+		return output.printf(cmd, clusterKubeconfig{h.Name, h.Kubeconfig()}, "%s\n", h.Kubeconfig())
 	}
 	return cmd
 }

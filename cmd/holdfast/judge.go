@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -168,10 +167,7 @@ sonobuoy_results.yaml. It prints the path of report.html. Exit code 0 means that
 			return err
 		}
 		file := filepath.Join(to, reports.HTMLFile)
-		return output.print(cmd, rendered{file}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, file)
-			return err
-		})
+		return output.printf(cmd, rendered{file}, "%s\n", file)
 	}
 	return cmd
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -55,10 +54,7 @@ the public key to verify them with. Existing files are not overwritten.`,
 			// Without its public key the private one is of no use.
 			return errors.Join(err, os.Remove(made.Private))
 		}
-		return output.print(cmd, made, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s is the private key: keep it secret\n%s is the public key, for those who verify signatures\nkey %s\n", made.Private, made.Public, made.ID)
-			return err
-		})
+		return output.printf(cmd, made, "%s is the private key: keep it secret\n%s is the public key, for those who verify signatures\nkey %s\n", made.Private, made.Public, made.ID)
 	}
 	return cmd
 }

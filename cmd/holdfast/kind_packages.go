@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -29,10 +27,7 @@ those required to build images are listed.`,
 			problems = slices.DeleteFunc(problems, func(p engine.Problem) bool { return p.Blocks })
 		}
 		packages := append([]string{}, engine.Packages(problems)...)
-		return output.print(cmd, packages, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, strings.Join(packages, " "))
-			return err
-		})
+		return output.printf(cmd, packages, "%s\n", strings.Join(packages, " "))
 	}
 	return cmd
 }

@@ -62,6 +62,14 @@ func (o *outputFlag[T]) print(cmd *cobra.Command, v T, text func(io.Writer) erro
 	return text(cmd.OutOrStdout())
 }
 
+// printf prints v as JSON if the user asked for it, and otherwise the formatted text.
+func (o *outputFlag[T]) printf(cmd *cobra.Command, v T, format string, args ...any) error {
+	return o.print(cmd, v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
+}
+
 // writeJSON writes v indented, as every -o json does.
 func writeJSON(w io.Writer, v any) error {
 	return reports.WriteJSON(w, v)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -31,7 +32,7 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 			return exitWith(exitUsage, err)
 		}
 		fmt.Fprintf(w, "%s: provider %s, %s, Kubernetes %s, balancer %s, disk %s, %d workers; about %s in all\n",
-			one.Name, p.Provider, plural(len(spec.Nodes), "control-plane node"), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, here.of(one.Expected).Round(time.Second))
+			one.Name, p.Provider, reports.Plural(len(spec.Nodes), "control-plane node"), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, here.of(one.Expected).Round(time.Second))
 		for _, line := range run.ArgumentLines(spec.ExtraArgs) {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
@@ -62,7 +63,7 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 		kind = "experiment" // of a certification, which repeats scenarios
 	}
 	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
-		here.of(p.Expected).Round(time.Second), plural(len(p.Scenarios), kind), plural(len(p.Parts), "cluster"), p.Parallel)
+		here.of(p.Expected).Round(time.Second), reports.Plural(len(p.Scenarios), kind), reports.Plural(len(p.Parts), "cluster"), p.Parallel)
 	return err
 }
 
@@ -143,11 +144,4 @@ func changes(a *engine.Action) string {
 		text += " to " + a.To
 	}
 	return text
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
@@ -162,7 +163,7 @@ func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel
 	if total == 0 {
 		return
 	}
-	p.shown.Line("%s on %s, %d at a time", plural(total, "run"), plural(len(work), "cluster"), parallel)
+	p.shown.Line("%s on %s, %d at a time", reports.Plural(total, "run"), reports.Plural(len(work), "cluster"), parallel)
 	var (
 		mu            sync.Mutex
 		done, unclear int

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -210,10 +208,7 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 		if o.Attach {
 			end = "release it"
 		}
-		return output.print(cmd, created{h.Name, h.Provider(), h.Kubeconfig(), o.Wait}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "cluster %s %s: try `holdfast status`, `holdfast kubectl get nodes`; %s with `holdfast down`\n", h.Name, state, end)
-			return err
-		})
+		return output.printf(cmd, created{h.Name, h.Provider(), h.Kubeconfig(), o.Wait}, "cluster %s %s: try `holdfast status`, `holdfast kubectl get nodes`; %s with `holdfast down`\n", h.Name, state, end)
 	}
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -47,10 +46,7 @@ func newVersionCommand() *cobra.Command {
 	output := addOutputFlag[programVersion](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := programVersion{holdfastVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-		return output.print(cmd, v, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, versionLine())
-			return err
-		})
+		return output.printf(cmd, v, "%s\n", versionLine())
 	}
 	return cmd
 }

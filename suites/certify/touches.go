@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -118,8 +119,8 @@ func (t *touch) line(name string, nodes []string) string {
 // and clusters, how long they are expected to take, and all faults and changes with the nodes that
 // they hit.
 func PlanLines(p *run.Plan, expected time.Duration) []string {
-	size := plural(len(p.Cluster.Spec.Nodes), "control-plane node")
-	on := fmt.Sprintf("%s of %s, %d at a time", plural(len(p.Parts), "cluster"), size, p.Parallel)
+	size := reports.Plural(len(p.Cluster.Spec.Nodes), "control-plane node")
+	on := fmt.Sprintf("%s of %s, %d at a time", reports.Plural(len(p.Parts), "cluster"), size, p.Parallel)
 	switch {
 	case p.Attach:
 		on = fmt.Sprintf("the existing cluster %s, which is kept", p.Cluster.Metadata.Name)
@@ -196,16 +197,9 @@ func experimentsOf(p *run.Plan) string {
 	if len(of) == 1 {
 		each = "repeated"
 	}
-	text := fmt.Sprintf("%s (%s, %s with every node as the victim", plural(experiments, "experiment"), plural(len(of), "scenario"), each)
+	text := fmt.Sprintf("%s (%s, %s with every node as the victim", reports.Plural(experiments, "experiment"), reports.Plural(len(of), "scenario"), each)
 	if away > 0 {
 		text += fmt.Sprintf("; %d more do not apply", away)
 	}
 	return text + ")"
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
