@@ -221,7 +221,7 @@ func TestVerifyForged(t *testing.T) {
 		}, "has seed 8, and the run's seed makes it"},
 		"another seed": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) { p.Seed = 42 })
-		}, "the plan has seed 42, but its run "},
+		}, "the plan has seed 42, but run "},
 		"another etcd stated": {func(_ string, s *Statement) { s.Versions.Etcd = "v9.9.9" }, "the versions are stated as"},
 		"more nodes stated":   {func(_ string, s *Statement) { s.Nodes = append(s.Nodes, s.Nodes[0]) }, "the nodes are stated as"},
 		"another row stated":  {func(_ string, s *Statement) { s.Outcome.Rows[0].Measured = "1ns" }, "the stated outcome differs from what the records give: they give HA-"},
