@@ -119,10 +119,12 @@ func swap(data, from string) error {
 		return err
 	}
 	old := filepath.Join(from, "replaced")
-	if err := os.Rename(place, old); err != nil {
+	err = os.Rename(place, old)
+	had := err == nil
+	if !had && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err = os.Rename(with, place); err != nil {
+	if err = os.Rename(with, place); err != nil && had {
 		err = errors.Join(err, os.Rename(old, place))
 	}
 	return err

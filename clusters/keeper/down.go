@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -171,22 +170,24 @@ func (h *Handle) down(ctx context.Context, o DownOptions) (stays bool, err error
 
 // end stops the processes that keep the cluster.
 func (h *Handle) end(ctx context.Context) error {
-	lock := filepath.Join(h.dir, lockFile)
-	mine, _ := os.Stat(lock) // a later cluster of the name has another file
+	pid, err := h.PID()
+	if err != nil && running(h.dir) {
+		return err
+	}
 	grace, cancel := context.WithTimeout(ctx, h.access.EndLimit())
 	defer cancel()
 	if resp, err := h.call(grace, http.MethodPost, "down", nil); err == nil {
 		_ = resp.Body.Close()
 	}
 	ended := func(context.Context) error {
-		if now, err := os.Stat(lock); err == nil && os.SameFile(mine, now) && running(h.dir) {
+		if now, err := h.PID(); err == nil && now == pid { // a later cluster of the name has another keeper
 			return fmt.Errorf("cluster %s still runs", h.Name)
 		}
 		return nil
 	}
 	if await.Until(grace, 10*time.Millisecond, ended) != nil {
 		// Killing the keeper ends the cluster, whatever its state.
-		if err := h.kill(); err != nil {
+		if err := h.kill(pid); err != nil {
 			return err
 		}
 		if err := await.Until(ctx, 10*time.Millisecond, ended); err != nil {
@@ -199,11 +200,7 @@ func (h *Handle) end(ctx context.Context) error {
 
 // kill kills the keeper. If the keeper has exited already and the server still runs, its PID
 // may be another process's.
-func (h *Handle) kill() error {
-	pid, err := h.PID()
-	if err != nil {
-		return err
-	}
+func (h *Handle) kill(pid int) error {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if !bytes.HasPrefix(line, []byte(role+"\x00")) {
 		return nil
