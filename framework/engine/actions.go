@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -26,13 +26,13 @@ type action struct {
 	takes time.Duration
 	// limit is how long it may take, actionLimit if zero.
 	limit time.Duration
-	// needs returns the ability that the cluster needs for a node change, and whether it has it.
-	needs func(framework.Cluster) (ability string, has bool)
+	// needs returns an error if the cluster lacks an ability for the named node change.
+	needs func(c framework.Cluster, name string) error
 }
 
-func needs[A any](c framework.Cluster) (ability string, has bool) {
-	_, has = c.(A)
-	return reflect.TypeFor[A]().Name(), has
+func needs[A any](c framework.Cluster, name string) error {
+	_, err := fault.Ability[A](c, "cluster "+c.Name(), "action "+name)
+	return err
 }
 
 // snapshotLimit is how long the snapshots of five etcd members may take, one by one.

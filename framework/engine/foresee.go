@@ -83,8 +83,8 @@ func (r *run) foreseeChange(a *Action) (lacks bool, err error) {
 // lacks returns which ability the cluster lacks for a change of nodes; nil if it has all.
 func (r *run) lacks(a *Action) *fault.MissingAbility {
 	if needs := actions()[a.Name].needs; needs != nil {
-		if ability, has := needs(r.cluster); !has {
-			return fault.Lacking(r.cluster, ability, "cluster "+r.cluster.Name(), "action "+a.Name)
+		if missing := missingAbility(needs(r.cluster, a.Name)); missing != nil {
+			return missing
 		}
 	}
 	nodes := r.cluster.Nodes()

@@ -80,7 +80,9 @@ func TestReconnect(t *testing.T) {
 
 	connect(func() []netip.Addr { return []netip.Addr{address(0)} })
 	reconnect(longestRecovery)
-	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "TCP has still not retransmitted ") && strings.HasSuffix(l, " after the healing: node-2 to node-1") }) {
+	if !slices.ContainsFunc(lines, func(l string) bool {
+		return strings.Contains(l, "TCP has still not retransmitted ") && strings.HasSuffix(l, " after the healing: node-2 to node-1")
+	}) {
 		t.Errorf("said %q", lines)
 	}
 

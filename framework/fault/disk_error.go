@@ -13,7 +13,7 @@ var DiskError = onDisk(&Fault{
 	Summary: "makes operations of the disk under an etcd member fail; etcd exits when it cannot write or sync, and its process watcher starts it again",
 	Params: []Param{
 		diskOpParam(framework.DiskAll),
-		choiceParam("error", "what they fail with; with EROFS, which takes op=write or op=all, only writes fail", "EIO", "EROFS"),
+		choiceParam("error", "what they fail with; with EROFS, which requires op=write or op=all, only writes fail", "EIO", "EROFS"),
 		shareParam("share", "of the operations, which fail", 1),
 	},
 	Example: "etcd/follower op=fsync error=EIO share=10%",

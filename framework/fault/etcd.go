@@ -24,7 +24,7 @@ type member struct {
 
 // openMember returns a client of the member on a node. The caller closes it.
 func openMember(c framework.Cluster, node string) (member, error) {
-	access, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "talking to etcd")
+	access, err := Ability[framework.EtcdAccess](c, "cluster "+c.Name(), "talking to etcd")
 	if err != nil {
 		return member{}, err
 	}

@@ -13,7 +13,7 @@ var Latency = onLinks(&Fault{
 	Params: []Param{
 		durationParam("delay", "what is added to each packet, one way", 20*time.Millisecond, 100*time.Microsecond, time.Minute),
 		durationParam("jitter", "by how much the delay varies; the delay is never negative", 0, 0, time.Minute),
-		choiceParam("distribution", "of the jitter, which is the largest deviation with uniform, and the standard deviation otherwise", "uniform", "normal", "pareto"),
+		choiceParam("distribution", "distribution of the delay; jitter is the largest deviation of uniform, and the standard deviation of the others", "uniform", "normal", "pareto"),
 	},
 	Example: "etcd/leader delay=50ms jitter=10ms distribution=normal",
 	takes: func(r Request) time.Duration {

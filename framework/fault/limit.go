@@ -94,7 +94,7 @@ func (r Request) limited(want framework.Limit) ([]*limited, error) {
 	for _, b := range loads {
 		l := &limited{burden: b}
 		what := r.what() + " by=cgroup"
-		if l.limiter, err = ability[framework.Limiter](b.presser, b.name, what); err != nil {
+		if l.limiter, err = Ability[framework.Limiter](b.presser, b.name, what); err != nil {
 			return nil, err
 		}
 		why := l.limiter.LimitSupport(want)

@@ -21,7 +21,7 @@ type plug struct {
 func (r Request) plug(n framework.Node, power framework.PowerSwitch) (p *plug, err error) {
 	p = &plug{power: power}
 	if Value[string](r, "unsynced") == "drop" {
-		p.loser, err = ability[framework.PowerLoser](n, "node "+n.Name(), r.what()+" unsynced=drop")
+		p.loser, err = Ability[framework.PowerLoser](n, "node "+n.Name(), r.what()+" unsynced=drop")
 	}
 	return p, err
 }

@@ -40,7 +40,7 @@ type burden struct {
 func (r Request) burdens() ([]*burden, error) {
 	t := r.Target
 	if t.Host != "" {
-		hosts, err := ability[framework.HostPresser](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on a host that is not a node")
+		hosts, err := Ability[framework.HostPresser](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on a host that is not a node")
 		if err != nil {
 			return nil, err
 		}

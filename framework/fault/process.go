@@ -29,12 +29,12 @@ func (r Request) process() (p process, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.reporter, err = ability[framework.ProcessReporter](holder, of, r.what()); err != nil {
+	if p.reporter, err = Ability[framework.ProcessReporter](holder, of, r.what()); err != nil {
 		return p, err
 	}
 	p.power, _ = holder.(framework.PowerSwitch)
 	if r.Target.Component == framework.Etcd {
-		_, err = ability[framework.EtcdAccess](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on etcd")
+		_, err = Ability[framework.EtcdAccess](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on etcd")
 	}
 	return p, err
 }

@@ -195,9 +195,15 @@ type MissingAbility struct {
 	Why     string // why it is missing, if that depends on more than the provider
 }
 
+// loadBalancer is what a cluster without one lacks.
+const loadBalancer = "load balancer"
+
 func (e *MissingAbility) Error() string {
 	if e.Ability == "DiskFaulter" && e.Why == "" {
 		return fmt.Sprintf("%s needs a FUSE disk under etcd, which %s does not have: create the cluster with holdfast up --disk fuse, or with disk: fuse in its file", e.For, e.Of)
+	}
+	if e.Ability == loadBalancer {
+		return fmt.Sprintf("%s: %s has no load balancer", e.For, e.Of)
 	}
 	if e.Why != "" {
 		return fmt.Sprintf("%s needs the ability %s, which %s does not have: %s", e.For, e.Ability, e.Of, e.Why)
@@ -215,8 +221,8 @@ func Lacking(holder any, ability, of, what string) *MissingAbility {
 	return missing
 }
 
-// ability returns the ability A of a node or cluster.
-func ability[A any](holder any, of, what string) (A, error) {
+// Ability returns the ability A of a node or cluster; the error is a *MissingAbility.
+func Ability[A any](holder any, of, what string) (A, error) {
 	a, ok := holder.(A)
 	if !ok {
 		return a, Lacking(holder, reflect.TypeFor[A]().Name(), of, what)
@@ -230,17 +236,17 @@ func onTarget[A any](r Request) (a A, err error) {
 	if err != nil {
 		return a, err
 	}
-	return ability[A](holder, of, r.what())
+	return Ability[A](holder, of, r.what())
 }
 
 // onNode returns the ability A of a node.
 func onNode[A any](r Request, n framework.Node) (A, error) {
-	return ability[A](n, "node "+n.Name(), r.what())
+	return Ability[A](n, "node "+n.Name(), r.what())
 }
 
 // onCluster returns the ability A of the request's cluster.
 func onCluster[A any](r Request) (A, error) {
-	return ability[A](r.Cluster, "cluster "+r.Cluster.Name(), r.what())
+	return Ability[A](r.Cluster, "cluster "+r.Cluster.Name(), r.what())
 }
 
 // what names the request in errors.

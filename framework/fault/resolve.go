@@ -61,7 +61,7 @@ func ResolveFrom(ctx context.Context, c framework.Cluster, target, first string)
 	case r.host != nil:
 		if r.host.component == framework.LoadBalancer {
 			if _, ok := entranceOf(c, "", framework.LoadBalancer); !ok {
-				return Target{}, &MissingAbility{Ability: "load balancer", Of: "cluster " + c.Name(), For: "target " + target}
+				return Target{}, &MissingAbility{Ability: loadBalancer, Of: "cluster " + c.Name(), For: "target " + target}
 			}
 		}
 		t.Host, t.Component = r.host.host, r.host.component
@@ -88,7 +88,7 @@ func ResolveFrom(ctx context.Context, c framework.Cluster, target, first string)
 func nodesOfZone(c framework.Cluster, zone string) ([]string, error) {
 	var names, zones []string
 	for _, n := range c.Nodes() {
-		z, err := ability[framework.Zoner](n, "node "+n.Name(), "a zone as a target")
+		z, err := Ability[framework.Zoner](n, "node "+n.Name(), "a zone as a target")
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (c resolver) follows(k kind) kind {
 
 // serving returns the only node that the load balancer sends clients to.
 func (c resolver) serving(ctx context.Context) (string, error) {
-	reporter, err := ability[framework.BackendReporter](c.Cluster, "cluster "+c.Name(), "finding the node that the load balancer sends clients to")
+	reporter, err := Ability[framework.BackendReporter](c.Cluster, "cluster "+c.Name(), "finding the node that the load balancer sends clients to")
 	if err != nil {
 		return "", err
 	}
@@ -270,7 +270,7 @@ func (c resolver) externalEtcd() error {
 
 // etcdLeader returns the node of the etcd leader.
 func (c resolver) etcdLeader(ctx context.Context) (string, error) {
-	if _, err := ability[framework.EtcdAccess](c.Cluster, "cluster "+c.Name(), "finding the etcd leader"); err != nil {
+	if _, err := Ability[framework.EtcdAccess](c.Cluster, "cluster "+c.Name(), "finding the etcd leader"); err != nil {
 		return "", err
 	}
 	if len(framework.NodesWith(c, framework.Etcd)) == 0 {

@@ -55,7 +55,7 @@ func TestResolve(t *testing.T) {
 			"kcm/scheduler/active": "does not run kube-controller-manager",
 			"etcd/1":               "none of its nodes runs an etcd member",
 			"node/leader":          "EtcdAccess",
-			"balancer":             "needs the ability load balancer, which cluster fake does not have",
+			"balancer":             "has no load balancer",
 			"zone/c":               `no node of cluster fake is in zone "c": node-1 in "a"`,
 			"apiserver/latest.":    `control-plane node "latest." does not exist`,
 			"etcd/best/of/all":     "targets are",

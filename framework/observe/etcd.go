@@ -67,9 +67,9 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 		o.closers = append(o.closers, meter.close)
 		loops = append(loops, o.while(m.node, func(ctx context.Context) {
 			var listed time.Time
+			var more record.EtcdStatus // what is asked less often, until an entry has it
 			answers := false
 			every(ctx, o.cfg.StatusInterval, func() {
-				var more record.EtcdStatus
 				if answers && time.Since(listed) >= o.cfg.MemberInterval {
 					more.Fsync, more.Commit = meter.read(ctx)
 					if m.list(ctx, false, &more) == nil {
@@ -79,6 +79,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 				s := m.status(ctx) // last: it is the state at the time of the entry
 				if answers = s.OK; answers {
 					s.Fsync, s.Commit, s.Members, s.Learners = more.Fsync, more.Commit, more.Members, more.Learners
+					more = record.EtcdStatus{}
 				}
 				if ctx.Err() == nil {
 					_ = o.w.Append(record.KindEtcd, s)

@@ -28,9 +28,12 @@ func newContests(t *Traffic) *contests {
 }
 
 func (p *contests) start() error {
+	if err := p.t.forEach(apiServers(p.t.cfg.Cluster.Entrances()), p.join); err != nil {
+		closeRegisters(p.present())
+		return err
+	}
 	random, round := p.t.random(), 0
 	var all []*values
-	err := p.t.forEach(apiServers(p.t.cfg.Cluster.Entrances()), p.join)
 	p.t.clients.Go(func() {
 		p.t.loop(nil, random, p.settings.Interval, func(ctx context.Context) {
 			clients := p.present()
@@ -43,7 +46,7 @@ func (p *contests) start() error {
 			round++
 		})
 	})
-	return err
+	return nil
 }
 
 // join adds a client of an API server.

@@ -111,6 +111,7 @@ func (p *etcdTraffic) finish(ctx context.Context) {
 	defer closeAll(p.members)
 	members := p.present()
 	if len(members) == 0 {
+		p.watches.finish(ctx)
 		return
 	}
 	ends, tries := map[string]end{}, 0
