@@ -41,8 +41,8 @@ func newCertifyCommand() *cobra.Command {
 		Short: "Test a cluster for a certificate, and sign a bundle that anyone can verify",
 		Long: fmt.Sprintf(`Run every scenario that the rows (requirements of the catalogue) of a certificate need, at
 least %d times and with each control-plane node as the victim in turn, and sign a bundle with
-the verdicts and with the records that they are derived from. Anyone who has the bundle derives the verdicts again with
-holdfast verify, offline.
+the verdicts and with the records that they are derived from. Anyone who has the bundle
+derives the verdicts again with holdfast verify, offline.
 
 --rows must (the default) covers all MUST rows that a scenario settles (decides the verdict
 on), --rows conformance the rows that %s requires. With IDs, a certificate covers only

@@ -150,7 +150,8 @@ func newReportCommand() *cobra.Command {
 		Short: "Render the report of a run again from its record",
 		Long: `Derive the verdicts again from the record in a results directory, and write all reports on
 them: report.html, results.json, junit.xml, summary.md, metrics.prom and
-sonobuoy_results.yaml. It prints the path of report.html. Exit code 0 means that they are written, whatever the verdicts.`,
+sonobuoy_results.yaml. It prints the path of report.html. Exit code 0 means that they are
+written, whatever the verdicts.`,
 		Example: `  holdfast report results/20261121-080000
   holdfast report /mnt/archive/results --out report`,
 		Args: arguments("DIR"),

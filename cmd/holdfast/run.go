@@ -255,11 +255,11 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 	var v *run.Verdicts
 	var err error
 	if resume {
-		shown.Line("run %s is resumed: %d of %s are left", p.Run, len(p.Unsettled(out)), reports.Plural(len(p.Scenarios), "scenario"))
+		shown.Line("run %s is resumed: %d of %s are left", p.Run, len(p.Unsettled(out)), units(p))
 		v, err = p.Resume(ctx, provider, out, show)
 	} else {
 		here := rememberedPace(p.Provider)
-		shown.Line("run %s: %s on %s of %s, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, reports.Plural(len(p.Scenarios), "scenario"),
+		shown.Line("run %s: %s on %s of %s, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, units(p),
 			reports.Plural(len(p.Parts), "cluster"), reports.Plural(len(p.Cluster.Spec.Nodes), "node"), p.Parallel, p.Cluster.Spec.KubernetesVersion, p.Seed,
 			here.of(p.Expected).Round(time.Second))
 		v, err = p.CarryOut(ctx, provider, out, show)
@@ -309,7 +309,7 @@ func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), left)
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), reports.Plural(len(p.Scenarios), "scenario"), strings.Join(left, ", "))
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), units(p), strings.Join(left, ", "))
 	return err
 }
 

@@ -58,13 +58,18 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 			fmt.Fprintf(w, "%s does not apply: %s\n\n", s.Metadata.Name, why)
 		}
 	}
+	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
+		here.of(p.Expected).Round(time.Second), units(p), reports.Plural(len(p.Parts), "cluster"), p.Parallel)
+	return err
+}
+
+// units counts the scenarios of a plan, or the experiments of a certification, which repeats them.
+func units(p *run.Plan) string {
 	kind := "scenario"
 	if len(p.Rows) > 0 {
-		kind = "experiment" // of a certification, which repeats scenarios
+		kind = "experiment"
 	}
-	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
-		here.of(p.Expected).Round(time.Second), reports.Plural(len(p.Scenarios), kind), reports.Plural(len(p.Parts), "cluster"), p.Parallel)
-	return err
+	return reports.Plural(len(p.Scenarios), kind)
 }
 
 // footprint returns what a run would have on the nodes of a cluster that it takes over.

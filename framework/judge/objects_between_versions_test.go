@@ -59,7 +59,7 @@ func TestObjectsBetweenVersions(t *testing.T) {
 	const invalid = `status 422 (Invalid): Secret "d8-node-1" is invalid: spec.new: Forbidden`
 	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
 		{name: "two kinds", want: Pass, says: "Objects of 2 kinds", took: "36 reads", story: secrets(3, always(""))},
-		{name: "one version cannot read a kind", want: Fail, says: "in none of 6 requests through v1.36.3 was a Secret read that v1.37.1 wrote (" + undecoded + ")", story: secrets(3, always(undecoded))},
+		{name: "one version cannot read a kind", want: Fail, says: "through v1.36.3, a Secret that v1.37.1 wrote was read by none of 6 requests (" + undecoded + ")", story: secrets(3, always(undecoded))},
 		{name: "one version cannot read a kind, few tries", want: Inconclusive, says: "no Secret that v1.37.1 wrote was read through v1.36.3 (status 500", story: secrets(2, always(undecoded))},
 		{name: "one version reads a kind once", want: Pass, took: "32 reads", story: secrets(3, func(i int) string {
 			if i == 8 {
@@ -82,8 +82,8 @@ func TestObjectsBetweenVersions(t *testing.T) {
 		})},
 		{name: "etcd has no leader while a kind is read", want: Inconclusive, says: "no Secret that v1.37.1 wrote", story: secrets(3, always("status 500 (): etcdserver: leader changed"))},
 		{name: "etcd does not answer while a kind is read", want: Inconclusive, says: "no Secret that v1.37.1 wrote", story: secrets(3, always("status 500 (InternalError): Internal error occurred: rpc error: code = Unavailable"))},
-		{name: "one version finds a kind invalid when it is changed", want: Fail, says: "in none of 5 requests through v1.36.3 was a Secret changed that v1.37.1 wrote (" + invalid + ")", story: changes(5, always(invalid))},
-		{name: "one version fails to change a kind", want: Fail, says: "in none of 5 requests through v1.36.3 was a Secret changed that v1.37.1 wrote", story: changes(5, always(undecoded))},
+		{name: "one version finds a kind invalid when it is changed", want: Fail, says: "through v1.36.3, a Secret that v1.37.1 wrote was changed by none of 5 requests (" + invalid + ")", story: changes(5, always(invalid))},
+		{name: "one version fails to change a kind", want: Fail, says: "through v1.36.3, a Secret that v1.37.1 wrote was changed by none of 5 requests", story: changes(5, always(undecoded))},
 		{name: "one version does not change a kind, few tries", want: Inconclusive, says: "no Secret that v1.37.1 wrote was changed through v1.36.3 (" + invalid + ")", story: changes(4, always(invalid))},
 		{name: "one version changes a kind once", want: Pass, took: "40 reads", says: "(4 requests failed)", story: changes(5, func(i int) string {
 			if i == 8 {

@@ -145,7 +145,7 @@ func PlanLines(p *run.Plan, expected time.Duration) []string {
 		lines = append(lines, "it breaks nothing")
 	}
 	if open := untestable(p); len(open) > 0 {
-		lines = append(append(lines, "it cannot certify, since no scenario can be run here that settles them:"), open...)
+		lines = append(append(lines, "it cannot certify these rows, since no scenario that settles them can run here:"), open...)
 	}
 	return lines
 }
@@ -154,16 +154,16 @@ func PlanLines(p *run.Plan, expected time.Duration) []string {
 // cluster's design is the reason.
 func untestable(p *run.Plan) (lines []string) {
 	for _, id := range p.Rows {
-		why, testable := "", false
+		why, testable, design := "", false, true
 		for _, s := range p.Scenarios {
 			if !slices.ContainsFunc(s.Spec.Requirements, func(r scenarios.Settles) bool { return r.ID == id }) {
 				continue
 			}
 			reason := cmp.Or(s.MissingFor[id], s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)))
-			testable = testable || reason == "" || s.ByDesign
+			testable, design = testable || reason == "", design && s.ByDesign
 			why = cmp.Or(why, reason)
 		}
-		if why != "" && !testable {
+		if why != "" && !testable && !design {
 			lines = append(lines, fmt.Sprintf("  %s: %s", id, why))
 		}
 	}

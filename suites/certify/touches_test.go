@@ -58,7 +58,7 @@ func TestPlanLines(t *testing.T) {
 			p.Scenarios[i] = &copied
 		}
 	}
-	if text := strings.Join(PlanLines(p, time.Minute), "\n"); !strings.Contains(text, "it cannot certify") || !strings.Contains(text, "\n  HA-UP-001: not here") || strings.Contains(text, "  HA-QR-005:") {
+	if text := strings.Join(PlanLines(p, time.Minute), "\n"); !strings.Contains(text, "it cannot certify these rows") || !strings.Contains(text, "\n  HA-UP-001: not here") || strings.Contains(text, "  HA-QR-005:") {
 		t.Error(text)
 	}
 	p = planOf(t, "HA-QR-005")

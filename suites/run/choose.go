@@ -73,8 +73,8 @@ func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, 
 
 // InTurn repeats each scenario once per control-plane node of the cluster, and at least atLeast
 // times, each time with the next node as its victim. It repeats only those that which selects, by
-// the number of nodes, and all of them if which is nil; the others run once. With an external etcd no scenario is repeated,
-// since the nodes are not alike.
+// the number of nodes, and all of them if which is nil; the others run once. With an external etcd
+// no scenario is repeated, since the nodes are not alike.
 func InTurn(c *clusters.Cluster, chosen []*scenarios.Scenario, atLeast int, which func(*scenarios.Scenario, int) bool) []*scenarios.Scenario {
 	if i := c.Spec.Inventory; i != nil && i.ExternalEtcd() {
 		return chosen

@@ -137,8 +137,8 @@ func neverMade(vain map[passage][]record.Op) (open *Finding) {
 		last := ops[len(ops)-1]
 		other := slices.ContainsFunc(ops, func(op record.Op) bool { return !ownFailure(op.Error) })
 		if len(ops) >= enoughTries && !other {
-			return Failed("An object must be read as it was written, and keep its fields when it is changed, whatever the versions of the API servers: in none of %d requests through %s was a %s %s that %s wrote (%s).",
-				len(ops), p.to, p.kind, p.did(), p.from, last.Error).Shows(text.Describe(last)).problem()
+			return Failed("An object must be read as it was written, and keep its fields when it is changed, whatever the versions of the API servers: through %s, a %s that %s wrote was %s by none of %d requests (%s).",
+				p.to, p.kind, p.from, p.did(), len(ops), last.Error).Shows(text.Describe(last)).problem()
 		}
 		if open == nil {
 			open = Inconclusive("no %s that %s wrote was %s through %s (%s)", p.kind, p.from, p.did(), p.to, last.Error).Shows(text.Describe(last)).problem()
