@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,13 @@ func TestCertifyPRRefuses(t *testing.T) {
 		}
 	}
 	c := commandLine{t, t.TempDir()}
+	const otherSeed = "a run with seed 7, and not with the expected one"
+	if stdout, _ := c.do(exitFail, "verify", file, "--seed", "8"); !strings.Contains(stdout, otherSeed) {
+		t.Errorf("with another seed: %s", stdout)
+	}
+	if stdout, _ := c.do(exitFail, "verify", file, "--seed", "7"); strings.Contains(stdout, otherSeed) {
+		t.Errorf("with its own seed: %s", stdout)
+	}
 	for name, want := range map[string]string{"key.pub": "has no record", "other.pub": "not with the expected one"} {
 		out := filepath.Join(dir, "submission")
 		_, stderr := c.do(exitFail, "certify", "pr", file, "--key", filepath.Join(dir, name), "--product", filepath.Join(dir, "product.yaml"), "--out", out)

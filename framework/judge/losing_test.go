@@ -135,7 +135,7 @@ func TestStopsActing(t *testing.T) {
 		{name: "until its deadline", want: Pass, took: "9s", says: "it acted 2 times more, for the last time 9s after it", story: func() *story {
 			return dropped().action("node-2", 12).action("node-2", 19)
 		}},
-		{name: "it goes on", want: Fail, says: "when holdfast-stranger had its lease: it acted 15s later, and was not elected again: create of pods/binding", story: func() *story {
+		{name: "it continues", want: Fail, says: "when holdfast-stranger had its lease: it acted 15s later, and was not elected again: create of pods/binding", story: func() *story {
 			return dropped().action("node-2", 25)
 		}},
 		{name: "long afterwards", want: Fail, took: "45s", story: func() *story { return dropped().action("node-2", 55) }},
@@ -195,7 +195,7 @@ func TestStopsActing(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-004", Judge: "stops-acting", Fault: "freeze", Bound: "R + M", Params: map[string]string{"from": "heal"}}, []ruling{
 		{name: "nothing after the thaw", story: thawed, want: Pass, took: "0s", says: "of the end of the freeze of kube-scheduler on node-2: it did nothing more"},
 		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time more", story: func() *story { return thawed().action("node-2", 48) }},
-		{name: "it goes on", want: Fail, says: "when node-3_c had its lease: it acted 15s later", story: func() *story { return thawed().action("node-2", 55) }},
+		{name: "it continues", want: Fail, says: "when node-3_c had its lease: it acted 15s later", story: func() *story { return thawed().action("node-2", 55) }},
 		{name: "read late, until its new deadline", want: Pass, took: "8s", story: func() *story { return thawed().action("node-2", 48).readLate(60) }},
 		{name: "it continues, read late", want: Fail, says: "it acted 15s later", story: func() *story { return thawed().action("node-2", 55).readLate(60) }},
 		{name: "the record ends too early", want: Inconclusive, says: "before the bound of 12s", story: func() *story {
