@@ -127,8 +127,8 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 			id := f.Name + "-1"
 			target, params, _ := strings.Cut(f.Example, " ")
 			lasts := "4s"
-			if f == fault.MemoryPressure {
-				lasts = "15s" // the process has to touch all of its pages first
+			if f == fault.MemoryPressure || f == fault.FillQuota {
+				lasts = "15s" // all of the memory has to be touched first, or all of the quota written
 			}
 			cmd := c.command(append([]string{"inject", f.Name, "--on", target, "--for", lasts}, strings.Fields(params)...)...)
 			var out bytes.Buffer

@@ -67,11 +67,15 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 		target: t,
 		what:   fmt.Sprintf("filling the quota of etcd on %s (%s)", t.Node, mebibytes(quota)),
 		ask: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, r.TTL) // then the cluster's nodes undo it
+			// Then the cluster's nodes undo it.
+			ctx, cancel := context.WithTimeoutCause(ctx, r.TTL, fmt.Errorf("not full within %s, the time that the fault may last: let it last longer", r.TTL))
 			defer cancel()
 			bytes := make([]byte, value)
 			for n := 0; written < 2*quota; n++ {
 				full, err := putLarge(ctx, m.client, fillPrefix+strconv.Itoa(n), bytes)
+				if err != nil && ctx.Err() != nil {
+					return fmt.Errorf("after %s were written: %w", mebibytes(written), context.Cause(ctx))
+				}
 				if full || err != nil {
 					return err
 				}
