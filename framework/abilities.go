@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -113,6 +114,37 @@ type Zoner interface {
 type HostNamer interface {
 	// HostName returns the hostname; empty if it is not known.
 	HostName() string
+}
+
+// HolderNode returns the node of a lease's holder, by its identity: elected components use
+// "<host name>_<UUID>". The host name may differ from the node's name, for example if one of them
+// is fully qualified. If no node fits, or several do, the host name is returned.
+func HolderNode(identity string, nodes []Node) string {
+	host := identity
+	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
+		host = identity[:i]
+	}
+	for _, is := range []func(Node) bool{
+		func(n Node) bool { return n.Name() == host },
+		func(n Node) bool {
+			named, ok := n.(HostNamer)
+			return ok && named.HostName() == host
+		},
+		func(n Node) bool {
+			return strings.HasPrefix(n.Name(), host+".") || strings.HasPrefix(host, n.Name()+".")
+		},
+	} {
+		var found []string
+		for _, n := range nodes {
+			if is(n) {
+				found = append(found, n.Name())
+			}
+		}
+		if len(found) == 1 && host != "" {
+			return found[0]
+		}
+	}
+	return host
 }
 
 // ProgramVersioner is the ability of a node to ask the running program of a component for its

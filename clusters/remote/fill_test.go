@@ -33,7 +33,7 @@ func fillNode(t *testing.T, profile Profile, refuse *error, levels ...Level) *no
 	answer("GET /volume", "")
 	answer("POST /fill", "handle-1")
 	answer("POST /wipe", "handle-2")
-	for _, verb := range []string{"unfill", "unwipe", "kill", "start", "freeze", "thaw", "crash-loop", "end-crash-loop", "spoil", "unspoil"} {
+	for _, verb := range []string{"unfill", "unwipe", "kill", "start", "freeze", "thaw", "crash-loop", "end-crash-loop", "spoil", "unspoil", "rejoin"} {
 		answer("POST /"+verb, "")
 	}
 	socket := filepath.Join(t.TempDir(), "agent.sock")
@@ -104,5 +104,28 @@ func TestFillDiskRefused(t *testing.T) {
 				t.Errorf("%v, want %q", err, why)
 			}
 		}
+	}
+}
+
+// TestHealAfterConsent: what was permitted is healed, also once the consent has expired.
+func TestHealAfterConsent(t *testing.T) {
+	var refuse error
+	n := fillNode(t, Profile{}, &refuse, Processes, Data)
+	handle, err := n.FillDisk(t.Context(), 0, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.cluster.consent.Expires = time.Now()
+	for what, err := range map[string]error{
+		"disk":    n.EmptyDisk(t.Context(), handle),
+		"member":  n.RejoinEtcd(t.Context(), nil),
+		"process": n.Start(t.Context(), framework.APIServer),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := n.FillDisk(t.Context(), 0, time.Hour); !errors.Is(err, ErrNoConsent) {
+		t.Errorf("another fault: %v", err)
 	}
 }

@@ -268,9 +268,10 @@ func (n *node) CheckRejoin() error {
 	return nil
 }
 
-// RejoinEtcd implements framework.EtcdOperator.
+// RejoinEtcd implements framework.EtcdOperator. It heals the removal of the member, which the owner
+// consented to, also once that consent has expired.
 func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return n.changes("wipe the data of etcd", framework.Etcd, withOtherData, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
+	return n.counts(framework.Etcd, withOtherData, []string{n.Name()}, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
 }
 
 // RestoreEtcd implements framework.EtcdOperator.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -39,7 +38,7 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 			if err := get(ctx, api, leasePath+string(c), nil, &lease); err != nil {
 				return err
 			}
-			holder := observe.HolderNode(lease.Spec.HolderIdentity, r.cluster.Nodes())
+			holder := framework.HolderNode(lease.Spec.HolderIdentity, r.cluster.Nodes())
 			known := slices.ContainsFunc(r.cluster.Nodes(), func(n framework.Node) bool { return n.Name() == holder })
 			if !known || elsewhere && slices.Contains(i.nodes(), holder) {
 				return fmt.Errorf("the lease of %s is held by %q", c, lease.Spec.HolderIdentity)

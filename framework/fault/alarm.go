@@ -71,6 +71,12 @@ func raiseAlarm(ctx context.Context, r Request, all members, kind pb.AlarmType) 
 			seen := fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
 			return all.refuse(ctx, refusal, held, seen)
 		},
+		lasts: func(ctx context.Context) (bool, string) {
+			return lookAt(c, func(all members) (bool, string, error) {
+				still, list, err := raised(ctx, all)
+				return still, fmt.Sprintf("etcd listed the alarms [%s]", alarmWords(list)), err
+			})
+		},
 		healed: func(ctx context.Context) (bool, string) {
 			return lookAt(c, func(all members) (bool, string, error) {
 				still, list, err := raised(ctx, all)

@@ -141,6 +141,7 @@ func (x *clockShift) inject(ctx context.Context) (Injection, error) {
 			return err
 		},
 		effect: x.each((*movedClock).moved),
+		lasts:  x.each((*movedClock).lasts),
 		undo: func(ctx context.Context) error {
 			if x.handle == "" {
 				return nil // it was refused, so there is nothing to undo
@@ -273,6 +274,17 @@ func (m *movedClock) remembers(ctx context.Context) (bool, string) {
 		m.component, toMillisecond(moved), ppm(r.Drift-m.other.Drift))
 	slack := dateSlack + time.Duration(math.Abs(m.shift.Drift)*float64(time.Second)) // the requests take time
 	return slices.Contains(r.Shifts, m.handle) && !r.Untouched && (moved-m.apart(now)).Abs() <= slack, seen
+}
+
+// lasts checks whether the clock of a running component is still moved. A boot of the node sets it
+// right, for example.
+func (m *movedClock) lasts(ctx context.Context) (bool, string) {
+	p, err := m.reporter.Process(ctx, m.component)
+	if err != nil || ended(p) || stopped(p) {
+		return true, ""
+	}
+	r, err := m.shifter.ReadClock(ctx, m.component)
+	return err != nil || slices.Contains(r.Shifts, m.handle), fmt.Sprintf("the clock of %s was not moved", m.component)
 }
 
 // back checks whether the clock is as it would be without this fault. A component that another

@@ -63,14 +63,18 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 		hold = 0
 	}
 	killed := false
-	i, err := attempt{
+	a := attempt{
 		target: e.target,
 		what:   fmt.Sprintf("%s of %s", e.fault, e.target.String()),
 		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
 		effect: e.gone(old, &killed),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
 		healed: e.orAway(e.runs),
-	}.oneRequest().inject(ctx)
+	}.oneRequest()
+	if !e.restart {
+		a.lasts = e.down
+	}
+	i, err := a.inject(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +106,15 @@ func (e end) gone(old framework.Process, killed *bool) look {
 	})
 }
 
+// down checks whether the component does not run: a boot of its node starts it, for example.
+func (e end) down(ctx context.Context) (bool, string) {
+	now, err := e.reporter.Process(ctx, e.target.Component)
+	if err != nil || ended(now) {
+		return true, ""
+	}
+	return false, fmt.Sprintf("%s already ran as %s", e.target.String(), id(now))
+}
+
 func lastExit(p framework.Process) string {
 	if p.LastExit == "" {
 		return ""
@@ -123,7 +136,7 @@ func (e end) replaced(old framework.Process) look {
 // under test. If it does not restart the component, healRestarted starts it, so that nothing is
 // left broken, and there is no proof.
 func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, error) {
-	proof := Prove(ctx, time.Now(), healLimit, e.orAway(all(e.replaced(old), e.runs)))
+	proof := Prove(ctx, time.Now(), healLimit, e.orHeld(all(e.replaced(old), e.runs)))
 	if proof.Proven {
 		return proof, nil
 	}

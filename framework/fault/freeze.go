@@ -42,26 +42,15 @@ func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time
 		}
 		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), id(now), now.State)
 	})
-	i, err := attempt{
+	return attempt{
 		target: t,
 		what:   "freeze of " + t.String(),
 		ask:    func(ctx context.Context) error { return freezer.Freeze(ctx, t.Component, ttl) },
 		effect: frozen,
+		// A process watcher may end the freeze early: the kubelet kills a process whose liveness
+		// probe fails.
+		lasts:  p.orHeld(frozen),
 		undo:   func(ctx context.Context) error { return freezer.Thaw(ctx, t.Component) },
 		healed: p.orHeld(p.runs),
-	}.oneRequest().inject(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// A process watcher may end the freeze early: the kubelet kills a process whose liveness probe
-	// fails.
-	heal, thawed := i.undo, false
-	i.undo = func(ctx context.Context) (Proof, error) {
-		if still, seen := p.orHeld(frozen)(ctx); !thawed && !still && i.proof.Proven {
-			i.revoke("when it was to be healed " + seen)
-		}
-		thawed = true
-		return heal(ctx)
-	}
-	return i, nil
+	}.oneRequest().injection(ctx)
 }

@@ -24,6 +24,9 @@ const (
 	undoLimit = 5 * time.Second
 	// tryLimit is how long one request of a proof may take.
 	tryLimit = 3 * time.Second
+	// lastLimit is how long healing looks for the effect that it is about to end: a process that is
+	// held down may live for a moment at each start.
+	lastLimit = time.Second
 )
 
 // Pauses between two checks. Injection latency is measured, so the first checks come in quick
@@ -130,6 +133,9 @@ type attempt struct {
 	what   string // for errors, such as "kill of etcd on node-2"
 	ask    func(context.Context) error
 	effect look // holds when the fault took effect
+	// lasts holds while the fault has its effect; nil if nothing but healing ends it. What cannot be
+	// read counts as lasting.
+	lasts  look
 	undo   func(context.Context) error
 	healed look // holds when it is healed
 	// patience is how long to wait for the effect; 0 means effectLimit.
@@ -191,13 +197,17 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		}
 		return nil, err
 	}
-	i := &injection{target: a.target, undo: a.heal}
+	i := &injection{target: a.target}
+	i.undo = a.healing(i)
 	if a.ttl > 0 {
 		i.mu.Lock() // its time may be over already
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
 		i.mu.Unlock()
 	}
-	i.proof = Prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
+	proof := Prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.proof = proof
 	return i, nil
 }
 
@@ -228,12 +238,23 @@ func (a attempt) injection(ctx context.Context) (Injection, error) {
 	return i, nil
 }
 
-func (a attempt) heal(ctx context.Context) (Proof, error) {
-	called := time.Now()
-	if err := a.undo(ctx); err != nil {
-		return Proof{What: "healing was refused", Called: called}, fmt.Errorf("healing %s: %w", a.what, err)
+// healing returns the function that heals the injection. First it withdraws the proof of a fault
+// whose effect has ended already, as at a reboot.
+func (a attempt) healing(i *injection) func(context.Context) (Proof, error) {
+	looked := a.lasts == nil // guarded by i.mu
+	return func(ctx context.Context) (Proof, error) {
+		if !looked && i.proof.Proven {
+			if _, still, seen := await(ctx, lastLimit, a.lasts); !still {
+				i.revoke("when it was to be healed " + seen)
+			}
+		}
+		looked = true
+		called := time.Now()
+		if err := a.undo(ctx); err != nil {
+			return Proof{What: "healing was refused", Called: called}, fmt.Errorf("healing %s: %w", a.what, err)
+		}
+		return Prove(ctx, called, cmp.Or(a.settles, healLimit), a.healed), nil
 	}
-	return Prove(ctx, called, cmp.Or(a.settles, healLimit), a.healed), nil
 }
 
 // Prove waits until a look holds, limit has passed or ctx is done, and returns the proof for what

@@ -56,7 +56,8 @@ func TestKillRestart(t *testing.T) {
 		c.inert = false
 		i := p.inject(t, c)
 		c.nodes[1].processes[framework.APIServer].hold.Stop()
-		c.nodes[1].end(framework.APIServer, "", time.Hour) //nolint:errcheck // it may be down
+		c.nodes[1].end(framework.APIServer, "", time.Hour)     //nolint:errcheck // it may be down
+		c.nodes[1].processes[framework.APIServer].Held = false // by no fault
 		healed, err := i.Heal(t.Context())
 		if !i.Proof().Proven || err != nil || healed.Proven || state(c, 1, framework.APIServer).PID == 0 {
 			t.Errorf("a watcher that does not restart: injected %+v, healed %+v, %v", i.Proof(), healed, err)

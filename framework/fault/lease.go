@@ -76,13 +76,10 @@ func (c resolver) doubt(ctx context.Context, n framework.Node, component framewo
 	return ""
 }
 
-// holderNode returns the node of a holder identity, "NODE_UUID".
+// holderNode returns the node of a holder identity.
 func (c resolver) holderNode(lease, identity string) (framework.Node, error) {
-	name := identity
-	if i := strings.LastIndex(identity, "_"); i >= 0 {
-		name = identity[:i]
-	}
 	nodes := c.Nodes()
+	name := framework.HolderNode(identity, nodes)
 	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })
 	if i < 0 {
 		return nil, fmt.Errorf("lease kube-system/%s is held by %q, which does not run on any of the nodes %s", lease, identity, strings.Join(framework.NodeNames(nodes), ", "))

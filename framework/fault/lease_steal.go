@@ -50,10 +50,18 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 	if holder == stranger {
 		return notInjected(t, "lease kube-system/%s was already stolen", l.name), nil
 	}
+	stolen := func(ctx context.Context) (bool, string) {
+		now, how, err := l.read(ctx)
+		if err != nil {
+			return false, fmt.Sprintf("lease kube-system/%s %s: %v", l.name, how, err)
+		}
+		got := text(now.Spec.HolderIdentity)
+		return got == stranger, fmt.Sprintf("the holder of lease kube-system/%s %s is %s, %s before", l.name, how, got, holder)
+	}
 	renewing, stop := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 	x := &theft{lease: l, stop: stop, done: make(chan struct{})}
 	close(x.done)
-	return attempt{
+	a := attempt{
 		target: t,
 		what:   "stealing lease kube-system/" + l.name,
 		ask: func(ctx context.Context) error {
@@ -66,17 +74,14 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 			}
 			return nil
 		},
-		effect: func(ctx context.Context) (bool, string) {
-			now, how, err := l.read(ctx)
-			if err != nil {
-				return false, fmt.Sprintf("lease kube-system/%s %s: %v", l.name, how, err)
-			}
-			got := text(now.Spec.HolderIdentity)
-			return got == stranger, fmt.Sprintf("the holder of lease kube-system/%s %s is %s, %s before", l.name, how, got, holder)
-		},
+		effect: stolen,
 		undo:   x.giveUp,
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
-	}.promised(r, r.undoing(l.name)).stored(r).injection(ctx)
+	}.promised(r, r.undoing(l.name)).stored(r)
+	if renew {
+		a.lasts = stolen // whoever takes it over ends the fault
+	}
+	return a.injection(ctx)
 }
 
 // take makes the stranger the holder.

@@ -140,7 +140,11 @@ func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe 
 				l.handle, err = l.presser.Press(ctx, within, min(r.TTL, probeTTL))
 				return err
 			},
-			effect:   func(ctx context.Context) (bool, string) { return l.kept(ctx, want) },
+			effect: func(ctx context.Context) (bool, string) { return l.kept(ctx, want) },
+			lasts: func(ctx context.Context) (bool, string) {
+				r, err := l.limiter.ReadLimit(ctx, l.limit)
+				return err != nil || r.Active, fmt.Sprintf("the limit of %s was gone", l.whose())
+			},
 			undo:     l.lift,
 			healed:   l.lifted,
 			patience: pressLimit,

@@ -85,6 +85,10 @@ func (r Request) press(ctx context.Context, want framework.Pressure, shown func(
 				return err
 			},
 			effect: shown(b),
+			lasts: func(ctx context.Context) (bool, string) {
+				now, err := b.presser.Load(ctx, b.handle)
+				return err != nil || now.PID != 0, fmt.Sprintf("load process %s on %s had exited", b.handle, b.name)
+			},
 			undo: func(ctx context.Context) error {
 				if b.handle == "" {
 					return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -55,6 +56,9 @@ func removeMember(ctx context.Context, r Request, all members) (Injection, error
 		ask: func(ctx context.Context) error {
 			return others.insist(ctx, func(ctx context.Context, m member) error {
 				_, err := m.client.MemberRemove(ctx, removed.ID)
+				if refusedWith(err, rpctypes.ErrMemberNotFound) {
+					return nil // an earlier try has removed it
+				}
 				return err
 			})
 		},
@@ -106,25 +110,27 @@ func undoRemoveMember(ctx context.Context, c framework.Cluster, m removedMember)
 // rejoin adds the member on a node again, empty. It does nothing if a member with that peer URL
 // exists and has started.
 func rejoin(ctx context.Context, others members, operator framework.EtcdOperator, node string, urls []string) error {
-	list, err := others.list(ctx)
-	if err != nil {
-		return err
-	}
-	at := slices.IndexFunc(list, func(m *pb.Member) bool { return slices.Equal(m.PeerURLs, urls) })
-	if at >= 0 && list[at].Name != "" {
-		return nil
-	}
-	if at < 0 {
-		err := others.insist(ctx, func(ctx context.Context, m member) error {
-			answer, err := m.client.MemberAdd(ctx, urls)
-			if err == nil {
-				list = answer.Members
-			}
+	var list []*pb.Member
+	at := -1
+	err := others.insist(ctx, func(ctx context.Context, m member) (err error) {
+		// An earlier try may have added it, although its answer was lost.
+		if list, err = others.list(ctx); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("adding the member with peer URL %s: %w", strings.Join(urls, ","), err)
 		}
+		if at = slices.IndexFunc(list, func(m *pb.Member) bool { return slices.Equal(m.PeerURLs, urls) }); at >= 0 {
+			return nil
+		}
+		answer, err := m.client.MemberAdd(ctx, urls)
+		if err == nil {
+			list = answer.Members
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("adding the member with peer URL %s: %w", strings.Join(urls, ","), err)
+	case at >= 0 && list[at].Name != "":
+		return nil
 	}
 	if err := operator.RejoinEtcd(ctx, peersOf(list, node)); err != nil {
 		return fmt.Errorf("starting the member that was added: %w", err)

@@ -1,10 +1,17 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -63,4 +70,41 @@ func TestRemoveMember(t *testing.T) {
 		t.Fatalf("%+v, %v, %d orders ignored", healed, err, c.numbs)
 	}
 	t.Log(healed.What)
+}
+
+// forgetful is a cluster whose members' first answer to each method is lost.
+type forgetful struct {
+	*operatedEtcd
+	lost *sync.Map
+}
+
+func (c forgetful) EtcdConfig(node string) (clientv3.Config, error) {
+	config, err := c.operatedEtcd.EtcdConfig(node)
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			if _, again := c.lost.LoadOrStore(method, true); err == nil && !again && strings.Contains(method, "Cluster/Member") && !strings.HasSuffix(method, "List") {
+				return status.Error(codes.Unavailable, "transport is closing")
+			}
+			return err
+		}))
+	return config, err
+}
+
+// A change of the member list whose answer was lost has been made all the same.
+func TestRemoveMemberAnswerLost(t *testing.T) {
+	t.Parallel()
+	c := forgetful{operateEtcd(t), &sync.Map{}}
+	i, err := RemoveMember.Inject(t.Context(), c, c.resolve(t, "etcd/follower"), Params{TTL: ttl})
+	if err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+		t.Errorf("%+v, %v", healed, err)
+	}
+	for _, method := range []string{"MemberRemove", "MemberAdd"} {
+		if _, lost := c.lost.Load("/etcdserverpb.Cluster/" + method); !lost {
+			t.Errorf("no answer to %s was lost", method)
+		}
+	}
 }

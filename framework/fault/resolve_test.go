@@ -205,6 +205,10 @@ func TestResolveActiveStale(t *testing.T) {
 		if got, err := Resolve(t.Context(), c, "scheduler/active"); err != nil || got.Node != "node-2" {
 			t.Errorf("skewed clock: %+v, %v", got, err)
 		}
+		c.hold(lease, "node-3.eu.example", time.Now(), time.Now())
+		if got, err := Resolve(t.Context(), c, "scheduler/active"); err != nil || got.Node != "node-3" {
+			t.Errorf("the full name of its machine: %+v, %v", got, err)
+		}
 	})
 }
 

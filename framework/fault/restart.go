@@ -59,7 +59,7 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 		}
 		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
 		refused := false // it is held down by another fault, which has begun in the meantime
-		killed := false
+		killed, restarted := false, false
 		exited := e.shows(func(now framework.Process) (bool, string) {
 			if killed = e.orderly && now.LastExit == killedExit; killed {
 				return true, "it did not stop gracefully within its grace period, and was killed"
@@ -84,17 +84,17 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 				}
 				return start(ctx)
 			},
-			effect: func(ctx context.Context) (bool, string) {
-				held, seen := all(e.orStandsBy(e.replaced(old)), exited)(ctx)
-				return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
+			effect: func(ctx context.Context) (held bool, seen string) {
+				restarted, seen = all(e.orStandsBy(e.replaced(old)), exited)(ctx)
+				return restarted, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 			},
 			undo: func(ctx context.Context) error {
-				if refused {
+				if refused || restarted { // if it is down again, another fault holds it down
 					return nil
 				}
 				return start(ctx)
 			},
-			healed:   e.orAway(all(e.replaced(old), e.runs)),
+			healed:   e.orHeld(all(e.replaced(old), e.runs)),
 			patience: restartedLimit,
 		}.inject(ctx)
 		if err != nil {

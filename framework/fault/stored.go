@@ -50,6 +50,8 @@ func throughAny(ctx context.Context, c framework.Cluster, method, path string, o
 		switch {
 		case err == nil && status == http.StatusNotFound:
 			return nil, errGone
+		case err == nil && status == http.StatusConflict && method == http.MethodPost && len(problems) > 0:
+			return body, nil // an earlier try has created it, although its answer was lost
 		case err == nil && status == http.StatusConflict:
 			return nil, errConflict
 		case err == nil && status/100 == 2:
@@ -107,15 +109,21 @@ func (l leaseObject) path() string {
 func (l leaseObject) key() string { return "leases/kube-system/" + l.name }
 
 // read returns the lease from etcd or, if the provider gives no access to etcd or no member
-// answers, from the API; errGone if it does not exist.
+// answers, from the API; errGone if it does not exist. API servers may keep it under another prefix
+// or in another etcd.
 func (l leaseObject) read(ctx context.Context) (*coordinationv1.Lease, string, error) {
+	var missing error
 	if _, ok := l.cluster.(framework.EtcdAccess); ok {
 		lease, _, err := l.stored(ctx)
-		if err == nil || errors.Is(err, errGone) {
-			return lease, "in etcd", err
+		if err == nil {
+			return lease, "in etcd", nil
 		}
+		missing = err
 	}
 	lease, err := l.get(ctx)
+	if err != nil && errors.Is(missing, errGone) {
+		return nil, "in etcd", errGone
+	}
 	return lease, "through the API", err
 }
 

@@ -93,6 +93,48 @@ func TestLeaseStored(t *testing.T) {
 	}
 }
 
+// An object whose creation succeeded through an API server that gave no answer is there.
+func TestCreatedWithoutAnswer(t *testing.T) {
+	c := newAPI(t)
+	body := []byte(`{"metadata":{"name":"kube-controller-manager"}}`)
+	create := func() error {
+		_, err := throughAny(t.Context(), c, http.MethodPost, strings.TrimSuffix(kcmLease, "/kube-controller-manager"), body)
+		return err
+	}
+	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		c.Set(kcmLease, string(body))
+		w.WriteHeader(http.StatusGatewayTimeout)
+		return true
+	})
+	if err := create(); err != nil {
+		t.Error(err)
+	}
+	c.hookAll(nil)
+	if err := create(); err != errConflict {
+		t.Errorf("an object that was there: %v", err)
+	}
+}
+
+// storedElsewhere has API servers that keep their objects under another prefix of etcd.
+type storedElsewhere struct {
+	*operatedEtcd
+	api apiCluster
+}
+
+func (c storedElsewhere) Entrances() []framework.Entrance { return c.api.Entrances() }
+
+func TestLeaseUnderAnotherPrefix(t *testing.T) {
+	t.Parallel()
+	l := leaseObject{storedElsewhere{operateEtcd(t), newAPI(t)}, "kube-controller-manager"}
+	if _, _, err := l.read(t.Context()); err != errGone {
+		t.Errorf("a lease that is not there: %v", err)
+	}
+	l.cluster.(storedElsewhere).api.Set(kcmLease, `{"spec":{"holderIdentity":"node-1_a"}}`)
+	if got, how, err := l.read(t.Context()); err != nil || text(got.Spec.HolderIdentity) != "node-1_a" || how != "through the API" {
+		t.Errorf("%v %s, %v", got, how, err)
+	}
+}
+
 func TestLeaseCheck(t *testing.T) {
 	c := newAPI(t)
 	for _, f := range []*Fault{LeaseDelete, LeaseSteal} {

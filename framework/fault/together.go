@@ -54,17 +54,20 @@ func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 func together(t Target, parts []attempt) attempt {
 	a := attempt{target: t}
 	var what []string
-	var effects, healed []look
+	var effects, lasts, healed []look
 	var asks, undos []func(context.Context) error
 	for _, p := range parts {
 		what = append(what, p.what)
 		effects, healed = append(effects, p.effect), append(healed, p.healed)
+		if p.lasts != nil {
+			lasts = append(lasts, p.lasts)
+		}
 		asks, undos = append(asks, p.ask), append(undos, p.undo)
 		a.ttl, a.patience = max(a.ttl, p.ttl), max(a.patience, p.patience)
 	}
 	a.what = strings.Join(what, ", ")
 	a.ask, a.undo = atOnce(asks), atOnce(undos)
-	a.effect, a.healed = allAtOnce(effects), allAtOnce(healed)
+	a.effect, a.lasts, a.healed = allAtOnce(effects), allAtOnce(lasts), allAtOnce(healed)
 	return a
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +139,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 // without host networking, the host name in the identity is the pod's.
 func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, identity string) string {
 	nodes := wholeOf(o.cfg.Cluster).Nodes()
-	host := HolderNode(identity, nodes)
+	host := framework.HolderNode(identity, nodes)
 	isHost := slices.ContainsFunc(nodes, func(n framework.Node) bool { return n.Name() == host })
 	if host == "" || isHost || slices.Contains(elected(), lease) {
 		return host
@@ -156,37 +155,6 @@ func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, iden
 		return pod.Spec.NodeName
 	case a.Absent("pods", host):
 		o.pods.Store(host, host)
-	}
-	return host
-}
-
-// HolderNode returns the node of a lease's holder, by its identity: elected components use
-// "<host name>_<UUID>". The host name may differ from the node's name, for example if one of them
-// is fully qualified. If no node fits, or several do, the host name is returned.
-func HolderNode(identity string, nodes []framework.Node) string {
-	host := identity
-	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
-		host = identity[:i]
-	}
-	for _, is := range []func(framework.Node) bool{
-		func(n framework.Node) bool { return n.Name() == host },
-		func(n framework.Node) bool {
-			named, ok := n.(framework.HostNamer)
-			return ok && named.HostName() == host
-		},
-		func(n framework.Node) bool {
-			return strings.HasPrefix(n.Name(), host+".") || strings.HasPrefix(host, n.Name()+".")
-		},
-	} {
-		var found []string
-		for _, n := range nodes {
-			if is(n) {
-				found = append(found, n.Name())
-			}
-		}
-		if len(found) == 1 && host != "" {
-			return found[0]
-		}
 	}
 	return host
 }

@@ -145,36 +145,6 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-func TestHolderNode(t *testing.T) {
-	for identity, want := range map[string]string{
-		"node-1_5b0c5d3e-7c5f-4a51-9d5c-000000000000": "node-1",
-		"odd_name_5b0c": "odd_name",
-		"bare":          "bare",
-		"":              "",
-	} {
-		if got := HolderNode(identity, nil); got != want {
-			t.Errorf("%q: %q, want %q", identity, got, want)
-		}
-	}
-	// Machines that call themselves otherwise than the nodes are called.
-	nodes := []framework.Node{host{name: "cp-1"}, host{"cp-2", "ip-10-0-0-2"}, host{name: "cp-3.eu.example"}, host{name: "a.b"}, host{name: "a.c"}}
-	for identity, want := range map[string]string{
-		"cp-1_x":         "cp-1",
-		"cp-1.internal_": "cp-1",
-		"ip-10-0-0-2_x":  "cp-2",
-		"cp-3_x":         "cp-3.eu.example",
-		"a_x":            "a", // which of the two is not known
-		"a.c_x":          "a.c",
-		"stranger_x":     "stranger",
-		"cp-3.elsewhere": "cp-3.elsewhere", // another domain
-		"":               "",
-	} {
-		if got := HolderNode(identity, nodes); got != want {
-			t.Errorf("%q: %q, want %q", identity, got, want)
-		}
-	}
-}
-
 // host is a node whose machine has its own name.
 type host struct{ name, host string }
 
@@ -211,7 +181,7 @@ func TestRenewal(t *testing.T) {
 		{state("", 0, 8), 9, Renewal{Held: true}},
 		{coordinated(state("node-2_b", 0, 9)), 10, Renewal{"node-2_b", "node-2", 0, true, true}},
 	} {
-		s.saw(step.lease, HolderNode(step.lease.Spec.HolderIdentity, nil), step.call)
+		s.saw(step.lease, framework.HolderNode(step.lease.Spec.HolderIdentity, nil), step.call)
 		if s.renewal != step.want {
 			t.Errorf("%d: %+v, want %+v", i, s.renewal, step.want)
 		}
