@@ -38,7 +38,7 @@ func TestHolderNode(t *testing.T) {
 // host is a node whose machine has its own name.
 type host struct{ name, host string }
 
-func (h host) Name() string                      { return h.name }
-func (h host) HostName() string                  { return h.host }
-func (h host) Address() netip.Addr               { return netip.Addr{} }
+func (h host) Name() string            { return h.name }
+func (h host) HostName() string        { return h.host }
+func (h host) Address() netip.Addr     { return netip.Addr{} }
 func (h host) Components() []Component { return nil }
