@@ -122,5 +122,5 @@ func withoutBalancerName(ctx context.Context, c framework.Cluster) error {
 
 // behindBalancer cuts the load balancer off from the second node, until the end of the scenario.
 func behindBalancer(ctx context.Context, c framework.Cluster) error {
-	return cut(ctx, c, []framework.Link{{From: framework.BalancerHost, To: c.Nodes()[1].Name()}}, 20*time.Second)
+	return cut(ctx, c, []framework.Link{{From: framework.BalancerHost, To: c.Nodes()[1].Name()}}, 30*time.Second)
 }

@@ -88,8 +88,8 @@ func Rows(names []string, outcomes []Outcome) ([]Row, error) {
 
 // settle decides on a row.
 func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
-	planted, why := verdictOf(outcomes, c.subject(), func(u Unit) bool { return u.Plant == p.Name })
-	healthy, healthyWhy := verdictOf(outcomes, c.subject(), func(u Unit) bool { return u.Plant == "" && u.Cluster == p.twin() && u.Scenario == p.Scenario })
+	planted, why := verdictOf(outcomes, c, func(u Unit) bool { return u.Plant == p.Name })
+	healthy, healthyWhy := verdictOf(outcomes, c, func(u Unit) bool { return u.Plant == "" && u.Cluster == p.twin() && u.Scenario == p.Scenario })
 	if planted != nil {
 		r.Took, r.Tries = planted.took, planted.tries
 		r.Verdict, r.Sentence = planted.Verdict, planted.Sentence
@@ -131,9 +131,9 @@ type ruling struct {
 	surplus      []judge.Result
 }
 
-// verdictOf returns the verdict by a judge or on a requirement of the selected unit, or why there
-// is none. Of several verdicts, as on several checks, the worst counts.
-func verdictOf(outcomes []Outcome, name string, meant func(Unit) bool) (*ruling, string) {
+// verdictOf returns the verdict on a catch's subject in the selected unit, or why there is none. Of
+// several verdicts, as on several checks, the worst counts, and among those the required one.
+func verdictOf(outcomes []Outcome, c Catch, meant func(Unit) bool) (*ruling, string) {
 	why := "it was not run"
 	for _, o := range outcomes {
 		if !meant(o.Unit) {
@@ -142,10 +142,17 @@ func verdictOf(outcomes []Outcome, name string, meant func(Unit) bool) (*ruling,
 		if o.Problem != "" {
 			return nil, o.Problem
 		}
+		name := c.subject()
 		why = "there is no verdict on " + name
 		var worst *ruling
 		order := []judge.Verdict{judge.NotApplicable, judge.Pass, judge.Inconclusive, judge.Fail}
-		rank := func(r judge.Result) int { return slices.Index(order, r.Verdict) }
+		rank := func(r judge.Result) int {
+			n := 2 * slices.Index(order, r.Verdict)
+			if c.Found(r) {
+				n++
+			}
+			return n
+		}
 		for _, r := range o.Results {
 			if (r.Judge == name || r.Requirement == name) && (worst == nil || rank(r) > rank(worst.Result)) {
 				worst = &ruling{r, o.Took, o.Tries, o.Acted, o.Surplus}

@@ -206,7 +206,7 @@ func (o Outcome) caught(p Plant) bool {
 		if !slices.Contains(o.Unit.Subjects, c.subject()) {
 			return false
 		}
-		found, _ := verdictOf([]Outcome{o}, c.subject(), func(Unit) bool { return true })
+		found, _ := verdictOf([]Outcome{o}, c, func(Unit) bool { return true })
 		return found == nil || !c.Found(found.Result)
 	})
 }

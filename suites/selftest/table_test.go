@@ -172,6 +172,7 @@ func TestRows(t *testing.T) {
 		"two checks, one fails":      {[]Outcome{{Unit: healthy("").Unit, Results: append(result(judge.Pass, ""), result(judge.Fail, "")...)}, planted(judge.Fail, says, 1)}, Accused},
 		"missed":                     {[]Outcome{healthy(judge.Pass), planted(judge.Pass, "It held.", 1)}, Missed},
 		"failed for another reason":  {[]Outcome{healthy(judge.Pass), planted(judge.Fail, "There were two holders.", 1)}, Missed},
+		"caught by a second check":   {[]Outcome{healthy(judge.Pass), {Unit: planted("", "", 1).Unit, Results: append(result(judge.Fail, "It took long."), result(judge.Fail, says)...), Acted: 1}}, Caught},
 		"accused":                    {[]Outcome{healthy(judge.Fail), planted(judge.Fail, says, 1)}, Accused},
 		"accused, and plant broken":  {[]Outcome{healthy(judge.Fail), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Accused},
 		"never acted":                {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 0)}, Unclear},
