@@ -17,6 +17,19 @@ func unprobed(kind record.ProbeKind, reused bool, from, to float64) func(*record
 	}
 }
 
+// kept has a write on a kept connection wait for its timeout.
+func kept(s *story) *story {
+	return s.probe(record.Probe{Entrance: "balancer", Reused: true, Kind: record.ProbeWrite, Start: sec(10.4), End: sec(20.4)})
+}
+
+// served gives the probes of a story these servers in turn.
+func served(s *story, by ...string) *story {
+	for i := range s.run.Probes {
+		s.run.Probes[i].V.Server = by[i%len(by)]
+	}
+	return s
+}
+
 func TestAvailability(t *testing.T) {
 	base := func() *story { return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30) }
 	good := func() *story {
@@ -29,6 +42,30 @@ func TestAvailability(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M"}, []ruling{
 		{name: "as it should be", story: good, want: Pass, took: "1.35s", says: "(84 of 1194 probes failed), within 4s (H + M, H = 2s, M = 2s)"},
 		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return base().probes("balancer", true, 5, 35) }},
+		{name: "all clients used another API server", want: Inconclusive, says: "no client of balancer used the API server on node-2 in the 10s before", story: func() *story {
+			return served(base().probes("balancer", true, 5, 35), "node-1")
+		}},
+		{name: "and the balancer uses one at a time", want: NotApplicable, says: "on standby", story: func() *story {
+			s := served(base().probes("balancer", true, 5, 35), "node-1")
+			s.now = sec(2)
+			return add(s, &s.run.Backends, record.Backend{Name: "node-2", Standby: true})
+		}},
+		{name: "some used the one that was hit", want: Pass, story: func() *story {
+			return served(good(), "node-1", "node-2")
+		}},
+		{name: "errors through others all the same", want: Fail, story: func() *story { return served(late(), "node-1") }},
+		{name: "answered after the healing only", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
+			return base().probes("balancer", true, 5, 27).probes("balancer", false, 27, 29.9).
+				probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(29.99), End: sec(31), OK: true}).probes("balancer", true, 31, 35).change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "25s"}}
+			})
+		}},
+		{name: "a kept connection waits for longer", want: Fail, story: func() *story { return kept(good()) }},
+		{name: "new connections alone", want: Pass, took: "1.35s", story: func() *story {
+			return kept(good()).change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: "HA-CL-006", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"connections": "new"}}}
+			})
+		}},
 		{name: "watches are not asked for", want: Pass, took: "0s", story: func() *story {
 			return base().probes("balancer", true, 5, 35).probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(29), End: sec(29.5)})
 		}},

@@ -43,6 +43,22 @@ func TestClientsRecover(t *testing.T) {
 		}},
 		// The gap that the harness itself must not have: every client was somewhere else.
 		{name: "nobody there", want: Inconclusive, says: "no client with a kept HTTP/2 connection was known to be connected to node-2", story: others},
+		{name: "answered after the healing only", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
+			s := lost(29.5)
+			for i := range s.run.ClientProbes {
+				if p := &s.run.ClientProbes[i].V; p.Client == "client-go-2" && p.OK && p.Start > sec(29) && p.Start < sec(30) {
+					p.End = sec(31)
+				}
+			}
+			return s.change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "25s", Level: "MUST"}}
+			})
+		}},
+		{name: "the balancer uses one server at a time", want: NotApplicable, says: "on standby", story: func() *story {
+			s := others()
+			s.now = sec(2)
+			return add(s, &s.run.Backends, record.Backend{Name: "node-2", Standby: true})
+		}},
 		{name: "it had moved away before", want: Inconclusive, says: "was known to be connected to node-2", story: func() *story {
 			return others().client("client-go-2", "node-2", true, 1, 8).client("client-go-2", "node-1", true, 8, 40)
 		}},

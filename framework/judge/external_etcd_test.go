@@ -152,3 +152,14 @@ func TestCompleteWithExternalEtcd(t *testing.T) {
 		{name: "a node without etcd", want: Inconclusive, says: "the state of kube-apiserver on etcd-1", story: with("kube-scheduler")},
 	})
 }
+
+// TestNoEndpointOfEtcd: a host of an external etcd has no address that could leave or return.
+func TestNoEndpointOfEtcd(t *testing.T) {
+	for _, judge := range []string{"endpoint-removed", "endpoint-returned"} {
+		rule(t, record.Check{Requirement: "HA-EP-006", Judge: judge, Fault: "fault", Bound: "I + M"}, []ruling{
+			{name: judge, want: NotApplicable, says: "No API server depends on the etcd member on node-2 alone", story: func() *story {
+				return external(stalled("isolate-etcd", "etcd"), "node-2")
+			}},
+		})
+	}
+}

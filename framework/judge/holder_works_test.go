@@ -78,6 +78,12 @@ func TestHolderWorks(t *testing.T) {
 			return a.sorted()
 		}},
 		{name: "no takeover", want: Inconclusive, says: "no instance", story: func() *story { return newStory().at(2).lease("kube-controller-manager", "node-2_a", 1, 2) }},
+		{name: "a fault on the node of the holder, and no takeover", want: Inconclusive, says: "no instance", story: func() *story {
+			return newStory().at(2).lease("kube-controller-manager", "node-2_a", 1, 2).fault("cut", "isolate", "node-2", "", 10, 30)
+		}},
+		{name: "faults on other nodes, and no takeover", want: NotApplicable, says: "No fault hit node-2", story: func() *story {
+			return newStory().at(2).lease("kube-controller-manager", "node-2_a", 1, 2).fault("cut", "isolate", "node-3", "", 10, 30)
+		}},
 		{name: "elected by supervisors", want: NotApplicable, story: func() *story {
 			o := during(2, 2.1)
 			o.Purpose, o.Key = "lock", "locks/kube-controller-manager"

@@ -54,7 +54,7 @@ func LongestHole(probes []record.Probe, from, to record.Nanos) (hole time.Durati
 }
 
 // MissingProbes names the kinds with too few probes; empty if there are none.
-func MissingProbes(probes []record.Probe, kinds []record.ProbeKind, from record.Nanos) string {
+func MissingProbes(probes []record.Probe, kinds []ProbeKind, from record.Nanos) string {
 	count := map[ProbeKind]int{}
 	for _, p := range probes {
 		if p.Start >= from {
@@ -62,11 +62,9 @@ func MissingProbes(probes []record.Probe, kinds []record.ProbeKind, from record.
 		}
 	}
 	var missing []string
-	for _, reused := range []bool{false, true} {
-		for _, kind := range kinds {
-			if k := (ProbeKind{kind, reused}); count[k] < EnoughProbes {
-				missing = append(missing, k.String())
-			}
+	for _, k := range kinds {
+		if count[k] < EnoughProbes {
+			missing = append(missing, k.String())
 		}
 	}
 	if len(missing) == 0 {
@@ -105,14 +103,11 @@ func OverloadSince(probes []record.Probe, last record.Probe, bound time.Duration
 // Unasked names the first kind without a probe in flight for longer than limit between from and
 // to, and says when; it is empty if there is none. Probes of one kind say nothing about another:
 // a kept connection may hang while new ones do not.
-func Unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Nanos, limit time.Duration) string {
-	for _, reused := range []bool{false, true} {
-		for _, kind := range kinds {
-			k := ProbeKind{kind, reused}
-			own := slices.DeleteFunc(slices.Clone(probes), func(p record.Probe) bool { return ProbeKind{p.Kind, p.Reused} != k })
-			if hole, begin := LongestHole(own, from, to); hole > limit {
-				return k.String() + " was tried for " + text.Short(hole) + " (" + text.When(begin) + " to " + text.When(begin+record.Nanos(hole)) + ")"
-			}
+func Unasked(probes []record.Probe, kinds []ProbeKind, from, to record.Nanos, limit time.Duration) string {
+	for _, k := range kinds {
+		own := slices.DeleteFunc(slices.Clone(probes), func(p record.Probe) bool { return ProbeKind{p.Kind, p.Reused} != k })
+		if hole, begin := LongestHole(own, from, to); hole > limit {
+			return k.String() + " was tried for " + text.Short(hole) + " (" + text.When(begin) + " to " + text.When(begin+record.Nanos(hole)) + ")"
 		}
 	}
 	return ""

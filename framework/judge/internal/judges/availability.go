@@ -13,13 +13,15 @@ import (
 
 var availability = Definition{verdict.Doc{
 	Name:       "availability",
-	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
+	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on new connections and, unless the check is about these alone, on kept ones, for reads and for writes. If the fault hits an API server, clients of the entrance must have used it.",
 	Source:     "API server HA proposal, section 4.2",
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 	Params: map[string]string{
-		"entrance": "the entrance to check (default balancer)",
-		"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
+		"entrance":    "the entrance to check (default balancer)",
+		"kinds":       "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
+		"connections": "new for new connections alone (default: kept ones as well)",
 	},
+	Values: map[string][]string{"connections": {"new"}},
 }, judgeAvailability}
 
 func judgeAvailability(m *facts.Matter) Finding {
@@ -35,7 +37,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	var during, before []record.Probe
 	for _, p := range m.Run.Probes {
 		switch pr := p.V; {
-		case pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind) || pr.End >= facts.LeftAt(m.Run, entrance):
+		case pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}) || pr.End >= facts.LeftAt(m.Run, entrance):
 		case pr.Start >= m.Fault.Injected.Called-record.Nanos(facts.QuietPeriod) && pr.End < m.Fault.Injected.Called:
 			before = append(before, pr)
 		case pr.End >= effect && pr.Start < heal:
@@ -59,7 +61,8 @@ func judgeAvailability(m *facts.Matter) Finding {
 	failures := 0
 	for i := range during {
 		p := &during[i]
-		if p.OK && p.Start >= effect && (lastOK == nil || p.Start > lastOK.Start) {
+		// An answer after the healing does not show that clients recovered before it.
+		if p.OK && p.Start >= effect && p.End <= heal && (lastOK == nil || p.Start > lastOK.Start) {
 			lastOK = p
 		}
 		if !p.OK {
@@ -86,6 +89,9 @@ func judgeAvailability(m *facts.Matter) Finding {
 	}
 	if missing := facts.Unasked(during, kinds, effect, min(heal, facts.LeftAt(m.Run, entrance)), m.Bound.Limit); missing != "" {
 		return Inconclusive("no %s through %s, which is longer than the bound of %s, so errors may have gone unseen", missing, entrance, m.Bound)
+	}
+	if unhit := unhit(m, entrance); unhit != nil {
+		return *unhit
 	}
 	return Passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
 		entrance, text.Short(took), m.Fault.What(), failures, len(during), m.Bound).Took(took).Shows(facts.DescribeOutages(slices.Concat(before, during))...)

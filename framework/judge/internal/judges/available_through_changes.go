@@ -57,9 +57,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 		var during []record.Probe
 		byKind := map[facts.ProbeKind][]record.Probe{}
 		for _, p := range m.Run.Probes {
-			if pr := p.V; pr.Entrance == entrance && slices.Contains(kinds, pr.Kind) && pr.End >= s.from && pr.Start < s.until+record.Nanos(m.Bound.Limit+time.Second) {
+			pr, k := p.V, facts.ProbeKind{Kind: p.V.Kind, Reused: p.V.Reused}
+			if pr.Entrance == entrance && slices.Contains(kinds, k) && pr.End >= s.from && pr.Start < s.until+record.Nanos(m.Bound.Limit+time.Second) {
 				during = append(during, pr)
-				k := facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}
 				byKind[k] = append(byKind[k], pr)
 			}
 		}
@@ -120,20 +120,19 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 // throughEach describes for each entrance what its clients saw from the first change until the
 // bound after the last one: failed requests, how long they failed, and the longest time without a
 // successful request of one kind.
-func throughEach(m *facts.Matter, kinds []record.ProbeKind, periods []changePeriod) (lines []string) {
+func throughEach(m *facts.Matter, kinds []facts.ProbeKind, periods []changePeriod) (lines []string) {
 	from, until := periods[0].from, periods[len(periods)-1].until
 	for _, entrance := range m.Run.Meta.Entrances {
 		byKind := map[facts.ProbeKind][]record.Probe{}
 		tried, failed := 0, 0
 		for _, p := range m.Run.Probes {
-			pr := p.V
-			if pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind) || pr.Start < from || pr.Start >= until {
+			pr, k := p.V, facts.ProbeKind{Kind: p.V.Kind, Reused: p.V.Reused}
+			if pr.Entrance != entrance || !slices.Contains(kinds, k) || pr.Start < from || pr.Start >= until {
 				continue
 			}
 			if tried++; !pr.OK {
 				failed++
 			}
-			k := facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}
 			byKind[k] = append(byKind[k], pr)
 		}
 		if tried == 0 {

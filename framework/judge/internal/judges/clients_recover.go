@@ -84,7 +84,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 		if there {
 			hit++
 		}
-		took, last, lastOK := c.errors(effect)
+		took, last, lastOK := c.errors(effect, heal)
 		seen = append(seen, fmt.Sprintf("%s was connected to %s: errors for %s", c.name, where, text.Short(took)))
 		switch {
 		case took > m.Bound.Limit && took <= latest:
@@ -106,6 +106,8 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	switch {
 	case late.Verdict == verdict.Fail:
 		return late.Shows(seen...)
+	case hit == 0 && onStandby(m):
+		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", text.And(m.Fault.Nodes())).Shows(seen...)
 	case hit == 0:
 		return Inconclusive("no client with a kept HTTP/2 connection was known to be connected to %s when the %s was called", text.And(m.Fault.Nodes()), m.Fault.What()).Shows(seen...)
 	case open.Verdict != "":
@@ -116,13 +118,13 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 }
 
 // errors returns how long after the effect a client saw errors, the last one, and the last answer
-// to later requests.
-func (c *clientLife) errors(effect record.Nanos) (took time.Duration, last, lastOK *record.Probe) {
+// before the healing to later requests.
+func (c *clientLife) errors(effect, heal record.Nanos) (took time.Duration, last, lastOK *record.Probe) {
 	for i := range c.after {
 		switch p := &c.after[i]; {
 		case !p.OK && (last == nil || p.End > last.End):
 			last, took = p, time.Duration(p.End-effect)
-		case p.OK && p.Start >= effect:
+		case p.OK && p.Start >= effect && p.End <= heal:
 			lastOK = p
 		}
 	}

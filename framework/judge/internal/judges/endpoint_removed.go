@@ -26,6 +26,9 @@ func judgeEndpointRemoved(m *facts.Matter) Finding {
 	if address == "" {
 		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
 	}
+	if m.EtcdAlone(node) {
+		return noneBeside(node)
+	}
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	switch since := m.Param("since", "effect"); since {
 	case "effect":

@@ -19,6 +19,9 @@ func judgeEndpointReturned(m *facts.Matter) Finding {
 	if address == "" {
 		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
 	}
+	if m.EtcdAlone(node) {
+		return noneBeside(node)
+	}
 	called, back := m.Fault.Healed.Called, m.Fault.HealEffect()
 	end := min(m.Run.EndAt+1, facts.NextDisturbance(m.Run, back), m.NextInjection(back))
 	gone := map[string]bool{}

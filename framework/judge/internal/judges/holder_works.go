@@ -69,6 +69,8 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 		}
 	}
 	switch {
+	case len(tenures) == 0 && undisturbed(m, component) != "":
+		return optional("No fault hit %s, the only node that held the lease of %s.", undisturbed(m, component), component)
 	case len(tenures) == 0:
 		return Inconclusive("no instance of %s was seen to take its lease over from another one", component)
 	case done == 0:
@@ -76,6 +78,28 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 	}
 	return Passed("The instances of %s that took over its lease (%d) did what was requested of them (%s) within %s (%s).",
 		component, len(tenures), text.Plural(done, "time"), text.Short(longest), m.Bound).Took(longest)
+}
+
+// undisturbed returns the node that held the lease of a component throughout, if all faults hit
+// others.
+func undisturbed(m *facts.Matter, component string) string {
+	only := ""
+	if len(m.Faults) == 0 {
+		return only
+	}
+	for _, s := range facts.LeaseStates(m.Run, component, 0, m.Run.EndAt) {
+		node := facts.HolderNode(s.V)
+		if !m.WasNode(node) || only != "" && node != only {
+			return ""
+		}
+		only = node
+	}
+	for _, i := range m.Faults {
+		if i.Injected != nil && slices.Contains(i.Nodes(), only) {
+			return ""
+		}
+	}
+	return only
 }
 
 // neglected is the finding for a request on which the holder was not seen to act until a time; by are

@@ -50,7 +50,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		var during []record.Probe
 		for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
 			switch pr := p.V; {
-			case pr.Entrance != e || !slices.Contains(kinds, pr.Kind):
+			case pr.Entrance != e || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}):
 			case pr.Start >= called-record.Nanos(facts.QuietPeriod) && pr.End < called && !pr.OK:
 				return Inconclusive("probes through %s already failed before the fault: %s", e, facts.DescribeProbe(pr))
 			case pr.End >= called && pr.Start < healed:
@@ -99,6 +99,9 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 	}
 	if t.unrepeated > 0 {
 		return Inconclusive("%s answered with a request to retry, as the API server was shutting down, and the record does not show the retry", countRequests(t.unrepeated))
+	}
+	if unhit := unhit(m, entrances[0]); unhit != nil {
+		return *unhit
 	}
 	told := ""
 	if t.repeated > 0 {

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -64,9 +65,14 @@ const enoughFinal = 5
 func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string, counts string) Finding {
 	bound := *m.Bound
 	var first *facts.Attempt
+	var each []string
 	vain := back // until when writes failed
 	for _, e := range m.Run.Meta.Entrances {
+		served := false
 		for _, w := range facts.WritesThrough(m.Run, e) {
+			if w.OK && w.Ret >= called && !served {
+				served, each = true, append(each, fmt.Sprintf("the first write through %s was acknowledged %s after the first member was back", e, text.Short(max(0, text.Span(back, w.Ret)))))
+			}
 			if w.OK && w.Ret >= called && (first == nil || w.Ret < first.Ret) {
 				first = &w
 			}
@@ -109,5 +115,5 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, fewer than the %d required to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
 	}
 	return Passed("While %s were down (tried: %s), no write was acknowledged and no read was stale; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
-		text.And(nodes), counts, text.Short(took), bound, final).Took(took)
+		text.And(nodes), counts, text.Short(took), bound, final).Took(took).Shows(each...)
 }
