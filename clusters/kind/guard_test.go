@@ -48,6 +48,9 @@ func TestGuard(t *testing.T) {
 		t.Errorf("the guard is in session %d, %v", session, err)
 	}
 	setState(t, dir, "paused")
+	if err := g.count(); err != nil {
+		t.Error(err)
+	}
 	select {
 	case <-g.gone:
 	case <-time.After(20 * time.Second):
@@ -57,6 +60,47 @@ func TestGuard(t *testing.T) {
 		t.Errorf("the container is %s", got)
 	}
 	g.end() // of one that is gone
+}
+
+// The time to live starts when the fault has begun: a guard whose countdown was over before would find the
+// container running, and exit.
+func TestGuardWaitsForFault(t *testing.T) {
+	dir := fakeDocker(t, strings.Replace(engineOfOne, "kill)", "kill) sleep 0.3;", 1))
+	setState(t, dir, "on")
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	err := n.takeAway(t.Context(), "start", 100*time.Millisecond, func(ctx context.Context) error {
+		_, err := n.docker(ctx, "kill", n.name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.guard.gone:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the guard still runs")
+	}
+	if got := calls(t, dir); !strings.Contains(got, "start 1f\n") || readState(dir) != "on" {
+		t.Errorf("the container is %s:\n%s", readState(dir), got)
+	}
+}
+
+// A harness that was killed, or stopped, before the fault has begun writes nothing.
+func TestGuardOfKilledHarness(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const limit = 50 * time.Millisecond
+	for range 2 {
+		began := time.Now()
+		awaitFault(r, limit)
+		if waited := time.Since(began); waited < limit {
+			t.Errorf("the guard waited for %s, want %s", waited, limit)
+		}
+		_ = w.Close()
+	}
 }
 
 // A guard does not wait for ever for an engine that does not answer.

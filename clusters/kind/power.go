@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,7 +57,7 @@ func (n *node) Paused(ctx context.Context) (bool, error) {
 	return c.State.Paused, err
 }
 
-// takeAway does something to the container that verb undoes, once a guard counts.
+// takeAway does something to the container that verb undoes, once a guard is ready.
 func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do func(context.Context) error) error {
 	if ttl <= 0 {
 		return agenthttp.NothingDone("it needs a time to live above zero")
@@ -78,7 +79,7 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	}
 	before := n.guard
 	n.guard = g
-	if err := do(ctx); err != nil {
+	if err := errors.Join(do(ctx), g.count()); err != nil {
 		return err // the guard of the earlier fault, such as a pause, continues
 	}
 	before.end()
