@@ -115,7 +115,6 @@ func (o guardOrder) carryOut(ctx context.Context, cli docker.CLI) (back bool, er
 
 // guard is a guard that this process has started.
 type guard struct {
-	verb string
 	in   *os.File
 	proc *os.Process
 	gone chan struct{}
@@ -150,7 +149,7 @@ func startGuard(order guardOrder) (*guard, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a guard: %w", err), begun.Close())
 	}
-	g := &guard{verb: order.Verb, in: begun, proc: cmd.Process, gone: make(chan struct{})}
+	g := &guard{in: begun, proc: cmd.Process, gone: make(chan struct{})}
 	go func() { _ = cmd.Wait(); close(g.gone) }()
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
@@ -175,4 +174,14 @@ func (g *guard) end() {
 		<-g.gone
 		_ = g.in.Close()
 	}
+}
+
+// guards are those of a container, by verb: a node may be paused when its power goes.
+type guards map[string]*guard
+
+func (all guards) end() {
+	for _, g := range all {
+		g.end()
+	}
+	clear(all)
 }

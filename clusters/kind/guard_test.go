@@ -76,7 +76,7 @@ func TestGuardWaitsForFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-n.guard.gone:
+	case <-n.guards["start"].gone:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the guard still runs")
 	}
@@ -143,10 +143,10 @@ func TestPower(t *testing.T) {
 	if err := off(time.Hour); !errors.Is(err, framework.ErrNothingDone) {
 		t.Errorf("a second time: %v", err)
 	}
-	guard := n.guard
+	guard := n.guards["start"]
 	// Nothing is paused: what brings power back stays.
-	if err := n.Resume(ctx); err != nil || n.guard != guard {
-		t.Errorf("resumed: %v, guard %v", err, n.guard)
+	if err := n.Resume(ctx); err != nil || n.guards["start"] != guard {
+		t.Errorf("resumed: %v, guard %v", err, n.guards["start"])
 	}
 	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) {
 		t.Errorf("paused without power: %v", err)
@@ -166,6 +166,39 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// A power-off that a paused node refuses leaves the pause its guard, which ends with the pause.
+func TestRefusedPowerOffOfPausedNode(t *testing.T) {
+	dir := fakeDocker(t, engineOfOne)
+	setState(t, dir, "on")
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	ctx := t.Context()
+	if err := n.Pause(ctx, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	pause := n.guards["unpause"]
+	refusal := errors.New("the agent does not answer")
+	if err := n.takeAway(ctx, "start", time.Hour, func(context.Context) error { return refusal }); !errors.Is(err, refusal) {
+		t.Fatal(err)
+	}
+	if err := n.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-pause.gone:
+		t.Fatal("the pause has lost its guard")
+	default:
+	}
+	if err := n.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-pause.gone:
+	case <-time.After(time.Second):
+		t.Error("the guard of the pause would end the next one")
+		pause.end()
+	}
+}
+
 func TestPause(t *testing.T) {
 	dir := fakeDocker(t, engineOfOne)
 	setState(t, dir, "on")
@@ -180,8 +213,8 @@ func TestPause(t *testing.T) {
 	if on, err := n.Powered(ctx); err != nil || !on {
 		t.Errorf("powered: %t, %v", on, err)
 	}
-	guard := n.guard
-	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) || n.guard != guard {
+	guard := n.guards["unpause"]
+	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) || n.guards["unpause"] != guard {
 		t.Errorf("a second time: %v", err)
 	}
 	for range 2 {
@@ -189,15 +222,15 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := readState(dir); got != "on" || n.guard != nil {
-		t.Errorf("the container is %s, its guard %v", got, n.guard)
+	if got := readState(dir); got != "on" || n.guards["unpause"] != nil {
+		t.Errorf("the container is %s, its guard %v", got, n.guards["unpause"])
 	}
 	// Its own time to live.
 	if err := n.Pause(ctx, 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-n.guard.gone:
+	case <-n.guards["unpause"].gone:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the guard goes on")
 	}
