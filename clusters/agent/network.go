@@ -135,7 +135,7 @@ func (n *network) meet(peers []Peer) error {
 	if n.cannot != nil {
 		return n.cannot
 	}
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (n *network) impair(r request) error {
 	if err := n.check(r); err != nil {
 		return err
 	}
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (n *network) end(handle string) error {
 
 // endRules removes an impairment from nftables, and reports what it did to each link.
 func (n *network) endRules(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return nil, err
 	}
