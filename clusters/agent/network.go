@@ -259,7 +259,9 @@ func (n *network) end(handle string) error {
 	var err error
 	if s.detoured() {
 		if done, err = n.endDetour(handle); err != nil {
-			complain(fmt.Errorf("no longer routing links through user space: %w", err)) // nothing is done to them there
+			// Nothing is done to them there, but devices and weaker filters are left until it succeeds.
+			complain(fmt.Errorf("no longer routing links through user space: %w", err))
+			n.timers.Start(&n.mu, rebuilding, retryPause, n.rebuild)
 		}
 	} else if done, err = n.endRules(handle, s); err != nil {
 		return fmt.Errorf("restoring links: %w", err)

@@ -51,8 +51,11 @@ func (n *network) resume(restarted bool) {
 	n.scheduleAll()
 }
 
-// again is the key of the timer of resumeAgain. It is not a handle.
-const again = ""
+// Keys of timers that are not handles.
+const (
+	again      = ""  // of resumeAgain
+	rebuilding = " " // of rebuild, until it succeeds
+)
 
 // resumeAgain takes over what an earlier attempt could not: nftables did work when it was activated. With
 // mu held.
