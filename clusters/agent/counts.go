@@ -50,6 +50,16 @@ func byLink(handle string, paths []Path, counted map[string]uint64) map[string]f
 	return done
 }
 
+// uncounted stands for the packets that passed while the table was gone: one on each link, since their number is
+// unknown.
+func uncounted(paths []Path) links {
+	all := links{}
+	for _, p := range paths {
+		all[linkName(p.Peer, p.Out)] = framework.LinkCounters{Matched: 1, Passed: 1}
+	}
+	return all
+}
+
 // links are counters by linkName.
 type links = map[string]framework.LinkCounters
 
@@ -88,6 +98,21 @@ func (n *network) counters(handle string) (c links, err error) {
 	return addLinks(addLinks(s.Counted, done), links{"": {Resets: n.resetter.count(handle)}}), nil
 }
 
+// tally reads the kernel's counters. While the table is gone they are those of the last reading.
+func (n *network) tally(b *batch) (map[string]uint64, error) {
+	counted, err := b.counters()
+	if err != nil {
+		return nil, err
+	}
+	n.store.read(func(st *state) { // the next change saves it
+		if len(counted) == 0 {
+			counted = st.Counted
+		}
+		st.Counted = counted
+	})
+	return counted, nil
+}
+
 // done reports what an active impairment has done to each link since its counters were last
 // reset.
 func (n *network) done(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
@@ -98,7 +123,7 @@ func (n *network) done(handle string, s *impairedState) (map[string]framework.Li
 	if err != nil {
 		return nil, err
 	}
-	counted, err := b.counters()
+	counted, err := n.tally(b)
 	done := byLink(handle, s.Paths, counted)
 	if n.silenced > 0 && !b.silences() {
 		for name, c := range done {
@@ -122,7 +147,7 @@ func (n *network) link(p Path) (l framework.LinkState, err error) {
 	if err != nil {
 		return l, err
 	}
-	counted, err := b.counters()
+	counted, err := n.tally(b)
 	if err != nil {
 		return l, err
 	}

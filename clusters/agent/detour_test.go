@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	mdnetlink "github.com/mdlayher/netlink"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -245,6 +247,50 @@ func TestFiltersRestored(t *testing.T) {
 	if exists(undoFile(n.config.Dir)) {
 		t.Error("there is still something to undo")
 	}
+}
+
+// TestDetourEndRefused: a detour that the kernel does not end at first ends as soon as it does.
+func TestDetourEndRefused(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	before := l.filters()
+	handle := l.impair(framework.Impairment{Delay: time.Millisecond}, time.Hour, link(node2))
+	release := l.own(framesTable)
+	l.restore(handle)
+	if during := l.filters(); maps.Equal(before, during) {
+		t.Fatalf("the detour has ended: the filters are %v", during)
+	}
+	release()
+	eventually(t, "the filters are restored", func() bool { return maps.Equal(before, l.filters()) })
+	eventually(t, "nothing is left to undo", func() bool { return !exists(undoFile(l.nodes[node1].config.Dir)) })
+	l.inside(node1, func() error {
+		devices, err := netlink.LinkList()
+		for _, d := range devices {
+			if strings.HasPrefix(d.Attrs().Name, detourDevice) {
+				t.Errorf("device %s is left", d.Attrs().Name)
+			}
+		}
+		return err
+	})
+}
+
+// own replaces a table of the first node by one that no other process may change until release is called.
+func (l *lab) own(table string) (release func()) {
+	l.t.Helper()
+	var conn *mdnetlink.Conn
+	l.inside(node1, func() (err error) {
+		conn, err = mdnetlink.Dial(unix.NETLINK_NETFILTER, nil)
+		return err
+	})
+	const owned = 2 // NFT_TABLE_F_OWNER, since Linux 5.12
+	f := &frames{}
+	f.add(unix.NFT_MSG_DELTABLE, attribute(unix.NFTA_TABLE_NAME, table))
+	f.add(unix.NFT_MSG_NEWTABLE, attribute(unix.NFTA_TABLE_NAME, table), number(unix.NFTA_TABLE_FLAGS, owned))
+	if err := f.send(conn); err != nil {
+		_ = conn.Close()
+		l.t.Skip("tables have no owners here: ", err)
+	}
+	return func() { _ = conn.Close() }
 }
 
 // TestDetourDeadMan kills the agent while a link leads through it.

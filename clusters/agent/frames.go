@@ -129,6 +129,11 @@ func (f *frames) flush() error {
 	}
 	defer conn.Close()
 	_ = enlarge(conn)
+	return f.send(conn)
+}
+
+// send sends the messages in one transaction.
+func (f *frames) send(conn *netlink.Conn) error {
 	edge := func(kind int) netlink.Message {
 		return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(kind), Flags: netlink.Request},
 			Data: []byte{0, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES}}

@@ -135,7 +135,7 @@ func (n *network) meet(peers []Peer) error {
 	if n.cannot != nil {
 		return n.cannot
 	}
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (n *network) impair(r request) error {
 	if err := n.check(r); err != nil {
 		return err
 	}
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,9 @@ func (n *network) end(handle string) error {
 	var err error
 	if s.detoured() {
 		if done, err = n.endDetour(handle); err != nil {
-			complain(fmt.Errorf("no longer routing links through user space: %w", err)) // nothing is done to them there
+			// Nothing is done to them there, but devices and weaker filters are left until it succeeds.
+			complain(fmt.Errorf("no longer routing links through user space: %w", err))
+			n.timers.Start(&n.mu, rebuilding, retryPause, n.rebuild)
 		}
 	} else if done, err = n.endRules(handle, s); err != nil {
 		return fmt.Errorf("restoring links: %w", err)
@@ -277,7 +279,7 @@ func (n *network) end(handle string) error {
 
 // endRules removes an impairment from nftables, and reports what it did to each link.
 func (n *network) endRules(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return nil, err
 	}

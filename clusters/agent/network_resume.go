@@ -19,7 +19,7 @@ func (n *network) close() {
 	}
 	n.resetter.close()
 	if b, err := n.newBatch(); err == nil {
-		if counted, err := b.counters(); err == nil {
+		if counted, err := n.tally(b); err == nil {
 			n.store.note(func(st *state) { st.Counted = counted })
 		}
 	}
@@ -51,8 +51,11 @@ func (n *network) resume(restarted bool) {
 	n.scheduleAll()
 }
 
-// again is the key of the timer of resumeAgain. It is not a handle.
-const again = ""
+// Keys of timers that are not handles.
+const (
+	again      = ""  // of resumeAgain
+	rebuilding = " " // of rebuild, until it succeeds
+)
 
 // resumeAgain takes over what an earlier attempt could not: nftables did work when it was activated. With
 // mu held.
@@ -122,15 +125,51 @@ func (n *network) takeOver() error {
 	if mine && maps.EqualFunc(there, saved, func(bool, *impairedState) bool { return true }) {
 		return n.dispatch(b)
 	}
+	if err := n.create(b, counted); err != nil {
+		return err
+	}
+	return n.dispatch(b)
+}
+
+// create creates the table, after its counters were read, with impairments that dispatch activates.
+func (n *network) create(b *batch, counted map[string]uint64) error {
 	n.store.note(func(st *state) {
 		fold(st, counted)
 		st.Counted = nil
 	})
 	b.begin()
-	for handle, s := range saved {
+	for handle, s := range n.saved() {
+		if s.detoured() {
+			continue
+		}
 		if err := b.addImpairment(handle, s.Paths, s.Impairment, n.resetter.tell(handle)); err != nil {
 			return err
 		}
 	}
-	return n.dispatch(b)
+	return nil
+}
+
+// change returns a batch for a change of the table. The batch first creates the table again if another program
+// has deleted it, as a restart of nftables does.
+func (n *network) change() (*batch, error) {
+	b, err := n.newBatch()
+	if err != nil {
+		return nil, err
+	}
+	gone, err := b.gone()
+	if err != nil || !gone {
+		return b, err
+	}
+	complain(errors.New("another program has deleted the agent's nftables table: creating it again"))
+	n.silenced = 0 // the table of silence may be gone as well
+	var counted map[string]uint64
+	n.store.note(func(st *state) {
+		counted = st.Counted
+		for handle, s := range st.Impaired {
+			if !n.off[handle] && !s.detoured() {
+				s.Counted = addLinks(s.Counted, uncounted(s.Paths))
+			}
+		}
+	})
+	return b, n.create(b, counted)
 }

@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"time"
+
+	"github.com/google/nftables"
 )
 
 func expired(s *impairedState) bool { return !time.Now().Before(s.Until) }
@@ -37,16 +39,12 @@ func (n *network) schedule(handle string, s *impairedState) {
 // flap deactivates or activates an impairment. Connections that exist when it becomes active
 // count as established.
 func (n *network) flap(handle string, s *impairedState, off bool) error {
-	b, err := n.newBatch()
+	b, err := n.change()
 	if err != nil {
 		return err
 	}
 	if s.Impairment.Established && !off {
-		set, err := b.GetSetByName(b.table, freshSet(handle))
-		if err != nil {
-			return err
-		}
-		b.FlushSet(set)
+		b.FlushSet(&nftables.Set{Table: b.table, Name: freshSet(handle)})
 	}
 	n.off[handle] = off
 	if err := n.dispatch(b); err != nil {

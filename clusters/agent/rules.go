@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -323,6 +324,15 @@ func silenceTable() *nftables.Table {
 func (b *batch) silences() bool {
 	_, err := b.ListChain(silenceTable(), "out")
 	return err == nil
+}
+
+// gone reports whether the table does not exist.
+func (b *batch) gone() (bool, error) {
+	all, err := b.ListTablesOfFamily(b.table.Family)
+	if err != nil {
+		return false, fmt.Errorf("listing the tables of nftables: %w", err)
+	}
+	return !slices.ContainsFunc(all, func(t *nftables.Table) bool { return t.Name == b.table.Name }), nil
 }
 
 // dispatch sends packets through exactly the active impairments. silent is the index of the

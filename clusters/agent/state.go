@@ -40,7 +40,7 @@ type state struct {
 	Shifted bool                  `json:"shifted,omitempty"`
 	// Lapsed is when the leash last healed everything.
 	Lapsed time.Time `json:"lapsed,omitzero"`
-	// Counted are the kernel's counters when an agent last exited in order.
+	// Counted are the kernel's counters when an agent last read them.
 	Counted map[string]uint64 `json:"counted,omitempty"`
 	// Restoring is the directory in which the data of etcd are restored from a snapshot, before
 	// they take the place of the member's.

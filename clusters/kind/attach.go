@@ -193,7 +193,7 @@ func (c *attached) Close(ctx context.Context) error {
 		if err = detach(ctx, c.cli, c.Name(), c.used); err == nil {
 			err = errors.Join(removeData(c.data), os.Remove(c.lock.Path()))
 			for _, n := range c.containers() {
-				n.endGuard() // before that, it may be the only one that brings the container back
+				n.endGuards() // before that, one may be all that brings the container back
 			}
 		}
 		for _, n := range c.containers() {

@@ -193,7 +193,7 @@ func TestCloseAttached(t *testing.T) {
 		spec.Metadata.Name = "y"
 		c := &attached{Cluster: newCluster(spec, Options{Dir: t.TempDir()}), lock: lock}
 		n := c.newNode("y-worker", netip.MustParseAddr("172.18.0.2"), workerRole)
-		n.guard = g
+		n.guards = guards{"unpause": g}
 		c.workers = append(c.workers, n)
 		if err := c.Close(t.Context()); (err != nil) != test.guards {
 			t.Errorf("%v", err)

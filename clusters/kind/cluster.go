@@ -428,7 +428,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
 		for _, n := range c.containers() {
-			n.endGuard()
+			n.endGuards()
 			n.Client.Close()
 		}
 		if !c.o.DropLogs {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -58,10 +59,28 @@ func runGuard(args []string) error {
 		return errors.New("usage: " + guardRole + " ORDER")
 	}
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
-	timer := time.NewTimer(order.After)
-	fmt.Println("counting") // only now may the fault begin
-	<-timer.C
+	fmt.Println("ready") // only now may the fault begin
+	awaitFault(os.Stdin, faultLimit)
+	time.Sleep(order.After)
 	return order.insist(guardLimit)
+}
+
+// faultLimit is how long a fault may take to begin, before its time to live starts all the same.
+const faultLimit = time.Minute
+
+// awaitFault returns once the harness writes that the fault has begun, or after the limit: a harness that was
+// killed or stopped writes nothing, and its docker command may still run.
+func awaitFault(in io.Reader, limit time.Duration) {
+	begun := make(chan struct{})
+	go func() {
+		if _, err := in.Read(make([]byte, 1)); err == nil {
+			close(begun)
+		}
+	}()
+	select {
+	case <-begun:
+	case <-time.After(limit):
+	}
 }
 
 // guardLimit is how long a guard tries, for example while the engine does not answer.
@@ -96,15 +115,15 @@ func (o guardOrder) carryOut(ctx context.Context, cli docker.CLI) (back bool, er
 
 // guard is a guard that this process has started.
 type guard struct {
-	verb string
+	in   *os.File
 	proc *os.Process
 	gone chan struct{}
 }
 
-// guardUp is how long a guard may take to start counting.
+// guardUp is how long a guard may take to be ready.
 const guardUp = 10 * time.Second
 
-// startGuard returns once a guard counts the time to live of a fault on a container.
+// startGuard returns once a guard is ready for a fault on a container.
 func startGuard(order guardOrder) (*guard, error) {
 	b, err := json.Marshal(order)
 	if err != nil {
@@ -119,21 +138,33 @@ func startGuard(order guardOrder) (*guard, error) {
 		return nil, err
 	}
 	defer r.Close()
-	cmd := &exec.Cmd{Path: exe, Args: []string{guardRole, string(b)}, Dir: "/", Stdout: w,
+	in, begun, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	cmd := &exec.Cmd{Path: exe, Args: []string{guardRole, string(b)}, Dir: "/", Stdin: in, Stdout: w,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	err = cmd.Start()
-	_ = w.Close()
+	_, _ = in.Close(), w.Close()
 	if err != nil {
-		return nil, fmt.Errorf("starting a guard: %w", err)
+		return nil, errors.Join(fmt.Errorf("starting a guard: %w", err), begun.Close())
 	}
-	g := &guard{verb: order.Verb, proc: cmd.Process, gone: make(chan struct{})}
+	g := &guard{in: begun, proc: cmd.Process, gone: make(chan struct{})}
 	go func() { _ = cmd.Wait(); close(g.gone) }()
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		g.end()
-		return nil, fmt.Errorf("starting a guard: it did not start its countdown: %w", err)
+		return nil, fmt.Errorf("starting a guard: it did not become ready: %w", err)
 	}
 	return g, nil
+}
+
+// count starts the time to live of the fault, which has begun, or may have.
+func (g *guard) count() error {
+	if _, err := g.in.Write([]byte("\n")); err != nil {
+		return fmt.Errorf("starting the countdown of a guard: %w", err)
+	}
+	return g.in.Close()
 }
 
 // end stops the guard; its container is back, or was not taken away.
@@ -141,5 +172,16 @@ func (g *guard) end() {
 	if g != nil {
 		_ = g.proc.Kill()
 		<-g.gone
+		_ = g.in.Close()
 	}
+}
+
+// guards are those of a container, by verb: a node may be paused when its power goes.
+type guards map[string]*guard
+
+func (all guards) end() {
+	for _, g := range all {
+		g.end()
+	}
+	clear(all)
 }

@@ -48,6 +48,9 @@ func TestGuard(t *testing.T) {
 		t.Errorf("the guard is in session %d, %v", session, err)
 	}
 	setState(t, dir, "paused")
+	if err := g.count(); err != nil {
+		t.Error(err)
+	}
 	select {
 	case <-g.gone:
 	case <-time.After(20 * time.Second):
@@ -57,6 +60,47 @@ func TestGuard(t *testing.T) {
 		t.Errorf("the container is %s", got)
 	}
 	g.end() // of one that is gone
+}
+
+// The time to live starts when the fault has begun: a guard whose countdown was over before would find the
+// container running, and exit.
+func TestGuardWaitsForFault(t *testing.T) {
+	dir := fakeDocker(t, strings.Replace(engineOfOne, "kill)", "kill) sleep 0.3;", 1))
+	setState(t, dir, "on")
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	err := n.takeAway(t.Context(), "start", 100*time.Millisecond, func(ctx context.Context) error {
+		_, err := n.docker(ctx, "kill", n.name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.guards["start"].gone:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the guard still runs")
+	}
+	if got := calls(t, dir); !strings.Contains(got, "start 1f\n") || readState(dir) != "on" {
+		t.Errorf("the container is %s:\n%s", readState(dir), got)
+	}
+}
+
+// A harness that was killed, or stopped, before the fault has begun writes nothing.
+func TestGuardOfKilledHarness(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const limit = 50 * time.Millisecond
+	for range 2 {
+		began := time.Now()
+		awaitFault(r, limit)
+		if waited := time.Since(began); waited < limit {
+			t.Errorf("the guard waited for %s, want %s", waited, limit)
+		}
+		_ = w.Close()
+	}
 }
 
 // A guard does not wait for ever for an engine that does not answer.
@@ -99,10 +143,10 @@ func TestPower(t *testing.T) {
 	if err := off(time.Hour); !errors.Is(err, framework.ErrNothingDone) {
 		t.Errorf("a second time: %v", err)
 	}
-	guard := n.guard
+	guard := n.guards["start"]
 	// Nothing is paused: what brings power back stays.
-	if err := n.Resume(ctx); err != nil || n.guard != guard {
-		t.Errorf("resumed: %v, guard %v", err, n.guard)
+	if err := n.Resume(ctx); err != nil || n.guards["start"] != guard {
+		t.Errorf("resumed: %v, guard %v", err, n.guards["start"])
 	}
 	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) {
 		t.Errorf("paused without power: %v", err)
@@ -122,6 +166,39 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// A power-off that a paused node refuses leaves the pause its guard, which ends with the pause.
+func TestRefusedPowerOffOfPausedNode(t *testing.T) {
+	dir := fakeDocker(t, engineOfOne)
+	setState(t, dir, "on")
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	ctx := t.Context()
+	if err := n.Pause(ctx, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	pause := n.guards["unpause"]
+	refusal := errors.New("the agent does not answer")
+	if err := n.takeAway(ctx, "start", time.Hour, func(context.Context) error { return refusal }); !errors.Is(err, refusal) {
+		t.Fatal(err)
+	}
+	if err := n.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-pause.gone:
+		t.Fatal("the pause has lost its guard")
+	default:
+	}
+	if err := n.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-pause.gone:
+	case <-time.After(time.Second):
+		t.Error("the guard of the pause would end the next one")
+		pause.end()
+	}
+}
+
 func TestPause(t *testing.T) {
 	dir := fakeDocker(t, engineOfOne)
 	setState(t, dir, "on")
@@ -136,8 +213,8 @@ func TestPause(t *testing.T) {
 	if on, err := n.Powered(ctx); err != nil || !on {
 		t.Errorf("powered: %t, %v", on, err)
 	}
-	guard := n.guard
-	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) || n.guard != guard {
+	guard := n.guards["unpause"]
+	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) || n.guards["unpause"] != guard {
 		t.Errorf("a second time: %v", err)
 	}
 	for range 2 {
@@ -145,15 +222,15 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := readState(dir); got != "on" || n.guard != nil {
-		t.Errorf("the container is %s, its guard %v", got, n.guard)
+	if got := readState(dir); got != "on" || n.guards["unpause"] != nil {
+		t.Errorf("the container is %s, its guard %v", got, n.guards["unpause"])
 	}
 	// Its own time to live.
 	if err := n.Pause(ctx, 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-n.guard.gone:
+	case <-n.guards["unpause"].gone:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the guard goes on")
 	}

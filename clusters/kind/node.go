@@ -30,8 +30,8 @@ type node struct {
 	// Guarded by the scaling of the cluster.
 	upgraded bool
 
-	mu    sync.Mutex
-	guard *guard // guarded by mu; of the last fault on the container
+	mu     sync.Mutex
+	guards guards // guarded by mu
 }
 
 var (

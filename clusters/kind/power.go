@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,7 +57,7 @@ func (n *node) Paused(ctx context.Context) (bool, error) {
 	return c.State.Paused, err
 }
 
-// takeAway does something to the container that verb undoes, once a guard counts.
+// takeAway does something to the container that verb undoes, once a guard is ready.
 func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do func(context.Context) error) error {
 	if ttl <= 0 {
 		return agenthttp.NothingDone("it needs a time to live above zero")
@@ -76,13 +77,12 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.name, err)
 	}
-	before := n.guard
-	n.guard = g
-	if err := do(ctx); err != nil {
-		return err // the guard of the earlier fault, such as a pause, continues
+	if n.guards == nil {
+		n.guards = guards{}
 	}
-	before.end()
-	return nil
+	n.guards[verb].end() // of a fault that is over
+	n.guards[verb] = g
+	return errors.Join(do(ctx), g.count())
 }
 
 // bringBack undoes takeAway; it does nothing if that is undone already.
@@ -93,17 +93,14 @@ func (n *node) bringBack(ctx context.Context, verb string) error {
 	if err != nil || !back {
 		return fmt.Errorf("%s of %s: %w", verb, n.name, err)
 	}
-	if n.guard != nil && n.guard.verb == verb { // and not of a later fault
-		n.guard.end()
-		n.guard = nil
-	}
+	n.guards[verb].end()
+	delete(n.guards, verb)
 	return nil
 }
 
-// endGuard stops the guard of the last fault on the container.
-func (n *node) endGuard() {
+// endGuards stops the guards of the container.
+func (n *node) endGuards() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.guard.end()
-	n.guard = nil
+	n.guards.end()
 }

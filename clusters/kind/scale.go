@@ -238,8 +238,7 @@ func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) erro
 func (n *node) discard(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.guard.end() // it would restart the container
-	n.guard = nil
+	n.guards.end() // one would restart the container
 	n.Client.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardLimit)
 	defer cancel()

@@ -96,11 +96,11 @@ func TestDiscard(t *testing.T) {
 	c := scaled("x-control-plane2")
 	c.o.LogDir = filepath.Join(t.TempDir(), "logs")
 	n := c.nodes[0]
-	var err error
-	if n.guard, err = startGuard(guardOrder{Container: n.name, Verb: "start", After: time.Hour}); err != nil {
+	g, err := startGuard(guardOrder{Container: n.name, Verb: "start", After: time.Hour})
+	if err != nil {
 		t.Fatal(err)
 	}
-	g := n.guard
+	n.guards = guards{"start": g}
 	if err := n.discard(t.Context()); err != nil {
 		t.Fatal(err)
 	}
