@@ -140,6 +140,7 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 		}
 	}
 	handle := ""
+	var began time.Time // of the first check of the healing
 	return attempt{
 		target: m.target,
 		what:   m.what,
@@ -171,10 +172,18 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 			if err != nil {
 				return false, err.Error()
 			}
+			if began.IsZero() {
+				began = time.Now()
+			}
+			wrong := false
 			for _, l := range found {
-				if l.Problem != "" || m.led(l) {
+				if m.led(l) {
 					return false, m.words(found)
 				}
+				wrong = wrong || l.Problem != ""
+			}
+			if wrong {
+				return time.Since(began) > othersLimit, m.words(found) + ": other faults of DNS are active"
 			}
 			return true, m.words(found)
 		},

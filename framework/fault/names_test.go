@@ -38,3 +38,17 @@ func TestNamesCheck(t *testing.T) {
 		t.Error("a component: accepted")
 	}
 }
+
+// Faults of DNS that overlap are healed in any order.
+func TestNamesHealedInOrder(t *testing.T) {
+	inBubble(t, "slow, then wrong", func(t *testing.T, c *fakeCluster) {
+		slow := proofs{fault: DNSSlow, target: wholeTarget("node-1")}.inject(t, c)
+		wrong := proofs{fault: DNSWrong, target: wholeTarget("node-1"), params: map[string]string{"address": "NXDOMAIN"}}.inject(t, c)
+		if healed, err := slow.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "other faults of DNS are active") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		if healed, err := wrong.Heal(t.Context()); err != nil || !healed.Proven || strings.Contains(healed.What, "other faults") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}
