@@ -66,6 +66,14 @@ func TestAvailability(t *testing.T) {
 				r.Meta.Checks = []record.Check{{Requirement: "HA-CL-006", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"connections": "new"}}}
 			})
 		}},
+		{name: "new connections now and then", want: Pass, story: func() *story {
+			return good().change(func(r *record.Run) {
+				r.Probes = slices.DeleteFunc(r.Probes, func(p record.Timed[record.Probe]) bool {
+					return !p.V.Reused && p.V.Start > sec(12) && p.V.Start%sec(2) > sec(0.09) // every 2 s
+				})
+				r.Meta.Checks = []record.Check{{Requirement: "HA-CL-006", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"connections": "new"}}}
+			})
+		}},
 		{name: "watches are not asked for", want: Pass, took: "0s", story: func() *story {
 			return base().probes("balancer", true, 5, 35).probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(29), End: sec(29.5)})
 		}},

@@ -1,7 +1,6 @@
 package judges
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -34,8 +33,11 @@ func judgeAvailability(m *facts.Matter) Finding {
 		return *problem
 	}
 	effect, heal := m.Fault.Effect(), m.Fault.Healed.Called
-	var during, before []record.Probe
+	var during, before, all []record.Probe // all: of any kind, while the fault lasted
 	for _, p := range m.Run.Probes {
+		if p.V.Entrance == entrance && p.V.End >= effect && p.V.Start < heal {
+			all = append(all, p.V)
+		}
 		switch pr := p.V; {
 		case pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}) || pr.End >= facts.LeftAt(m.Run, entrance):
 		case pr.Start >= m.Fault.Injected.Called-record.Nanos(facts.QuietPeriod) && pr.End < m.Fault.Injected.Called:
@@ -44,7 +46,8 @@ func judgeAvailability(m *facts.Matter) Finding {
 			during = append(during, pr)
 		}
 	}
-	slices.SortStableFunc(during, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(during, facts.ByStart)
+	slices.SortStableFunc(all, facts.ByStart)
 	if len(before) == 0 {
 		return Inconclusive("nothing probed %s in the %s before the fault", entrance, facts.QuietPeriod)
 	}
@@ -84,7 +87,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 		return Inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
 			entrance, text.Short(time.Duration(heal-effect)), m.Bound)
 	}
-	if hole, from := facts.LongestHole(during, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(time.Second, m.Bound.Limit/4) {
+	if hole, from := facts.LongestHole(all, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(time.Second, m.Bound.Limit/4) {
 		return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
 	}
 	if missing := facts.Unasked(during, kinds, effect, min(heal, facts.LeftAt(m.Run, entrance)), m.Bound.Limit); missing != "" {
