@@ -50,8 +50,8 @@ func byLink(handle string, paths []Path, counted map[string]uint64) map[string]f
 	return done
 }
 
-// uncounted stands for the packets that passed while the table was gone: one on each link, since their number is
-// unknown.
+// uncounted returns a count of one packet on each link, for those that passed while the table did
+// not exist: their number is unknown.
 func uncounted(paths []Path) links {
 	all := links{}
 	for _, p := range paths {
@@ -98,7 +98,8 @@ func (n *network) counters(handle string) (c links, err error) {
 	return addLinks(addLinks(s.Counted, done), links{"": {Resets: n.resetter.count(handle)}}), nil
 }
 
-// tally reads the kernel's counters. While the table is gone they are those of the last reading.
+// tally reads the kernel's counters. While the table does not exist, it returns those of the last
+// reading.
 func (n *network) tally(b *batch) (map[string]uint64, error) {
 	counted, err := b.counters()
 	if err != nil {

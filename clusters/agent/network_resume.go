@@ -149,8 +149,8 @@ func (n *network) create(b *batch, counted map[string]uint64) error {
 	return nil
 }
 
-// change returns a batch for a change of the table. The batch first creates the table again if another program
-// has deleted it, as a restart of nftables does.
+// change returns a batch for a change of the table. The batch first creates the table again if
+// another program has deleted it, as a restart of nftables does.
 func (n *network) change() (*batch, error) {
 	b, err := n.newBatch()
 	if err != nil {

@@ -68,8 +68,8 @@ func runGuard(args []string) error {
 // faultLimit is how long a fault may take to begin, before its time to live starts all the same.
 const faultLimit = time.Minute
 
-// awaitFault returns once the harness writes that the fault has begun, or after the limit: a harness that was
-// killed or stopped writes nothing, and its docker command may still run.
+// awaitFault returns when the harness writes that the fault has started, or after the limit: a
+// harness that was killed writes nothing, and its docker command may still run.
 func awaitFault(in io.Reader, limit time.Duration) {
 	begun := make(chan struct{})
 	go func() {

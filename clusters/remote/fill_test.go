@@ -107,7 +107,7 @@ func TestFillDiskRefused(t *testing.T) {
 	}
 }
 
-// TestHealAfterConsent: what was permitted is healed, also once the consent has expired.
+// TestHealAfterConsent: faults are healed after the consent has expired.
 func TestHealAfterConsent(t *testing.T) {
 	var refuse error
 	n := fillNode(t, Profile{}, &refuse, Processes, Data)

@@ -268,8 +268,8 @@ func (n *node) CheckRejoin() error {
 	return nil
 }
 
-// RejoinEtcd implements framework.EtcdOperator. It heals the removal of the member, which the owner
-// consented to, also once that consent has expired.
+// RejoinEtcd implements framework.EtcdOperator. It heals the removal of the member, so it does not
+// need a valid consent.
 func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
 	return n.counts(framework.Etcd, withOtherData, []string{n.Name()}, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
 }

@@ -276,8 +276,7 @@ func (m *movedClock) remembers(ctx context.Context) (bool, string) {
 	return slices.Contains(r.Shifts, m.handle) && !r.Untouched && (moved-m.apart(now)).Abs() <= slack, seen
 }
 
-// lasts checks whether the clock of a running component is still moved. A boot of the node sets it
-// right, for example.
+// lasts checks whether the clock of a running component is still moved: a reboot corrects it.
 func (m *movedClock) lasts(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
 	if err != nil || ended(p) || stopped(p) {

@@ -72,7 +72,10 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 		healed: e.orAway(e.runs),
 	}.oneRequest()
 	if !e.restart {
-		a.lasts = e.down
+		// A reboot of the node starts the component.
+		a.lasts = e.orAway(e.shows(func(now framework.Process) (bool, string) {
+			return ended(now), fmt.Sprintf("%s already ran as %s", e.target.String(), id(now))
+		}))
 	}
 	i, err := a.inject(ctx)
 	if err != nil {
@@ -104,15 +107,6 @@ func (e end) gone(old framework.Process, killed *bool) look {
 		}
 		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
 	})
-}
-
-// down checks whether the component does not run: a boot of its node starts it, for example.
-func (e end) down(ctx context.Context) (bool, string) {
-	now, err := e.reporter.Process(ctx, e.target.Component)
-	if err != nil || ended(now) {
-		return true, ""
-	}
-	return false, fmt.Sprintf("%s already ran as %s", e.target.String(), id(now))
 }
 
 func lastExit(p framework.Process) string {

@@ -68,7 +68,7 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 		what:   fmt.Sprintf("filling the quota of etcd on %s (%s)", t.Node, mebibytes(quota)),
 		ask: func(ctx context.Context) error {
 			// Then the cluster's nodes undo it.
-			ctx, cancel := context.WithTimeoutCause(ctx, r.TTL, fmt.Errorf("not full within %s, the time that the fault may last: let it last longer", r.TTL))
+			ctx, cancel := context.WithTimeoutCause(ctx, r.TTL, fmt.Errorf("not full within %s, the time to live of the fault: set a longer one", r.TTL))
 			defer cancel()
 			bytes := make([]byte, value)
 			for n := 0; written < 2*quota; n++ {

@@ -24,8 +24,8 @@ const (
 	undoLimit = 5 * time.Second
 	// tryLimit is how long one request of a proof may take.
 	tryLimit = 3 * time.Second
-	// lastLimit is how long healing looks for the effect that it is about to end: a process that is
-	// held down may live for a moment at each start.
+	// lastLimit is how long healing checks whether the fault still has its effect: a process that is
+	// held down may run briefly after each start.
 	lastLimit = time.Second
 )
 
@@ -133,8 +133,8 @@ type attempt struct {
 	what   string // for errors, such as "kill of etcd on node-2"
 	ask    func(context.Context) error
 	effect look // holds when the fault took effect
-	// lasts holds while the fault has its effect; nil if nothing but healing ends it. What cannot be
-	// read counts as lasting.
+	// lasts checks whether the fault still has its effect, just before it is healed; nil if only
+	// healing ends the effect.
 	lasts  look
 	undo   func(context.Context) error
 	healed look // holds when it is healed
@@ -238,8 +238,8 @@ func (a attempt) injection(ctx context.Context) (Injection, error) {
 	return i, nil
 }
 
-// healing returns the function that heals the injection. First it withdraws the proof of a fault
-// whose effect has ended already, as at a reboot.
+// healing returns the function that heals the injection. It first withdraws the proof if the fault
+// no longer has its effect, for example after a reboot.
 func (a attempt) healing(i *injection) func(context.Context) (Proof, error) {
 	looked := a.lasts == nil // guarded by i.mu
 	return func(ctx context.Context) (Proof, error) {

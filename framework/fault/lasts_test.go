@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// A fault whose effect ended before it was healed proves nothing: a boot of its node ends most.
+// A fault whose effect ended before it was healed is not proven: a reboot of its node ends most.
 func TestEndsEarly(t *testing.T) {
 	api := component("node-2", framework.APIServer)
 	for name, x := range map[string]struct {
@@ -44,9 +44,8 @@ func TestEndsEarly(t *testing.T) {
 	}
 }
 
-// Healing a fault that is over already leaves a later one alone. A kill whose process watcher does not
-// restart the component is told from one that another fault prevents by its hold, but only after the
-// time that the watcher has.
+// Healing a restart or a kill does not end a later fault on the same component. After a kill with
+// restart=true, healing first gives the process watcher its time to restart the component.
 func TestHealingLeavesLaterFaults(t *testing.T) {
 	api := component("node-2", framework.APIServer)
 	restarted := map[string]string{"restart": "true"}

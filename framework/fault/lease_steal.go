@@ -79,7 +79,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
 	}.promised(r, r.undoing(l.name)).stored(r)
 	if renew {
-		a.lasts = stolen // whoever takes it over ends the fault
+		a.lasts = stolen // until another holder takes it over
 	}
 	return a.injection(ctx)
 }

@@ -74,6 +74,9 @@ func TestAvailability(t *testing.T) {
 				r.Meta.Checks = []record.Check{{Requirement: "HA-CL-006", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"connections": "new"}}}
 			})
 		}},
+		{name: "nothing but a watch for some seconds", want: Inconclusive, says: "nothing probed balancer for 2.", story: func() *story {
+			return base().probes("balancer", true, 5, 12).probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(12), End: sec(15), OK: true}).probes("balancer", true, 14.5, 35)
+		}},
 		{name: "watches are not asked for", want: Pass, took: "0s", story: func() *story {
 			return base().probes("balancer", true, 5, 35).probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(29), End: sec(29.5)})
 		}},

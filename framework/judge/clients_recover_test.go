@@ -59,6 +59,9 @@ func TestClientsRecover(t *testing.T) {
 			s.now = sec(2)
 			return add(s, &s.run.Backends, record.Backend{Name: "node-2", Standby: true})
 		}},
+		{name: "the balancer itself was hit", want: Inconclusive, says: "no client with a kept HTTP/2 connection was known", story: func() *story {
+			return newStory().fault("hole", "kill", "", "load-balancer", 10, 30).client("client-go-1", "node-1", true, 1, 40)
+		}},
 		{name: "it had moved away before", want: Inconclusive, says: "was known to be connected to node-2", story: func() *story {
 			return others().client("client-go-2", "node-2", true, 1, 8).client("client-go-2", "node-1", true, 8, 40)
 		}},

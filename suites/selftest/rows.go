@@ -131,8 +131,8 @@ type ruling struct {
 	surplus      []judge.Result
 }
 
-// verdictOf returns the verdict on a catch's subject in the selected unit, or why there is none. Of
-// several verdicts, as on several checks, the worst counts, and among those the required one.
+// verdictOf returns the verdict on the subject of c in the selected unit, or why it has none. If
+// several checks gave a verdict, the worst counts; of equal ones, the one that c requires.
 func verdictOf(outcomes []Outcome, c Catch, meant func(Unit) bool) (*ruling, string) {
 	why := "it was not run"
 	for _, o := range outcomes {

@@ -70,7 +70,7 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	if !ok {
 		return fmt.Errorf("unknown kind of cluster %q", b.Cluster)
 	}
-	r := &runner{env: env, tries: tries, anew: b.Cluster == fresh, run: engine.Run, make: func(ctx context.Context) (cluster, error) {
+	r := &runner{env: env, tries: tries, fresh: b.Cluster == fresh, run: engine.Run, make: func(ctx context.Context) (cluster, error) {
 		c, err := local.Create(ctx, kind.spec, local.Options{Dir: env.Dir, Tamper: kind.tamper})
 		if err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ type cluster interface {
 type runner struct {
 	env     Env
 	tries   int
-	anew    bool // each run has its own cluster
+	fresh   bool // each run has its own cluster
 	shared  bool // other clusters share the machine
 	make    func(context.Context) (cluster, error)
 	run     func(context.Context, framework.Cluster, engine.Experiment, engine.Options) error
@@ -271,7 +271,7 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 	}
 	// The next unit must not find what was planted or broken before, nor nodes that were upgraded
 	// or have other certificates.
-	if r.anew || s.Spec.Cluster.Own || !suiterun.LeftAsFound(run, r.cluster) {
+	if r.fresh || s.Spec.Cluster.Own || !suiterun.LeftAsFound(run, r.cluster) {
 		r.close(ctx)
 	}
 	return judge.Evaluate(run), acted, nil

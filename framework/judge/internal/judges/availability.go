@@ -33,13 +33,18 @@ func judgeAvailability(m *facts.Matter) Finding {
 		return *problem
 	}
 	effect, heal := m.Fault.Effect(), m.Fault.Healed.Called
-	var during, before, all []record.Probe // all: of any kind, while the fault lasted
+	var during, before []record.Probe
+	var all []record.Probe // while the fault lasted, also on the connections that the check is not about
 	for _, p := range m.Run.Probes {
-		if p.V.Entrance == entrance && p.V.End >= effect && p.V.Start < heal {
-			all = append(all, p.V)
+		pr := p.V
+		if pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind}) || pr.End >= facts.LeftAt(m.Run, entrance) {
+			continue
 		}
-		switch pr := p.V; {
-		case pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}) || pr.End >= facts.LeftAt(m.Run, entrance):
+		if pr.End >= effect && pr.Start < heal {
+			all = append(all, pr)
+		}
+		switch {
+		case !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}):
 		case pr.Start >= m.Fault.Injected.Called-record.Nanos(facts.QuietPeriod) && pr.End < m.Fault.Injected.Called:
 			before = append(before, pr)
 		case pr.End >= effect && pr.Start < heal:
@@ -93,8 +98,8 @@ func judgeAvailability(m *facts.Matter) Finding {
 	if missing := facts.Unasked(during, kinds, effect, min(heal, facts.LeftAt(m.Run, entrance)), m.Bound.Limit); missing != "" {
 		return Inconclusive("no %s through %s, which is longer than the bound of %s, so errors may have gone unseen", missing, entrance, m.Bound)
 	}
-	if unhit := unhit(m, entrance); unhit != nil {
-		return *unhit
+	if f := unused(m, entrance); f != nil {
+		return *f
 	}
 	return Passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
 		entrance, text.Short(took), m.Fault.What(), failures, len(during), m.Bound).Took(took).Shows(facts.DescribeOutages(slices.Concat(before, during))...)

@@ -100,8 +100,8 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 	if t.unrepeated > 0 {
 		return Inconclusive("%s answered with a request to retry, as the API server was shutting down, and the record does not show the retry", countRequests(t.unrepeated))
 	}
-	if unhit := unhit(m, entrances[0]); unhit != nil {
-		return *unhit
+	if f := unused(m, entrances[0]); f != nil {
+		return *f
 	}
 	told := ""
 	if t.repeated > 0 {

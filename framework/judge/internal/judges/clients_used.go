@@ -9,13 +9,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// usedBefore is how long before a fault a client may have used the API server that it hits.
+// usedBefore is the period before a fault in which a client must have used the API server that is
+// hit.
 const usedBefore = 10 * time.Second
 
-// unhit is the finding for clients of an entrance none of which used an API server that the fault
-// hits, as far as the responses name their servers: those clients had nothing to recover from. It is
-// nil if some did, or if that is not known.
-func unhit(m *facts.Matter, entrance string) *Finding {
+// unused returns a finding if no client of an entrance used an API server that the fault hits: such
+// clients have nothing to recover from. It is nil if a client did, or if no response names its
+// server.
+func unused(m *facts.Matter, entrance string) *Finding {
 	if m.IsNode(entrance) || m.Fault.Injected.Component != "kube-apiserver" {
 		return nil
 	}
@@ -43,5 +44,6 @@ func unhit(m *facts.Matter, entrance string) *Finding {
 // onStandby reports whether the balancer reported that another node has the virtual IP, for every
 // node that the fault hits.
 func onStandby(m *facts.Matter) bool {
-	return !slices.ContainsFunc(m.Fault.Nodes(), func(node string) bool { return !m.StandsBy(node, 0, m.Fault.Injected.Called) })
+	nodes := m.Fault.Nodes()
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node string) bool { return !m.StandsBy(node, 0, m.Fault.Injected.Called) })
 }
