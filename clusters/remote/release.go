@@ -64,10 +64,20 @@ func (a *access) unused(ctx context.Context) error {
 }
 
 // idle is unused, but waits as long as an agent whose harness was killed still looks used.
-func (s shell) idle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*pingEach)
-	defer cancel()
-	return await.Until(ctx, time.Second, s.unused)
+func (s shell) idle(ctx context.Context) error { return awaitUnused(ctx, s.unused) }
+
+// awaitUnused tries until an agent is unused, and begins its last try after three pings of a harness. How
+// long a login takes is up to ssh.
+func awaitUnused(ctx context.Context, unused func(context.Context) error) error {
+	lastTry := time.Now().Add(3 * pingEach)
+	return await.Until(ctx, time.Second, func(ctx context.Context) error {
+		last := time.Now().After(lastTry)
+		err := unused(ctx)
+		if err != nil && last {
+			return await.Fatal(err)
+		}
+		return err
+	})
 }
 
 // takeOut makes the agent of a node heal everything, and removes it when nothing is left to
