@@ -126,10 +126,20 @@ type LinkProber interface {
 
 // ConnectionReporter is the ability of a node to report its TCP connections.
 type ConnectionReporter interface {
-	// Stalled returns the peers of connections on which the node's kernel has retransmitted
-	// without success and waits for the next retry. After a network cut this state lasts about as
-	// long again as the cut, since each wait is twice the previous one (RFC 6298, 5.5).
-	Stalled(ctx context.Context) ([]netip.Addr, error)
+	// Connections returns the node's connections to these addresses that are not closed.
+	Connections(ctx context.Context, peers []netip.Addr) ([]Connection, error)
+}
+
+// Connection is one end of a TCP connection.
+type Connection struct {
+	Local netip.AddrPort `json:"local"`
+	Peer  netip.AddrPort `json:"peer"`
+	// Established is the state of that name: this end neither opens nor closes it.
+	Established bool `json:"established,omitempty"`
+	// Stalled means that the kernel has retransmitted without success and waits for the next
+	// retry. After a network cut this state lasts about as long again as the cut, since each wait
+	// is twice the previous one (RFC 6298, 5.5).
+	Stalled bool `json:"stalled,omitempty"`
 }
 
 // NameServiceFaulter is the ability of a cluster to have its DNS mislead hosts.

@@ -102,10 +102,10 @@ func (c *Client) Process(ctx context.Context, component framework.Component) (p 
 	return p, err
 }
 
-// Stalled implements framework.ConnectionReporter.
-func (c *Client) Stalled(ctx context.Context) (peers []netip.Addr, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "stalled", "asking for the connections", nil, &peers)
-	return peers, err
+// Connections implements framework.ConnectionReporter.
+func (c *Client) Connections(ctx context.Context, peers []netip.Addr) (all []framework.Connection, err error) {
+	err = c.post(ctx, "connections", "asking for the connections", request{Addresses: peers}, &all)
+	return all, err
 }
 
 // SendProbes makes the node send packets; see system.SendProbes.

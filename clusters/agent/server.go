@@ -176,6 +176,8 @@ type request struct {
 	Peers      []Peer               `json:"peers,omitempty"`
 	Paths      []Path               `json:"paths,omitempty"`
 	Impairment framework.Impairment `json:"impairment,omitzero"`
+	// Addresses are the peers of connections.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Probe is where to send packets, and Packets how many.
 	Probe   netip.AddrPort `json:"probe,omitzero"`
 	Packets int            `json:"packets,omitempty"`
@@ -254,7 +256,7 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 	onComponent("admit", func(ctx context.Context, w *watcher, r request) error { return w.admit(ctx, r.Until) })
 	onComponent("renew", func(_ context.Context, w *watcher, r request) error { return w.renew(r.Exec) })
 	onComponent("reload", func(_ context.Context, w *watcher, _ request) error { return w.reload() })
-	answer(mux, "GET /stalled", func(context.Context, request) (any, error) { return system.Stalled() })
+	answer(mux, "POST /connections", func(_ context.Context, r request) (any, error) { return system.Connections(r.Addresses) })
 	a.clocks.handle(mux)
 	a.certificates.handle(mux)
 	a.network.handle(mux)

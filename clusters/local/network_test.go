@@ -2,6 +2,7 @@ package local
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -115,11 +116,11 @@ func TestNetworkFaults(t *testing.T) {
 		// stalled counts the nodes of the two whose connections to the other wait.
 		stalled := func() (n int) {
 			for i, node := range c.Nodes()[:2] {
-				peers, err := node.(framework.ConnectionReporter).Stalled(t.Context())
+				all, err := node.(framework.ConnectionReporter).Connections(t.Context(), []netip.Addr{c.Nodes()[1-i].Address()})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if slices.Contains(peers, c.Nodes()[1-i].Address()) {
+				if slices.ContainsFunc(all, func(c framework.Connection) bool { return c.Stalled }) {
 					n++
 				}
 			}

@@ -205,9 +205,9 @@ func (n *node) PowerOn(ctx context.Context) error { return n.machine.powerOn(ctx
 // Powered implements framework.PowerSwitch.
 func (n *node) Powered(context.Context) (bool, error) { return n.machine.powered(), nil }
 
-// Stalled implements framework.ConnectionReporter.
-func (n *node) Stalled(ctx context.Context) ([]netip.Addr, error) {
-	return n.machine.agent.Stalled(ctx)
+// Connections implements framework.ConnectionReporter.
+func (n *node) Connections(ctx context.Context, peers []netip.Addr) ([]framework.Connection, error) {
+	return n.machine.agent.Connections(ctx, peers)
 }
 
 // FollowAudit implements framework.AuditReader.

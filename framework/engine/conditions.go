@@ -75,7 +75,9 @@ func conditions() map[string]condition {
 		"node-not-ready": {look: func(ctx context.Context, r *run, fault string) error { return r.notReady(ctx, fault) }, aboutFault: true, typical: "L + P + G + N"},
 		// An election, and the requests that wait for it.
 		"api-writable": {look: func(ctx context.Context, r *run, _ string) error { return r.everywhere(ctx, r.write) }, typical: "2E"},
-		steady:         {typical: "E"},
+		// Connections are half-open only after a power cut.
+		"connected": {look: func(ctx context.Context, r *run, _ string) error { return r.halfOpen(ctx) }, typical: "0s"},
+		steady:      {typical: "E"},
 		// Controllers apply a change in a second or two.
 		applicationConverged: {typical: "2E"},
 	}
@@ -109,6 +111,8 @@ func conditionsAboutFaults() map[string]bool {
 //	node-not-ready      the fault's nodes, as far as they are Nodes of the API, are not
 //	                    ready
 //	api-writable        every API server that is not hit acknowledges a write
+//	connected           no TCP connection between control-plane nodes is half-open, that is,
+//	                    known to one of them only, as after a power cut
 //	steady              the control plane is healthy (see observe.SteadyState)
 //	application-converged
 //	                    each Deployment of the traffic's application was seen in its

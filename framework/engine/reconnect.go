@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -69,28 +70,69 @@ func (r *run) followConnections(ctx context.Context, from time.Time, steady <-ch
 // disconnected returns the connections between control-plane nodes that wait for a
 // retransmission, and whether any node reports them. A node that does not report has none.
 func (r *run) disconnected(ctx context.Context) (all []string, told bool) {
+	seen, by := r.connections(ctx)
+	for _, c := range seen {
+		if c.Stalled {
+			all = append(all, c.ends)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), len(by) > 0
+}
+
+// halfOpen returns an error for connections between control-plane nodes of which only one end is
+// left. After a power cut the other nodes keep theirs until TCP's keep-alive finds out (30 s in
+// etcd's dialer, client/pkg/transport); until then the node's etcd member sends over HTTP requests,
+// each a round trip of its own, instead of a stream.
+func (r *run) halfOpen(ctx context.Context) error {
+	all, by := r.connections(ctx)
+	has := map[[2]netip.AddrPort]bool{}
+	for _, c := range all {
+		has[[2]netip.AddrPort{c.Local, c.Peer}] = true
+	}
+	var left []string
+	for _, c := range all {
+		if c.Established && slices.Contains(by, c.Peer.Addr()) && !has[[2]netip.AddrPort{c.Peer, c.Local}] {
+			left = append(left, c.ends)
+		}
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		return fmt.Errorf("half-open connections: %s", listed(slices.Compact(left)))
+	}
+	return nil
+}
+
+// nodeConnection is a connection of a control-plane node to another, as "node-1 to node-2".
+type nodeConnection struct {
+	framework.Connection
+	ends string
+}
+
+// connections returns those of the nodes that report them, and the addresses of these nodes.
+func (r *run) connections(ctx context.Context) (all []nodeConnection, by []netip.Addr) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	names := map[netip.Addr]string{}
 	for _, n := range r.cluster.Nodes() {
 		names[n.Address()] = n.Name()
 	}
+	peers := slices.Collect(maps.Keys(names))
 	for _, n := range r.cluster.Nodes() {
 		reporter, ok := n.(framework.ConnectionReporter)
 		if !ok {
 			continue
 		}
-		peers, err := reporter.Stalled(ctx)
+		found, err := reporter.Connections(ctx, peers)
 		if err != nil {
 			continue
 		}
-		told = true
-		for _, p := range peers {
-			if name := names[p]; name != "" && name != n.Name() {
-				all = append(all, fmt.Sprintf("%s to %s", n.Name(), name))
+		by = append(by, n.Address())
+		for _, c := range found {
+			if name := names[c.Peer.Addr()]; name != n.Name() {
+				all = append(all, nodeConnection{c, fmt.Sprintf("%s to %s", n.Name(), name)})
 			}
 		}
 	}
-	slices.Sort(all)
-	return all, told
+	return all, by
 }

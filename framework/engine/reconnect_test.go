@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -23,7 +24,12 @@ type talker struct {
 
 func (n talker) Address() netip.Addr { return n.address }
 
-func (n talker) Stalled(context.Context) ([]netip.Addr, error) { return n.stalled(), nil }
+func (n talker) Connections(context.Context, []netip.Addr) (all []framework.Connection, err error) {
+	for _, peer := range n.stalled() {
+		all = append(all, framework.Connection{Peer: netip.AddrPortFrom(peer, 2380), Established: true, Stalled: true})
+	}
+	return all, nil
+}
 
 type talkers struct {
 	framework.Cluster
@@ -59,8 +65,8 @@ func TestReconnect(t *testing.T) {
 		}
 	}
 
-	// The address of no node, and the node's own, are nothing to wait for.
-	connect(func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.1.1"), address(1)} })
+	// The node's own address is nothing to wait for.
+	connect(func() []netip.Addr { return []netip.Addr{address(1)} })
 	reconnect(0)
 	if len(lines) > 0 {
 		t.Errorf("waited: %q", lines)
@@ -104,5 +110,60 @@ func TestReconnect(t *testing.T) {
 	}
 	if took := run.Steadies[1].V.Took; took < 2*conditionPause {
 		t.Errorf("two looks more took %s", took)
+	}
+}
+
+// reporter is a node with these connections.
+type reporter struct {
+	framework.Node
+	address netip.Addr
+	has     []framework.Connection
+	problem error
+}
+
+func (n reporter) Address() netip.Addr { return n.address }
+
+func (n reporter) Connections(context.Context, []netip.Addr) ([]framework.Connection, error) {
+	return n.has, n.problem
+}
+
+// TestConnected: a connection that one end knows alone is half-open.
+func TestConnected(t *testing.T) {
+	t.Parallel()
+	first, second := netip.MustParseAddrPort("10.0.0.1:40000"), netip.MustParseAddrPort("10.0.0.2:2380")
+	reconnected := netip.MustParseAddrPort("10.0.0.1:40001")
+	open := func(local, peer netip.AddrPort) framework.Connection {
+		return framework.Connection{Local: local, Peer: peer, Established: true}
+	}
+	half := "half-open connections: node-1 to node-2"
+	for name, tc := range map[string]struct {
+		first, second []framework.Connection
+		problem       error // of the second
+		want          string
+	}{
+		"none":           {},
+		"both ends":      {first: []framework.Connection{open(first, second)}, second: []framework.Connection{open(second, first)}},
+		"one end":        {first: []framework.Connection{open(first, second)}, want: half},
+		"another beside": {first: []framework.Connection{open(first, second), open(reconnected, second)}, second: []framework.Connection{open(second, reconnected)}, want: half},
+		"being closed":   {first: []framework.Connection{open(first, second)}, second: []framework.Connection{{Local: second, Peer: first}}},
+		"being opened":   {first: []framework.Connection{{Local: first, Peer: second}}},
+		"no report":      {first: []framework.Connection{open(first, second)}, problem: errors.New("no answer")},
+		"its own":        {first: []framework.Connection{open(first, netip.MustParseAddrPort("10.0.0.1:6443"))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := apitest.New(t, 2)
+			r := &run{cluster: talkers{inner, []framework.Node{
+				reporter{inner.Nodes()[0], first.Addr(), tc.first, nil},
+				reporter{inner.Nodes()[1], second.Addr(), tc.second, tc.problem},
+			}}}
+			got := ""
+			if err := r.condition(t.Context(), &Until{Condition: "connected"}); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
 	}
 }
