@@ -93,7 +93,7 @@ func diagnose(ctx context.Context) diagnosis {
 		d.Cache, broken = release.List(cacheDir, false)
 	}
 	cached := hasDefault(d.Cache)
-	d.Checks = append(d.Checks, checkCores(), checkMemory())
+	d.Checks = append(d.Checks, checkCores(), checkMemory(), checkHugePages(hugePages))
 	tun := checkTUN()
 	d.Checks = append(d.Checks, checkSandbox(ctx, tun.State == stateOK)...)
 	d.Checks = append(d.Checks, tun, checkFUSE(),

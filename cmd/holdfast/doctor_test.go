@@ -67,3 +67,22 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckHugePages(t *testing.T) {
+	for text, want := range map[string]check{
+		"[always] madvise never\n": {State: stateOK, Found: "always"},
+		"always [madvise] never\n": {State: stateFallback, Found: "madvise"},
+		"always madvise [never]\n": {State: stateFallback, Found: "never"},
+		"":                         {State: stateFallback, Found: "not supported by this kernel"},
+	} {
+		file := filepath.Join(t.TempDir(), "enabled")
+		if text != "" {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := checkHugePages(file); got.State != want.State || got.Found != want.Found || got.Required {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
