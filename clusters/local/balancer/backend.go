@@ -212,10 +212,10 @@ func (b *backend) fail() {
 }
 
 // load reports whether the backend may be used, and how many clients it has.
-func (b *backend) load() (connections int, healthy bool) {
+func (b *backend) usable() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.conns) / 2, b.healthy && !b.closed
+	return b.healthy && !b.closed
 }
 
 func (b *backend) status() BackendStatus {

@@ -60,8 +60,7 @@ type Backend struct {
 type Algorithm string
 
 const (
-	RoundRobin       Algorithm = "round-robin"
-	LeastConnections Algorithm = "least-connections"
+	RoundRobin Algorithm = "round-robin"
 	// Affinity keeps a client, by its address, on one backend until that is down; new clients
 	// and those of a backend that went down are spread as by RoundRobin.
 	Affinity Algorithm = "affinity"
@@ -100,9 +99,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the balancer cannot listen on %q: %w", c.Listen, err)
 	}
 	switch c.Algorithm {
-	case "", RoundRobin, LeastConnections, Affinity:
+	case "", RoundRobin, Affinity:
 	default:
-		return fmt.Errorf("the balancer has no algorithm %q: want %s, %s or %s", c.Algorithm, RoundRobin, LeastConnections, Affinity)
+		return fmt.Errorf("the balancer has no algorithm %q: want %s or %s", c.Algorithm, RoundRobin, Affinity)
 	}
 	seen := map[string]bool{}
 	for _, b := range c.Backends {

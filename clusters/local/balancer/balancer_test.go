@@ -170,20 +170,6 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-func TestLeastConnections(t *testing.T) {
-	one, two := startServer(t, "one"), startServer(t, "two")
-	b := start(t, Config{Backends: []Backend{one.backend(), two.backend()}, HealthCheck: seldom(), Algorithm: LeastConnections})
-	b.waitHealthy(t, 2)
-	held, body := hold(t, b.Addr().String())
-	defer body.Close()
-	for range 5 {
-		eventually(t, "no request is left over", func() bool { return connections(b) == 1 })
-		if name, err := ask(b.Addr().String()); err != nil || name == held {
-			t.Errorf("%q answers, which has a connection already (error %v)", name, err)
-		}
-	}
-}
-
 func connections(b *Balancer) int {
 	n := 0
 	for _, backend := range b.Status().Backends {

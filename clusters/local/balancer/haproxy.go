@@ -55,10 +55,6 @@ func HAProxyConfig(c Config, statsSocket string) ([]byte, error) {
 			return nil, fmt.Errorf("HAProxy's configuration cannot hold %q", word)
 		}
 	}
-	balance := "roundrobin"
-	if c.Algorithm == LeastConnections {
-		balance = "leastconn"
-	}
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	line("global")
@@ -89,7 +85,7 @@ func HAProxyConfig(c Config, statsSocket string) ([]byte, error) {
 	line("  default_backend apiservers")
 	line("")
 	line("backend apiservers")
-	line("  balance %s", balance)
+	line("  balance roundrobin")
 	if !h.Disabled {
 		line("  option httpchk GET /readyz")
 		line("  http-check expect status 200")

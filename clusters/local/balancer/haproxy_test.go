@@ -19,8 +19,7 @@ func TestHAProxyConfig(t *testing.T) {
 			"server node-1 10.77.0.11:6443 check check-ssl verify none inter 2000ms fall 3 rise 2 on-marked-down shutdown-sessions\n", "server node-2 10.77.0.12:6443 check", "option redispatch 1\n",
 		}, []string{"retries 0"}},
 		configCase{"blind", func(c *Config) { c.HealthCheck.Disabled = true },
-			[]string{"server node-1 10.77.0.11:6443\n", "retries 0\n"}, []string{"check", "redispatch"}},
-		configCase{"least connections", func(c *Config) { c.Algorithm = LeastConnections }, []string{"balance leastconn\n"}, nil})
+			[]string{"server node-1 10.77.0.11:6443\n", "retries 0\n"}, []string{"check", "redispatch"}})
 	if _, err := HAProxyConfig(Config{Listen: "127.0.0.1:0", HealthCheck: quick()}, "/"+strings.Repeat("x", 107)); err == nil || !strings.Contains(err.Error(), "107 bytes") {
 		t.Errorf("a socket with too long a path: %v", err)
 	}

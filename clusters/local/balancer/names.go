@@ -83,7 +83,7 @@ func (b *Balancer) addresses() []netip.Addr {
 			continue // Validate has checked it
 		}
 		all = append(all, addr.Addr())
-		if _, ok := backend.load(); ok {
+		if backend.usable() {
 			healthy = append(healthy, addr.Addr())
 		}
 	}

@@ -107,9 +107,6 @@ func nginxConfig(c Config, module, dir string) ([]byte, error) {
 	line("}")
 	line("stream {")
 	line("  upstream apiservers {")
-	if c.Algorithm == LeastConnections {
-		line("    least_conn;")
-	}
 	h := c.HealthCheck
 	passive := fmt.Sprintf("max_fails=%d fail_timeout=%ds", h.Fall, int(h.FailTimeout().Seconds()))
 	if h.Disabled {

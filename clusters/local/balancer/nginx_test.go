@@ -15,9 +15,8 @@ func TestNGINXConfig(t *testing.T) {
 	render := func(c Config) ([]byte, error) { return nginxConfig(c, "/modules/stream.so", "/run") }
 	testConfig(t, clusters.HealthCheck{Interval: 700 * time.Millisecond, Timeout: 500 * time.Millisecond, Fall: 3, Rise: 2}, render, "node;1",
 		configCase{"passive checks", func(*Config) {}, []string{"load_module /modules/stream.so;\n", "listen 10.77.0.10:6443;\n", "pid /run/nginx.pid;\n", "proxy_connect_timeout 500ms;\n",
-			"server 10.77.0.11:6443 max_fails=3 fail_timeout=3s; # node-1\n", "server 10.77.0.12:6443 max_fails=3 fail_timeout=3s; # node-2\n"}, []string{"next_upstream", "least_conn"}},
-		configCase{"blind", func(c *Config) { c.HealthCheck.Disabled = true }, []string{"max_fails=0;", "proxy_next_upstream off;"}, []string{"fail_timeout"}},
-		configCase{"least connections", func(c *Config) { c.Algorithm = LeastConnections }, []string{"least_conn;\n"}, nil})
+			"server 10.77.0.11:6443 max_fails=3 fail_timeout=3s; # node-1\n", "server 10.77.0.12:6443 max_fails=3 fail_timeout=3s; # node-2\n"}, []string{"next_upstream"}},
+		configCase{"blind", func(c *Config) { c.HealthCheck.Disabled = true }, []string{"max_fails=0;", "proxy_next_upstream off;"}, []string{"fail_timeout"}})
 }
 
 func TestStreamModule(t *testing.T) {

@@ -83,31 +83,21 @@ func (b *Balancer) choose(from netip.Addr, tried []*backend) (chosen *backend, a
 	blind := b.config.HealthCheck.Disabled
 	if b.config.Algorithm == Affinity {
 		if kept := b.kept[from]; kept != nil && !slices.Contains(tried, kept) {
-			if _, healthy := kept.load(); healthy {
+			if kept.usable() {
 				return kept, !blind
 			}
 		}
 		defer func() { b.kept[from] = chosen }()
 	}
 	start := int(b.next % uint64(len(b.backends)))
-	least := 0
-	at := 0
 	for i := range b.backends {
-		index := (start + i) % len(b.backends)
-		candidate := b.backends[index]
-		connections, healthy := candidate.load()
-		if !healthy || slices.Contains(tried, candidate) {
-			continue
-		}
-		if chosen == nil || connections < least {
-			chosen, least, at = candidate, connections, index
-		}
-		if b.config.Algorithm != LeastConnections {
-			break
+		at := (start + i) % len(b.backends)
+		if candidate := b.backends[at]; candidate.usable() && !slices.Contains(tried, candidate) {
+			b.next = uint64(at) + 1
+			return candidate, !blind
 		}
 	}
-	b.next = uint64(at) + 1
-	return chosen, !blind
+	return nil, !blind
 }
 
 func (b *backend) dial() (*net.TCPConn, error) {

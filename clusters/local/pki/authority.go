@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/netip"
 	"time"
@@ -55,12 +54,7 @@ func newAuthority(name string, notBefore, notAfter time.Time) (*Authority, error
 	if err != nil {
 		return nil, err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
 	template := &x509.Certificate{
-		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             notBefore,
 		NotAfter:              notAfter,
@@ -85,17 +79,12 @@ func (a *Authority) issue(l leaf) (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, nil, err
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: l.name, Organization: l.groups},
-		NotBefore:    a.cert.NotBefore,
-		NotAfter:     a.cert.NotAfter,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		DNSNames:     unique(l.dns),
+		Subject:   pkix.Name{CommonName: l.name, Organization: l.groups},
+		NotBefore: a.cert.NotBefore,
+		NotAfter:  a.cert.NotAfter,
+		KeyUsage:  x509.KeyUsageDigitalSignature,
+		DNSNames:  unique(l.dns),
 	}
 	for _, addr := range unique(l.addrs) {
 		if addr.IsValid() {
@@ -122,10 +111,6 @@ func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	}
 	keyPEM, err := encodeKey(key)
 	return key, keyPEM, err
-}
-
-func newSerial() (*big.Int, error) {
-	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
 func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {

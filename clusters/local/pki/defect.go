@@ -65,9 +65,6 @@ func (a *Authority) Defective(certificate []byte, defect framework.CertificateDe
 	default:
 		return nil, fmt.Errorf("%q is not a defect", defect)
 	}
-	if template.SerialNumber, err = newSerial(); err != nil {
-		return nil, err
-	}
 	der, err := x509.CreateCertificate(rand.Reader, template, signer.cert, old.PublicKey, signer.key)
 	if err != nil {
 		return nil, err
