@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,10 @@ type Step struct {
 	Began time.Time `json:"began"`
 	Done  time.Time `json:"done"`
 }
+
+// ErrNotUndone marks, in the sense of errors.Is, the error of a change that failed and left something
+// behind that it could not undo.
+var ErrNotUndone = errors.New("not all of it could be undone")
 
 type stepsKey struct{}
 

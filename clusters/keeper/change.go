@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -181,11 +182,15 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 	}
 	return false, framework.DoStep(ctx, node, "save snapshot", func(ctx context.Context) (string, error) {
 		// Only a verified snapshot is saved under the requested name.
-		part := r.Save + ".part"
+		dir, err := os.MkdirTemp(filepath.Dir(r.Save), ".holdfast-snapshot-*")
+		if err != nil {
+			return "", err
+		}
+		defer os.RemoveAll(dir)
+		part := filepath.Join(dir, "snapshot")
 		if _, err := backup.Save(ctx, access, node, part); err != nil {
 			return "", err
 		}
-		defer os.Remove(part)
 		status, err := backup.Verify(part)
 		if err == nil {
 			err = os.Link(part, r.Save)

@@ -75,10 +75,7 @@ func (c *Cluster) planRotation(ctx context.Context, name string) (*rotation, err
 		}
 		r.before[component] = served
 	}
-	if members := c.etcdMembers(); len(members) > 1 {
-		return r, members.QuorumWithout(look, name)
-	}
-	return r, nil
+	return r, c.etcdMembers().QuorumBeside(look, name)
 }
 
 // rotated are the components of a node in the order in which they restart.

@@ -161,10 +161,7 @@ func (c *Cluster) rotatable(ctx context.Context, name string) (*node, error) {
 	if err := n.spoilt.healed(); err != nil {
 		return nil, err
 	}
-	if members := c.etcdMembers(); len(members) > 1 {
-		return n, members.QuorumWithout(ctx, name)
-	}
-	return n, nil
+	return n, c.etcdMembers().QuorumBeside(ctx, name)
 }
 
 // apart returns an error if a node at a stage would be more than one stage from another.

@@ -178,11 +178,7 @@ func (c *Cluster) planEtcd(ctx context.Context, name, version string) (*node, er
 			return nil, fmt.Errorf("it runs etcd %s, and a member cannot be downgraded: %w", v, errors.ErrUnsupported)
 		}
 	}
-	members := c.etcdMembers()
-	if len(members) > 1 {
-		return n, members.QuorumWithout(ctx, name)
-	}
-	return n, nil
+	return n, c.etcdMembers().QuorumBeside(ctx, name)
 }
 
 // Reconfigure implements framework.Reconfigurer, in the order of an upgrade, etcd first.
@@ -190,6 +186,9 @@ func (c *Cluster) Reconfigure(ctx context.Context, name string, args map[framewo
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
 	n, err := c.changeable(ctx, name)
+	if err == nil && args[framework.Etcd] != nil {
+		err = c.etcdMembers().QuorumBeside(ctx, name)
+	}
 	if err != nil {
 		return fmt.Errorf("reconfiguring %s: %w", name, framework.Untouched{Err: err})
 	}

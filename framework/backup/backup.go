@@ -200,7 +200,7 @@ func (r Restoration) Run(ctx context.Context) error {
 // restored, a restore is not interrupted; one that failed leaves a cluster that can be restored
 // again.
 func Restore(ctx context.Context, c framework.Cluster, file string) error {
-	access, all, err := restorable(c)
+	access, all, err := restorable(ctx, c)
 	var status Status
 	if err == nil {
 		status, err = Verify(file)
@@ -241,7 +241,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 }
 
 // restorable returns the members of a cluster, if all of them can be restored.
-func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
+func restorable(ctx context.Context, c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
 		return nil, nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
@@ -253,6 +253,11 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 		starter, starts := n.(framework.Starter)
 		if !operates || !kills || !starts {
 			return nil, nil, fmt.Errorf("the data of etcd on %s cannot be replaced", n.Name())
+		}
+		if power, ok := n.(framework.PowerSwitch); ok {
+			if on, err := power.Powered(ctx); err == nil && !on {
+				return nil, nil, fmt.Errorf("node %s has no power: power it on (`holdfast heal`), or remove it", n.Name())
+			}
 		}
 		all = append(all, Member{n.Name(), operator, killer, starter})
 	}

@@ -63,21 +63,23 @@ func TestSaveUnanswered(t *testing.T) {
 	}
 }
 
-// TestServing takes the first member that answers.
+// TestServing takes the first member that reads with a quorum.
 func TestServing(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.New(t, 2)
-	names := []string{"node-1", "node-2"}
+	c := etcdtest.New(t, 3)
+	names := []string{"node-1", "node-2", "node-3"}
 	if node := Serving(t.Context(), c, names); node != "node-1" {
-		t.Errorf("both answer: %q", node)
+		t.Errorf("all answer: %q", node)
 	}
 	c.Stop(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if node := Serving(ctx, c, names); node != "node-2" {
+	if node := Serving(t.Context(), c, names); node != "node-2" {
 		t.Errorf("the first is stopped: %q", node)
 	}
-	if node := Serving(ctx, c, nil); node != "" {
+	c.Stop(2)
+	if node := Serving(t.Context(), c, names[1:]); node != "node-2" {
+		t.Errorf("no quorum: %q", node)
+	}
+	if node := Serving(t.Context(), c, nil); node != "" {
 		t.Errorf("no member: %q", node)
 	}
 }
@@ -261,6 +263,22 @@ func TestRestoreWithoutMembers(t *testing.T) {
 		if reported := strings.HasPrefix(test.peer, "https"); (bumps[0] >= uint64(began.UnixNano())) != reported {
 			t.Errorf("%s: the revision is raised by %d", name, bumps[0])
 		}
+	}
+}
+
+// unplugged has no power.
+type unplugged struct{ configuredMute }
+
+func (unplugged) Powered(context.Context) (bool, error)         { return false, nil }
+func (unplugged) PowerOn(context.Context) error                 { return nil }
+func (unplugged) PowerOff(context.Context, time.Duration) error { return nil }
+
+// No member is stopped if one cannot take part.
+func TestRestoreWithoutPower(t *testing.T) {
+	t.Parallel()
+	c := silent{nodes: []framework.Node{configuredMute{mute{name: "node-1"}}, unplugged{configuredMute{mute{name: "node-2"}}}}}
+	if err := Restore(t.Context(), c, "snapshot"); err == nil || !strings.Contains(err.Error(), "node node-2 has no power") || !errors.Is(err, framework.ErrNothingDone) {
+		t.Error(err)
 	}
 }
 

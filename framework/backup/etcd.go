@@ -38,10 +38,17 @@ func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers [
 	return peers, read.Header.Revision, nil
 }
 
-// Serving returns the first node whose etcd member answers, or else the first node, if any.
+// Serving returns the first node whose etcd member reads with a quorum, or else the first node, if any.
 func Serving(ctx context.Context, access framework.EtcdAccess, nodes []string) string {
 	answers := framework.Map(nodes, func(node string) error {
-		_, _, err := ask(ctx, access, node)
+		etcd, err := client.NewEtcd(access, node)
+		if err != nil {
+			return err
+		}
+		defer etcd.Close()
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
+		defer cancel()
+		_, err = etcd.Get(ctx, "holdfast/none")
 		return err
 	})
 	if len(nodes) == 0 {

@@ -79,7 +79,7 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	err := r.change(framework.WithSteps(limited, r.stepOf(a.ID, a.Interrupt)), a, &change)
 	if a.Interrupt > 0 && changesInPlace(a.Name) {
 		err = r.complete(limited, a, &change, err)
-	} else if errors.Is(err, errCutShort) {
+	} else if errors.Is(err, errCutShort) && !errors.Is(err, framework.ErrNotUndone) {
 		change.Phase, change.Error, change.Effect = record.NodeUndone, err.Error(), r.w.Now()
 		r.say("%s after its step %d", errCutShort, a.Interrupt)
 		err = nil

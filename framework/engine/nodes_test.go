@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -308,7 +309,9 @@ func TestNodesThatCannotBeChanged(t *testing.T) {
 		step          Step
 		says, missing string
 	}{
-		"refused":       {&scaledCluster{fakeCluster: fake, refuse: errors.New("no quorum")}, add, "no quorum", ""},
+		"refused": {&scaledCluster{fakeCluster: fake, refuse: errors.New("no quorum")}, add, "no quorum", ""},
+		"not undone": {&scaledCluster{fakeCluster: fake, refuse: fmt.Errorf("%w: %w", errCutShort, framework.ErrNotUndone)},
+			Step{Action: &Action{Name: "add-node", ID: "fourth", Interrupt: 1}}, "not all of it could be undone", ""},
 		"not this one":  {fake, add, "needs the ability Scaler", "Scaler"},
 		"without power": {&scaledCluster{fakeCluster: fake}, Step{Action: &Action{Name: "lose-node", Node: "1"}}, "PowerSwitch", "PowerSwitch"},
 	} {

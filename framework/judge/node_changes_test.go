@@ -143,6 +143,9 @@ func TestEndpointsFollow(t *testing.T) {
 			return newLeaders(replacing(38), 13)
 		}},
 		{name: "no such change", want: Inconclusive, says: `no change of nodes "old"`, story: func() *story { return grown(11) }},
+		{name: "another change failed", want: Pass, took: "15s", story: func() *story { return replacing(25).change(alsoFailed("later")) }},
+		{name: "the old one reclaimed late, and another change failed", want: Fail, took: "28s", story: func() *story { return replacing(38).change(alsoFailed("later")) }},
+		{name: "one of them failed, too", want: Inconclusive, says: "no quorum", story: func() *story { return grown(11).change(alsoFailed("old")) }},
 	})
 }
 
@@ -359,4 +362,11 @@ func TestRemovedNodesAreSilent(t *testing.T) {
 			return s
 		}},
 	})
+}
+
+// alsoFailed adds a change of nodes that failed at the end.
+func alsoFailed(name string) func(*record.Run) {
+	return func(r *record.Run) {
+		r.Nodes = append(r.Nodes, record.Timed[record.NodeChange]{At: sec(50), V: record.NodeChange{Name: name, Phase: record.NodeFailed, Error: "no quorum"}})
+	}
 }

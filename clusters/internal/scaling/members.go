@@ -283,6 +283,25 @@ func (all Members) QuorumWithout(ctx context.Context, gone string) error {
 	return nil
 }
 
+// QuorumBeside checks whether enough members answer to restart the one on a node. One of two cannot
+// restart without a pause.
+func (all Members) QuorumBeside(ctx context.Context, restarts string) error {
+	if len(all) < 2 {
+		return nil
+	}
+	answers := all.Statuses(ctx)
+	delete(answers, restarts)
+	need := len(all)/2 + 1
+	if len(all) == 2 {
+		need = 1
+	}
+	if len(answers) < need {
+		return fmt.Errorf("%d of %d etcd members would answer while the one on %s restarts, and the quorum is %d: start what is down (%s) first",
+			len(answers), len(all), restarts, need, strings.Join(slices.DeleteFunc(all.missing(answers), func(n string) bool { return n == restarts }), ", "))
+	}
+	return nil
+}
+
 // QuorumWith checks whether another member could cost the quorum: it counts from when it is
 // added, before it runs. etcd refuses that too, once it has noticed which members are down.
 func (all Members) QuorumWith(ctx context.Context) error {

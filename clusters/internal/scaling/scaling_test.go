@@ -3,8 +3,10 @@ package scaling
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +88,33 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestQuorumBeside: a restart leaves all votes, so with four members two may not be away.
+func TestQuorumBeside(t *testing.T) {
+	up := serve(t, &stalling{})[0].Config
+	down := func(context.Context) (clientv3.Config, error) { return clientv3.Config{}, errors.New("no power") }
+	for _, tc := range []struct {
+		voters, down int
+		want         string
+	}{
+		{1, 0, ""}, {2, 0, ""}, {3, 0, ""}, {4, 0, ""}, {5, 1, ""},
+		{2, 1, "0 of 2 etcd members would answer while the one on 1 restarts, and the quorum is 1: start what is down (2) first"},
+		{3, 1, "1 of 3"}, {4, 1, "2 of 4"}, {6, 2, "3 of 6"}, {5, 2, "2 of 5"},
+	} {
+		var all Members
+		for i := range tc.voters {
+			m := Member{Node: strconv.Itoa(i + 1), Config: up}
+			if i >= tc.voters-tc.down {
+				m.Config = down
+			}
+			all = append(all, m)
+		}
+		err := all.QuorumBeside(t.Context(), "1")
+		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%d members, %d down: %v", tc.voters, tc.down, err)
+		}
+	}
+}
+
 // Without a quorum nothing is changed, and who is down is named.
 func TestQuorum(t *testing.T) {
 	down := func(context.Context) (clientv3.Config, error) { return clientv3.Config{}, errors.New("no power") }
@@ -109,6 +138,7 @@ func TestQuorum(t *testing.T) {
 type stalling struct {
 	pb.UnimplementedClusterServer
 	pb.UnimplementedKVServer
+	pb.UnimplementedMaintenanceServer
 	mu      sync.Mutex
 	members []*pb.Member
 	until   time.Time
@@ -144,11 +174,16 @@ func serve(t *testing.T, s *stalling) Members {
 	server := grpc.NewServer()
 	pb.RegisterClusterServer(server, s)
 	pb.RegisterKVServer(server, s)
+	pb.RegisterMaintenanceServer(server, s)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return Members{{Node: "a", PeerURL: "a", Config: func(context.Context) (clientv3.Config, error) {
 		return clientv3.Config{Endpoints: []string{listener.Addr().String()}}, nil
 	}}}
+}
+
+func (s *stalling) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Header: &pb.ResponseHeader{}}, nil
 }
 
 func (s *stalling) MemberList(ctx context.Context, _ *pb.MemberListRequest) (*pb.MemberListResponse, error) {
@@ -205,8 +240,10 @@ func TestAddLearner(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}, interrupt: cancel}
 	all := serve(t, s)
-	if err := AddLearner(ctx, all, "b", "http://b:2380"); err != nil {
-		t.Error(err)
+	cutShort := errors.New("cut short")
+	reported := framework.WithSteps(ctx, func(s framework.Step) error { return fmt.Errorf("%w after %s", cutShort, s.Name) })
+	if err := AddLearner(reported, all, "b", "http://b:2380"); !errors.Is(err, cutShort) {
+		t.Errorf("an interruption after the step: %v", err)
 	}
 	if err := all.AreNodes(t.Context()); err == nil || !strings.Contains(err.Error(), "`holdfast shell a -- etcdctl member remove ab`") {
 		t.Error(err)

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// AddLearner makes the step that adds a node's member, which does not vote yet. Interrupted, it would
-// leave a proposal that the members may still commit.
+// AddLearner makes the step that adds a node's member, which does not vote yet. Cancelled, it would
+// leave a proposal that the members may still commit; the change may be interrupted after it.
 func AddLearner(ctx context.Context, all Members, node, url string) error {
-	return framework.DoStep(framework.Uninterrupted(ctx), node, record.StepLearner, func(ctx context.Context) (string, error) {
+	return framework.DoStep(context.WithoutCancel(ctx), node, record.StepLearner, func(ctx context.Context) (string, error) {
 		if err := all.AddLearner(ctx, url); err != nil {
 			return "", err
 		}

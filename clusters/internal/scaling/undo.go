@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // undoLimit is how long the rollback of a failed change may take.
@@ -28,7 +30,7 @@ func (u Undo) All(ctx context.Context) error {
 		}
 	}
 	if err := errors.Join(left...); err != nil {
-		return fmt.Errorf("not all of it could be undone: %w", err)
+		return fmt.Errorf("%w: %w", framework.ErrNotUndone, err)
 	}
 	return nil
 }

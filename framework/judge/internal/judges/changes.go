@@ -19,20 +19,26 @@ func changesOf(m *facts.Matter, names []string) ([]record.NodeChange, *Finding) 
 
 func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
 	var all []record.NodeChange
+	var failed *Finding // the timeline ended with it
 	for _, c := range changes {
 		if c.V.Phase == record.NodeFailed {
 			f := Inconclusive("the nodes could not be changed: %s", c.V.Error)
 			if c.V.Missing != "" {
 				f.Verdict = verdict.NotApplicable
 			}
-			return nil, &f
-		}
-		if len(names) == 0 || slices.Contains(names, c.V.Name) {
+			failed = &f
+		} else if len(names) == 0 || slices.Contains(names, c.V.Name) {
 			all = append(all, c.V)
 		}
 	}
+	if failed != nil && len(names) == 0 {
+		return nil, failed
+	}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c record.NodeChange) bool { return c.Name == name }) {
+			if failed != nil {
+				return nil, failed
+			}
 			return nil, unmade(m, fmt.Sprintf("the record has no change of nodes %q", name))
 		}
 	}
