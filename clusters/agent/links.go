@@ -198,7 +198,7 @@ func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framewo
 		}
 	}
 	errs := framework.Map(on, func(c *Client) error {
-		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
+		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking which impairments its links support", &request{Impairment: imp}, nil)
 	})
 	unfit := map[*Client]error{}
 	for i, c := range on {

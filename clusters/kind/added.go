@@ -96,7 +96,7 @@ func removeLeft(ctx context.Context, cli docker.CLI, name string) error {
 	}
 	dir, err := os.MkdirTemp("", "holdfast-kind-")
 	if err != nil {
-		return fmt.Errorf("making a directory for what is kept of cluster %s: %w", name, err)
+		return fmt.Errorf("creating the state directory of cluster %s: %w", name, err)
 	}
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeoutCause(ctx, leftLimit, fmt.Errorf("not done after %s", leftLimit))

@@ -51,7 +51,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 			continue
 		}
 		if _, err := await.API(ctx, e, await.LeasePath(elected), await.Holder); err != nil {
-			return fmt.Errorf("no %s leads: %w", elected, err)
+			return fmt.Errorf("no instance of %s is active: %w", elected, err)
 		}
 	}
 	return nil

@@ -36,14 +36,14 @@ func (c *Cluster) parts(ctx context.Context, version, from string) (file string,
 	}
 	half, err := os.CreateTemp(c.dir, ".upgrade-*")
 	if err != nil {
-		return "", fmt.Errorf("making a file for what %s consists of: %w", version, err)
+		return "", fmt.Errorf("creating a file for the parts of %s: %w", version, err)
 	}
 	defer os.Remove(half.Name())
 	defer half.Close()
 	export := image.Export{DockerHost: c.o.Engine, Image: from, Kubernetes: version,
 		Container: "holdfast-upgrade-" + c.Name(), Label: upgradeLabel + "=" + c.Name()}
 	if err := export.To(ctx, half); err != nil {
-		return "", fmt.Errorf("writing what %s consists of to %s: %w", version, c.dir, err)
+		return "", fmt.Errorf("writing the parts of %s to %s: %w", version, c.dir, err)
 	}
 	return file, errors.Join(half.Close(), os.Rename(half.Name(), file))
 }

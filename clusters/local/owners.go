@@ -98,7 +98,7 @@ func innerPID(pid int) int {
 func writeJoin(file string, join map[framework.Component][]string) error {
 	if len(join) == 0 {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("taking back which control groups to join: %w", err)
+			return fmt.Errorf("clearing the list of control groups to join: %w", err)
 		}
 		return nil
 	}

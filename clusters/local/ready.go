@@ -72,7 +72,7 @@ func (c *Cluster) ready(ctx context.Context) error {
 			continue
 		}
 		if _, err := await.API(ctx, c.Entrances()[0], await.LeasePath(elected), await.Holder); err != nil {
-			return fmt.Errorf("no %s leads: %w", elected, err)
+			return fmt.Errorf("no instance of %s is active: %w", elected, err)
 		}
 	}
 	if err := c.awaitSupervised(ctx); err != nil {

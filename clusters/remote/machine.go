@@ -62,7 +62,7 @@ func leadsTo(n clusters.InventoryNode, s *sight, nodes []corev1.Node) error {
 				continue
 			}
 			if id.want != id.got {
-				return fmt.Errorf("ssh %s leads to another machine than node %s: its %s is %s, and the kubelet of %s reports %s; correct ssh in the inventory (if the machine has just rebooted, try again)",
+				return fmt.Errorf("ssh %s reaches a machine other than node %s: its %s is %s, and the kubelet of %s reports %s; correct ssh in the inventory (if the machine has just rebooted, try again)",
 					n.SSH, n.Name, id.name, id.got, n.Name, id.want)
 			}
 			identified = true

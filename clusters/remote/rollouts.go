@@ -114,7 +114,7 @@ func (a *access) replaced(ctx context.Context) (string, error) {
 				return "", err
 			}
 			if own {
-				return fmt.Sprintf("the control plane %s of Cluster API is rolled out: it wants %d machines and has %d, not all of them up to date; wait for it", nameOf(c.ObjectMeta), *c.Spec.Replicas, c.Status.Replicas), nil
+				return fmt.Sprintf("the control plane %s of Cluster API is being rolled out: it wants %d machines and has %d, not all of them up to date; wait for it", nameOf(c.ObjectMeta), *c.Spec.Replicas, c.Status.Replicas), nil
 			}
 		}
 	}

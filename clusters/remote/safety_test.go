@@ -112,7 +112,7 @@ func TestSafe(t *testing.T) {
 		{"a Plan that is applied", quiet(plansPath, `{"items": [{"metadata": {"namespace": "system-upgrade", "name": "server"}, "status": {"applying": ["node-1"]}}]}`),
 			"the Plan system-upgrade/server of the system upgrade controller is being applied to node-1"},
 		{"a Plan that was applied", quiet(plansPath, `{"items": [{"metadata": {"name": "server"}, "status": {"latestVersion": "v1.37.1", "applying": []}}]}`), ""},
-		{"a control plane that is rolled out", capi(3, `"replicas": 4, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is rolled out: it wants 3 machines and has 4"},
+		{"a control plane that is rolled out", capi(3, `"replicas": 4, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is being rolled out: it wants 3 machines and has 4"},
 		{"with as many machines as it wants", capi(3, `"replicas": 3, "updatedReplicas": 1`, "node-1"), "the control plane a/cp of Cluster API is rolled out"},
 		{"of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 2`, "node-1"), "the control plane a/cp of Cluster API is rolled out"},
 		{"that is scaled", capi(5, `"replicas": 3, "updatedReplicas": 3`, "node-1"), "it wants 5 machines and has 3"},

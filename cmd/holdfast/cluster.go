@@ -241,7 +241,7 @@ holdfast added is removed, unless --delete is given.`,
 		state := "deleted"
 		what := state
 		if ended.Stays {
-			state, what = "released", "stays; holdfast has removed its agents from it"
+			state, what = "released", "is released: it is kept, without holdfast's agents"
 		}
 		return output.printf(cmd, downState{ended.Name, state}, "cluster %s %s\n", ended.Name, what)
 	}
@@ -285,7 +285,7 @@ func newKubeconfigCommand() *cobra.Command {
 		Use:   "kubeconfig",
 		Short: "Print the path of a kubeconfig that works from this machine",
 		Long: `Print the path of an administrator's kubeconfig of a running cluster, for clients on this
-machine. It leads to the load balancer, and works until the cluster is deleted.`,
+machine. It points to the load balancer, and works until the cluster is deleted.`,
 		Example: `  export KUBECONFIG=$(holdfast kubeconfig)
   kubectl get nodes`,
 		Args: arguments(),
@@ -335,8 +335,8 @@ func newShellCommand() *cobra.Command {
 		Use:   "shell [HOST] [-- COMMAND]",
 		Short: "Run a shell or a command on a machine of the cluster",
 		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and the
-variables of etcdctl set for that node. On a local cluster etcdctl is available, too.
-Without HOST it runs on the harness's own machine, in the cluster's network.
+etcdctl's environment variables set for that node. On a local cluster etcdctl is available, too.
+Without HOST it runs on the machine that holdfast runs on, in the cluster's network.
 'holdfast status' lists the machines.`,
 		Example: `  holdfast shell node-2
   holdfast shell node-2 -- ip address

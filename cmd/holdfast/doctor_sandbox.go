@@ -88,12 +88,12 @@ func checkLimits() []check {
 	if err := local.LimitSupport(framework.Limit{CPU: 20}); err != nil {
 		quota = quota.fallback(firstLine(err.Error()), "cpu-pressure uses a load process beside its target instead of a control group; run as root, or in a control group that is delegated to this user")
 	} else {
-		quota = quota.ok("control groups can be made")
+		quota = quota.ok("control groups can be created")
 	}
 	soft, hard := local.LimitSupport(framework.Limit{Memory: 1 << 30}), local.LimitSupport(framework.Limit{Memory: 1 << 30, Hard: true})
 	switch {
 	case soft == nil:
-		memory = memory.ok("control groups can be made")
+		memory = memory.ok("control groups can be created")
 	case hard == nil:
 		memory = memory.fallback("cgroup v1, which can only kill processes that exceed a limit", "memory-pressure uses a load process unless oom=true is given")
 	default:

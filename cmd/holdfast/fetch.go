@@ -63,7 +63,7 @@ that holdfast uses by default.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Mirror, "mirror", "", "base URL of the release archives (default $"+release.MirrorVariable+", else "+release.OfficialMirror+")")
-	flags.StringVar(&source, "source", "auto", "where from: auto, release or build")
+	flags.StringVar(&source, "source", "auto", "source of the binaries: auto, release or build")
 	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch again even if cached")
 	flags.BoolVar(&opts.Verify, "verify", false, "verify the checksum of every file in the cache entry")
 	output := addOutputFlag[[]release.Entry](cmd)

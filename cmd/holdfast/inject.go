@@ -28,7 +28,7 @@ scheduler/standby, node/2, node/kcm/active, agent/1, zone/b, nodes, balancer, kw
 workers, harness (the machine and process that holdfast runs in). 'holdfast faults' lists
 the faults with their parameters.
 
-Exit codes: 0 the fault has proof of its effect, 2 wrong usage (nothing was
+Exit codes: 0 the fault is active, with proof, 2 wrong usage (nothing was
 touched), 3 no proof (what was touched is undone).`,
 		Example: `  holdfast inject kill --on etcd/leader --for 20s
   holdfast inject isolate --on node/kcm/active keep=harness
@@ -124,7 +124,7 @@ func newHealCommand() *cobra.Command {
 active fault; 'holdfast status' lists them. If none is active, there is nothing to do.
 
 Exit codes: 0 healed, or no fault is active; 2 wrong usage, such as an unknown ID, or no ID
-while several faults are active; 3 it failed, or healing is not proven.`,
+while several faults are active; 3 failed, or healing is not proven.`,
 		Example: `  holdfast heal
   holdfast heal kill-1 latency-2
   holdfast heal --all`,

@@ -51,7 +51,7 @@ the engine is replaced.`,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&config.Kubernetes, "kubernetes", nil, "`version` of Kubernetes, once for each image (default "+release.DefaultKubernetes+")")
-	flags.StringVar(&source, "source", string(image.SourceAuto), "where from: auto, published or build")
+	flags.StringVar(&source, "source", string(image.SourceAuto), "source of the images: auto, published or build")
 	flags.StringVar(&config.DebianMirror, "debian-mirror", "", "base `URL` of Debian packages (default "+image.DefaultDebianMirror+")")
 	flags.StringVar(&config.Release.Mirror, "mirror", "", "base `URL` of the release archives of Kubernetes, as for holdfast fetch")
 	output := addOutputFlag[image.Images](cmd)

@@ -33,7 +33,7 @@ kubeadm renews them (kubeadm certs renew all).
 If it fails or is interrupted, the error names the step: run the same command again.
 The CAs do not change, so the components accept each other's old and new certificates.
 
-Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast rotate certificates
   holdfast rotate certificates --node node-2 -o json`,
 		Args: arguments(),
@@ -71,7 +71,7 @@ If it fails or is interrupted, the error names the step: run the same command ag
 finish, or with --undo to return to the old CAs, stage by stage. Tokens that the new key
 signed in the meantime are accepted until they expire. A cluster can replace its CAs only once.
 
-Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast rotate ca
   holdfast rotate ca --undo
   holdfast rotate ca --name demo -o json`,

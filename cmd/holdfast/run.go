@@ -54,7 +54,7 @@ Scenarios share clusters, unless one asks for a different setup. Up
 to --parallel clusters run side by side; each needs about 1.6 GiB for three nodes,
 and a core under traffic. If that overloads the machine and costs a verdict, the
 scenario is repeated alone at the end of the run, except on an existing cluster, or if clusters
-already ran one at a time and most scenarios were overloaded.
+already ran one at a time and the machine was overloaded during most scenarios.
 
 A cluster that you describe with --cluster, --lb or --disk is tested as described.
 Otherwise scenarios may set other arguments, balancers or disks; the evidence lists what
@@ -93,7 +93,7 @@ problem, such as a cluster that it could not release.`,
 	}
 	f.add(cmd, "cluster", "")
 	flags := cmd.Flags()
-	flags.StringVar(&profile, "profile", "core", "which scenarios, unless --scenario or --file choose them: "+strings.Join(scenarios.Profiles, ", "))
+	flags.StringVar(&profile, "profile", "core", "profile to run, unless --scenario or --file selects scenarios: "+strings.Join(scenarios.Profiles, ", "))
 	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name instead of a profile, in addition to --file; * and ? are wildcards")
 	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wildcards")
 	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, and report what is settled by then (default none)")

@@ -108,7 +108,7 @@ func printScenario(w io.Writer, s *scenarios.Scenario, settings framework.Settin
 		}
 		fmt.Fprintf(w, "  injects %s on %s%s (time to live %s", in.Fault, in.Target, given(in.Params), ttl.Round(time.Second))
 		if leash > 0 {
-			fmt.Fprintf(w, "; healed %s after holdfast stops answering", min(leash, ttl).Round(time.Second))
+			fmt.Fprintf(w, "; healed %s after holdfast's last request", min(leash, ttl).Round(time.Second))
 		}
 		fmt.Fprintln(w, ")")
 	}

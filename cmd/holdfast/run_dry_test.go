@@ -31,7 +31,7 @@ func TestPrintScenario(t *testing.T) {
 		want  string
 	}{
 		{0, "  injects latency on node/2 delay=50ms jitter=1ms (time to live 3s)\n  injects kill on etcd/leader (time to live 2m0s)\n"},
-		{remote.Leash, " (time to live 3s; healed 3s after holdfast stops answering)\n  injects kill on etcd/leader (time to live 2m0s; healed 15s after holdfast stops answering)\n"},
+		{remote.Leash, " (time to live 3s; healed 3s after holdfast's last request)\n  injects kill on etcd/leader (time to live 2m0s; healed 15s after holdfast's last request)\n"},
 	} {
 		var out bytes.Buffer
 		if err := printScenario(&out, s, settings, time.Minute, tc.leash); err != nil || !strings.Contains(out.String(), tc.want) {

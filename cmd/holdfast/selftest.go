@@ -32,8 +32,8 @@ the same scenario with nothing planted. A check that has
 never failed is not a check.
 
 Several clusters run side by side. A run that is inconclusive, or that does not catch
-its violation, is repeated alone: on a busy machine neither proves anything. If most have
-to be, the rest runs on one cluster. In full it takes about two hours on two cores, and
+its violation, is repeated alone: on a busy machine neither proves anything. If most runs have
+to be repeated, the rest runs on one cluster. In full it takes about two hours on two cores, and
 five with one cluster at a time; --resume continues an earlier selftest.
 
 Exit codes: 0 each violation was caught and no healthy twin was accused, 1 a violation was

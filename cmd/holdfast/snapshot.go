@@ -34,7 +34,7 @@ func newSnapshotSaveCommand() *cobra.Command {
 checksum. The snapshot has every write that was acknowledged before the command was
 called, since it is taken after a quorum read. One member may be down.
 
-Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
+Exit codes: 0 done, 2 refused (no file was written), 3 failed.`,
 		Example: `  holdfast snapshot save before.db
   holdfast snapshot save before.db --node node-2 -o json`,
 		Args: arguments("FILE"),
@@ -84,7 +84,7 @@ if that cannot be checked because no answering member has that UID and another m
 not answer. --foreign restores it anyway. Once started, the restore is not interrupted; if
 it fails, run the same command again, with --foreign if no member answers.
 
-Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),
+Exit codes: 0 done, 2 refused (nothing was touched), 3 failed.`, backup.Bump),
 		Example: `  holdfast snapshot restore before.db
   holdfast snapshot restore before.db --name demo -o json`,
 		Args: arguments("FILE"),

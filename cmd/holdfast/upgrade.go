@@ -34,7 +34,7 @@ If the command fails or is interrupted, the current node is left between the two
 run the same command again to finish, or with that node and its old version to undo.
 'holdfast status -o json' shows which node has which version.
 
-Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast up --name demo --kubernetes 1.36.3 --wait
   holdfast upgrade node-1 --to 1.37.1
   holdfast upgrade node-1 --to 1.36.3     # back
@@ -82,7 +82,7 @@ API server joins the load balancer when it is ready. A node is removed in the re
 order: load balancer, components, etcd member, machine. If adding a node fails or is
 interrupted, it is undone. The command refuses changes that would cost etcd its quorum.
 
-Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast scale 5
   holdfast scale 3 --name demo -o json`,
 		Args: arguments("N"),

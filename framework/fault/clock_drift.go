@@ -14,7 +14,7 @@ const usualDrift = 1000e-6
 var ClockDrift = onClock(&Fault{
 	Name:    "clock-drift",
 	Summary: "makes the wall clock of a component, or of all components of a node, run too fast or too slow; monotonic clocks are not affected, and healing corrects it immediately; on amd64 only",
-	Params: []Param{{Name: "rate", Doc: "what the clock gains, or loses if negative, of each second", Default: ppm(usualDrift),
+	Params: []Param{{Name: "rate", Doc: "how much the clock gains per second, or loses if negative", Default: ppm(usualDrift),
 		Allowed: "from 1ppm to 500000ppm, or from -1ppm to -500000ppm, such as 1000ppm or -0.1%",
 		Parse:   parsed(usualDrift, parseRate)}},
 	Example: "etcd/follower rate=-2000ppm",

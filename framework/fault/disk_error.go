@@ -14,7 +14,7 @@ var DiskError = onDisk(&Fault{
 	Params: []Param{
 		diskOpParam(framework.DiskAll),
 		choiceParam("error", "what they fail with; with EROFS, which requires op=write or op=all, only writes fail", "EIO", "EROFS"),
-		shareParam("share", "of the operations, which fail", 1),
+		shareParam("share", "how many of the operations fail", 1),
 	},
 	Example: "etcd/follower op=fsync error=EIO share=10%",
 }, func(r Request) (badness, error) {

@@ -95,7 +95,7 @@ func take(l *coordinationv1.Lease) error {
 	return nil
 }
 
-var errNotStranger = errors.New("the stranger does not hold it")
+var errNotStranger = errors.New("holdfast's identity does not hold it")
 
 // renew renews the lease, several times in its duration.
 func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {

@@ -13,7 +13,7 @@ import (
 )
 
 // portsParam narrows the impairment to ports.
-var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "that of a component, all of any other target",
+var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "the component's own port; all ports for any other target",
 	Allowed: "all, or a list of etcd-peer, etcd-client, apiserver (where the nodes serve these, usually 2380, 2379 and 6443) and numbers of TCP or UDP ports from 1 to 65535, separated by commas",
 	Parse:   func(v string) (any, bool) { return parsePorts(v) }}
 

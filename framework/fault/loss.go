@@ -4,7 +4,7 @@ import "github.com/holdfast-ha/holdfast/framework"
 
 // hitParam is the share of the packets that an impairment hits.
 func hitParam(unset float64) Param {
-	return shareParam("share", "of the packets; the proof requires ten affected packets, so the fault sends packets on links that carry few", unset)
+	return shareParam("share", "how many of the packets are affected; the proof requires ten affected packets, so the fault adds packets of its own on links with little traffic", unset)
 }
 
 // Loss loses packets of a target.

@@ -95,7 +95,7 @@ func TestAvailability(t *testing.T) {
 			s.run.Meta.Checks = []record.Check{{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"kinds": "list"}}}
 			return s
 		}},
-		{name: "errors for too long", want: Fail, took: "7.35s", says: "A client of balancer must see errors for no longer than 4s", story: func() *story {
+		{name: "errors for too long", want: Fail, took: "7.35s", says: "A client of balancer must not see errors for longer than 4s", story: func() *story {
 			return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 17.4).probes("balancer", true, 17.5, 35)
 		}},
 		{name: "a single late error", want: Fail, took: "20.05s", story: late},

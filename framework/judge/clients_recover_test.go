@@ -35,7 +35,7 @@ func TestClientsRecover(t *testing.T) {
 		{name: "as it should be", want: Pass, says: "1 of 3 clients with a kept HTTP/2 connection through balancer were connected to node-2", story: func() *story { return lost(13) }},
 		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return lost(10) }},
 		{name: "too late", want: Fail, says: "client-go-2, connected to node-2, saw them for", story: func() *story { return lost(28) }},
-		{name: "never, and longer than the bound", want: Fail, says: "no longer than", story: func() *story { return lost(30) }},
+		{name: "never, and longer than the bound", want: Fail, says: "must not see errors for longer than", story: func() *story { return lost(30) }},
 		{name: "not before it was healed", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
 			return others().client("client-go-2", "node-2", true, 1, 10).client("client-go-2", "node-2", true, 10.2, 20).client("client-go-2", "node-2", false, 24, 30).change(func(r *record.Run) {
 				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "25s", Level: "MUST"}}

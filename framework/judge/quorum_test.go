@@ -270,7 +270,7 @@ func TestTimeTravel(t *testing.T) {
 		// Version 5 at 15 s, two versions and 2.9 s after 6 was seen for the first time.
 		{name: "back", want: Pass, took: "2.9s", says: "2 times in 4 reads, by 2.9s at most: it read version 6 of moving through node-1, and version 5 through node-3",
 			story: func() *story { return moving(6, 5, 7, 5) }},
-		{name: "never back", want: Inconclusive, says: "saw no time go backwards", story: func() *story { return moving(5, 5, 6, 6) }},
+		{name: "never back", want: Inconclusive, says: "did not see time go backwards", story: func() *story { return moving(5, 5, 6, 6) }},
 		{name: "not answered", want: Inconclusive, says: "1 read of a client that moves", story: func() *story { return moving(5) }},
 		{name: "reads of others", want: Inconclusive, says: "0 reads", story: func() *story {
 			return moving(6, 5, 7, 5).change(func(r *record.Run) {

@@ -50,7 +50,7 @@ func TestRejoins(t *testing.T) {
 		{name: "all back in time", want: Pass, took: "5.05s", says: "node-2 rejoined unaided: all 6", story: func() *story { return backAgain(16, 18, 20) }},
 		{name: "the API server is late", want: Fail, took: "20.05s", says: "the API server on node-2 came back after", story: func() *story { return backAgain(16, 18, 35) }},
 		{name: "the member is late", want: Fail, took: "25s", says: "the etcd member on node-2", story: func() *story { return backAgain(16, 40, 20) }},
-		{name: "a component does not come back", want: Fail, says: "kube-scheduler on node-2 had not rejoined after", story: func() *story {
+		{name: "a component does not come back", want: Fail, says: "kube-scheduler on node-2 had not rejoined ", story: func() *story {
 			return backAgain(16, 18, 20).change(func(r *record.Run) {
 				for i := range r.Processes {
 					if p := &r.Processes[i].V; p.Component == "kube-scheduler" && p.PID > 20 {

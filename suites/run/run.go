@@ -123,7 +123,7 @@ func lock(dir string) (unlock func(), err error) {
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: the results directory %s is in use by another holdfast; wait for it to finish, or stop it", ErrBusy, dir)
+		return nil, fmt.Errorf("%w: the results directory %s is in use by another holdfast process; wait for it to finish, or stop it", ErrBusy, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("failed to lock the results directory: %w", err)

@@ -49,7 +49,7 @@ func memberPlants() []Plant {
 			Catches: []Catch{
 				{Requirement: "HA-MB-001", Says: cut},
 				{Requirement: "HA-MB-008", Says: cut},
-				{Requirement: "HA-MB-009", Says: "must see errors for no longer than"},
+				{Requirement: "HA-MB-009", Says: "must not see errors for longer than"},
 				{Requirement: "HA-MB-010", Says: cut},
 				{Requirement: "HA-MB-011", Says: cut},
 			}, May: []string{"steady-state", "watch-alive"}},

@@ -34,7 +34,7 @@ func Plants() []Plant {
 		{Name: "fixed-count", Violation: "kube-apiserver --endpoint-reconciler-type=master-count --apiserver-count=3, a balancer without health checks",
 			Cluster: counted, Scenario: "apiserver-killed", Catches: []Catch{
 				{Judge: "endpoint-removed", Says: "was still listed"},
-				{Judge: "availability", Says: "must see errors for no longer than"},
+				{Judge: "availability", Says: "must not see errors for longer than"},
 			}},
 		{Name: "lease-refused", Violation: "an API server that is back cannot write its endpoint lease",
 			Cluster: proxied, Scenario: "apiserver-killed", From: 5,

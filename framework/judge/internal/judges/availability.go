@@ -86,7 +86,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	}
 	switch {
 	case took > m.Bound.Limit:
-		return Failed("A client of %s must see errors for no longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
+		return Failed("A client of %s must not see errors for longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
 			entrance, m.Bound, m.Fault.What(), failures, text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.OverloadSince(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
 	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
 		return Inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",

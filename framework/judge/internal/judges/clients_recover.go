@@ -90,7 +90,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 		case took > m.Bound.Limit && took <= latest:
 		case took > m.Bound.Limit:
 			latest = took
-			late = Failed("A client with a kept HTTP/2 connection through %s must see errors for no longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
+			late = Failed("A client with a kept HTTP/2 connection through %s must not see errors for longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
 				entrance, m.Bound, m.Fault.What(), c.name, where, text.Short(took), facts.DescribeProbe(*last)).
 				Took(took).Rests(max(effect, facts.OverloadSince(c.after, *last, m.Bound.Limit)), last.End)
 		case last != nil && (lastOK == nil || lastOK.Start < last.Start):

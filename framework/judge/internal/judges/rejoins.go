@@ -46,7 +46,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 			at := part.since(on)
 			if at > until {
 				if waited := text.Span(on, until); waited > m.Bound.Limit {
-					return Failed("A node must rejoin within %s after its power returns after the %s: %s had not rejoined after %s.",
+					return Failed("A node must rejoin within %s of the return of its power after the %s: %s had not rejoined %s later.",
 						m.Bound, m.Fault.What(), part.name, text.Short(waited)).Took(waited).Rests(on, until)
 				}
 				return Inconclusive("%s had not come back when it was last checked, %s after the power returned, which is less than the bound of %s",

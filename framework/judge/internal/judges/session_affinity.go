@@ -48,7 +48,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 			return Inconclusive("the record does not show which node has member %s, which %s used until %s", old.Member, s.Client, text.When(old.End))
 		}
 		if died == nil {
-			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and moved to that on %s at %s, and no fault had stopped the first one.",
+			return Failed("A client must stay on its etcd member until that member dies: %s was on the member on %s at %s and moved to that on %s at %s, and no fault had stopped the first one.",
 				s.Client, nodes[old.Member], text.When(old.Start), cmp.Or(nodes[s.Member], "another node"), text.When(s.Start)).Rests(old.Start, s.End)
 		}
 		moves++
@@ -65,7 +65,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 	if moves == 0 {
 		return Inconclusive("no member that a client was on died, in %d requests", answered)
 	}
-	return Passed("In %d requests through the balancer, each client stayed on its etcd member until that died (%d times), and moved to another one within %s.",
+	return Passed("In %d requests through the balancer, each client stayed on its etcd member until that member died (%d times), and moved to another one within %s.",
 		answered, moves, text.Short(slowest)).Took(slowest)
 }
 

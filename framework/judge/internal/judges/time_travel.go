@@ -62,7 +62,7 @@ func judgeTimeTravel(m *facts.Matter) Finding {
 	case reads < 2:
 		return Inconclusive("%s of a client that moves between API servers answered during the %s", text.Plural(reads, "read"), m.Fault.What())
 	case older == nil:
-		return Inconclusive("in %d reads during the %s, a client that moved between API servers saw no time go backwards, so the hazard was not seen", reads, m.Fault.What())
+		return Inconclusive("in %d reads during the %s, a client that moved between API servers did not see time go backwards, so the hazard was not seen", reads, m.Fault.What())
 	}
 	return Passed("A client that moved between API servers and read with resourceVersion=0 saw time go backwards %d times in %d reads, by %s at most: it read version %s of %s through %s, and version %s through %s that long after it.",
 		back, reads, text.Short(far), newer.Revision, newer.Key, newer.Entrance, older.Revision, older.Entrance).
