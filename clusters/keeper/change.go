@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ type ChangeRequest struct {
 	// Etcd says that Version is an etcd version instead of a Kubernetes version.
 	Etcd bool `json:"etcd,omitempty"`
 	// Node is the node to upgrade; empty for all, one after the other, in the order of
-	// framework.Upgrader.UpgradeOrder.
+	// framework.Upgrader.UpgradeOrder. With fewer Nodes, it is the first to be removed.
 	Node string `json:"node,omitempty"`
 	// Rotate is what to replace; empty for other changes. Undo rolls back the replacement of
 	// the CAs from any stage.
@@ -231,11 +232,21 @@ func (s *server) upgrade(ctx context.Context, r ChangeRequest) (refused bool, er
 	return false, nil
 }
 
-// scale adds nodes, or removes those that joined last.
+// scale adds nodes, or removes some: the requested one first, and then those that joined last.
 func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err error) {
 	scaler, ok := s.cluster.(framework.Scaler)
 	if !ok {
 		return true, fmt.Errorf("nodes cannot be added to cluster %s, nor removed from it", s.cluster.Name())
+	}
+	first := r.Node
+	switch is := framework.NodeNames(s.cluster.Nodes()); {
+	case first == "":
+	case !slices.Contains(is, first) && len(is) == r.Nodes: // it is done
+		first = ""
+	case !slices.Contains(is, first):
+		return true, fmt.Errorf("no such node %s; the nodes are %s", first, strings.Join(is, ", "))
+	case r.Nodes >= len(is):
+		return true, fmt.Errorf("without node %s there are fewer than %d nodes: remove it first, then add nodes", first, r.Nodes)
 	}
 	if r.Check {
 		return true, nil
@@ -255,9 +266,10 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 		if len(nodes) <= r.Nodes {
 			return false, nil
 		}
-		if err := scaler.RemoveNode(ctx, nodes[len(nodes)-1].Name()); err != nil {
+		if err := scaler.RemoveNode(ctx, cmp.Or(first, nodes[len(nodes)-1].Name())); err != nil {
 			return refusal(err), err
 		}
+		first = ""
 	}
 }
 

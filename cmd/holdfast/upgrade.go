@@ -71,11 +71,13 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 }
 
 func newScaleCommand() *cobra.Command {
+	var remove string
 	cmd := &cobra.Command{
 		Use:   "scale N",
 		Short: "Add control-plane nodes to a running cluster, or remove some",
 		Long: `Add control-plane nodes to a running cluster, or remove those that joined last,
-one at a time, until the cluster has N of them.
+one at a time, until the cluster has N of them. --remove removes another node first, such
+as one that is dead.
 
 A new node's etcd member joins as a learner and is promoted when it has caught up; the
 API server joins the load balancer when it is ready. A node is removed in the reverse
@@ -84,9 +86,11 @@ interrupted, it is undone. The command refuses changes that would cost etcd its 
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast scale 5
+  holdfast scale 2 --remove node-1
   holdfast scale 3 --name demo -o json`,
 		Args: arguments("N"),
 	}
+	cmd.Flags().StringVar(&remove, "remove", "", "`node` to remove first")
 	open := addNameFlag(cmd)
 	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -94,7 +98,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		if err != nil || n < 1 || n > clusters.MaxNodes {
 			return usageError("%q is not a number of control-plane nodes: want 1 to %d", args[0], clusters.MaxNodes)
 		}
-		return change(cmd, open, output, keeper.ChangeRequest{Nodes: n}, fmt.Sprintf("cluster %%s has %d control-plane nodes", n))
+		return change(cmd, open, output, keeper.ChangeRequest{Nodes: n, Node: remove}, fmt.Sprintf("cluster %%s has %d control-plane nodes", n))
 	}
 	return cmd
 }

@@ -168,7 +168,7 @@ func (all Members) AddLearner(ctx context.Context, url string) error {
 			return nil
 		}
 		if down := all.Silent(ctx); len(down) > 0 {
-			return await.Fatal(fmt.Errorf("etcd accepts no further member while the one on %s is down; start it, or remove its node: %w", strings.Join(down, ", "), err))
+			return await.Fatal(fmt.Errorf("etcd accepts no further member while the one on %s is down; start it, or remove its node (`holdfast scale --remove`): %w", strings.Join(down, ", "), err))
 		}
 		return fmt.Errorf("adding an etcd member: %w", err)
 	})
@@ -307,7 +307,7 @@ func (all Members) QuorumBeside(ctx context.Context, restarts string) error {
 func (all Members) QuorumWith(ctx context.Context) error {
 	down := all.Silent(ctx)
 	if need := (len(all)+1)/2 + 1; len(down) > 0 && len(all)-len(down) < need {
-		return fmt.Errorf("the etcd member on %s is down: of %d members %d would answer, too few for a quorum of %d; start it, or remove its node",
+		return fmt.Errorf("the etcd member on %s is down: of %d members %d would answer, too few for a quorum of %d; start it, or remove its node (`holdfast scale --remove`)",
 			strings.Join(down, ", "), len(all)+1, len(all)-len(down), need)
 	}
 	return nil
