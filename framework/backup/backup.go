@@ -269,7 +269,8 @@ func restorable(ctx context.Context, c framework.Cluster) (framework.EtcdAccess,
 // member for each node, as when none answers or one has started without data as a cluster by
 // itself, the members are those that the nodes report. The revision of the others is unknown then,
 // and may already be one that a restore raised: the time in nanoseconds is higher, also than at the
-// previous restore. Members beyond the nodes' own would continue with the data from before.
+// previous restore. More members than nodes are refused if there is a quorum: those of no node would
+// continue with the data from before.
 func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
@@ -278,9 +279,9 @@ func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAcce
 		case err != nil:
 			errs = append(errs, fmt.Errorf("etcd on %s: %w", m.Name, err))
 			continue
-		case len(list) > len(all):
+		case len(list) > len(all) && read(ctx, access, m.Name) == nil:
 			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: make the numbers equal first", len(list), len(all))
-		case len(list) < len(all):
+		case len(list) != len(all):
 			errs = append(errs, fmt.Errorf("etcd on %s has %d members, and %d nodes run etcd", m.Name, len(list), len(all)))
 		default:
 			peers = list

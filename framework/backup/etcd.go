@@ -38,19 +38,22 @@ func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers [
 	return peers, read.Header.Revision, nil
 }
 
+// read reads with a quorum through the member on a node.
+func read(ctx context.Context, access framework.EtcdAccess, node string) error {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	_, err = etcd.Get(ctx, "holdfast/none")
+	return err
+}
+
 // Serving returns the first node whose etcd member reads with a quorum, or else the first node, if any.
 func Serving(ctx context.Context, access framework.EtcdAccess, nodes []string) string {
-	answers := framework.Map(nodes, func(node string) error {
-		etcd, err := client.NewEtcd(access, node)
-		if err != nil {
-			return err
-		}
-		defer etcd.Close()
-		ctx, cancel := context.WithTimeout(ctx, askLimit)
-		defer cancel()
-		_, err = etcd.Get(ctx, "holdfast/none")
-		return err
-	})
+	answers := framework.Map(nodes, func(node string) error { return read(ctx, access, node) })
 	if len(nodes) == 0 {
 		return ""
 	}
