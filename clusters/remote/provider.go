@@ -321,7 +321,10 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 			}
 		})
 	}
-	return c.Network.Meet(ctx)
+	if err := c.Network.Meet(ctx); err != nil || c.harmless {
+		return err
+	}
+	return onlyMembers(ctx, c, c.nodesWith(framework.Etcd))
 }
 
 // add adds the nodes as they were found, and returns the harness's addresses as they see them. One that
