@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -206,6 +208,16 @@ func (f *found) file(component framework.Component, flag string) string {
 		return ""
 	}
 	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
+}
+
+// logElsewhere returns why the data of etcd are not changed, if its write-ahead log is not in them:
+// without its own log a member would exit, also as a new one. It is empty if the log is there.
+func (f *found) logElsewhere() string {
+	log := f.file(framework.Etcd, "wal-dir")
+	if log == "" || strings.HasPrefix(log, filepath.Join(f.file(framework.Etcd, "data-dir"), etcddata.Member)+"/") {
+		return ""
+	}
+	return "its etcd has its log in " + log + " (--wal-dir), and not in its data"
 }
 
 // configure sets the options of etcd's file as flags, which have the same names. etcd then ignores all

@@ -59,7 +59,7 @@ const argumentEnd = "\x1f"
 
 // etcdVariables are the environment variables of etcd that are read, without their prefix: they
 // stand for flags that are not given. Others may be secrets.
-const etcdVariables = "ELECTION_TIMEOUT|HEARTBEAT_INTERVAL|DATA_DIR|CONFIG_FILE|LISTEN_CLIENT_URLS|ADVERTISE_CLIENT_URLS|INITIAL_ADVERTISE_PEER_URLS|" +
+const etcdVariables = "ELECTION_TIMEOUT|HEARTBEAT_INTERVAL|DATA_DIR|WAL_DIR|CONFIG_FILE|LISTEN_CLIENT_URLS|ADVERTISE_CLIENT_URLS|INITIAL_ADVERTISE_PEER_URLS|" +
 	"TRUSTED_CA_FILE|CERT_FILE|KEY_FILE|CLIENT_CERT_AUTH|PEER_CERT_FILE|PEER_KEY_FILE"
 
 // sight is the state that was seen on a node.
