@@ -254,8 +254,19 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestSecondProgram: a pod of the API that runs the program of a static pod is not the component, unless
-// the manifest has its UID.
+// inPod makes a process look as if it ran in a pod that the API server created.
+func inPod(t *testing.T, pid int, uid string) {
+	t.Helper()
+	groups, shown := filepath.Join(t.TempDir(), "cgroup"), filepath.Join("/proc", fmt.Sprint(pid), "cgroup")
+	write(t, groups, "0::/kubepods/besteffort/pod"+uid+"/5f70bf18a086\n")
+	if err := unix.Mount(groups, shown, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting on %s: %v", shown, err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(shown, unix.MNT_DETACH) })
+}
+
+// TestSecondProgram: a pod of the API that runs the program of a component is not the component, unless
+// its manifest has the UID.
 func TestSecondProgram(t *testing.T) {
 	t.Parallel()
 	const uid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -274,15 +285,16 @@ func TestSecondProgram(t *testing.T) {
 		return p != nil
 	}
 	eventually(t, "it is found", finds)
-	groups, shown := filepath.Join(dir, "cgroup"), filepath.Join("/proc", fmt.Sprint(cmd.Process.Pid), "cgroup")
-	write(t, groups, "0::/kubepods/besteffort/pod"+uid+"/5f70bf18a086\n")
-	if err := unix.Mount(groups, shown, "", unix.MS_BIND, ""); err != nil {
-		t.Skipf("mounting on %s: %v", shown, err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(shown, unix.MNT_DETACH) })
+	inPod(t, cmd.Process.Pid, uid)
 	if finds() {
 		t.Error("the process of another pod is found")
 	}
+	static := c.Manifest
+	c.Manifest = ""
+	if finds() {
+		t.Error("the process of a pod is found as that of a component without one")
+	}
+	c.Manifest = static
 	write(t, c.Manifest, "metadata: {uid: "+uid+"}\n")
 	if !finds() {
 		t.Error("the process of a static pod with a UID of its own is not found")
