@@ -254,6 +254,30 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// TestUnknownUnit: if systemd can neither stop nor start a component, what else starts it is not killed.
+func TestUnknownUnit(t *testing.T) {
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte("#!/bin/sh\nexit 5\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	n := newNode(t)
+	name := fmt.Sprint("kubelet-", nodes.Add(1))
+	supervised(t, name, "3")
+	n.config.Components = []Component{{Name: framework.NodeAgent, Command: name, Unit: "kubelet.service"}}
+	n.up()
+	before := n.runs(framework.NodeAgent)
+	if err := n.Kill(t.Context(), framework.NodeAgent, time.Hour); err == nil || !strings.Contains(err.Error(), "systemctl stop") {
+		t.Errorf("it is held down: %v", err)
+	}
+	if left, err := n.Active(t.Context()); err != nil || len(left) == 0 {
+		t.Errorf("before it runs again, active are %q, %v", left, err)
+	}
+	n.inactive()
+	stays(t, n, framework.NodeAgent)
+	if p := n.runs(framework.NodeAgent); p.PID == before.PID || p.Restarts != 1 {
+		t.Errorf("it is %+v, and was %+v", p, before)
+	}
+}
+
 // inPod makes a process look as if it ran in a pod that the API server created.
 func inPod(t *testing.T, pid int, uid string) {
 	t.Helper()

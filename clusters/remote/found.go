@@ -140,15 +140,15 @@ func noProcess(c ProfileComponent) error {
 	return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
 }
 
-// inUnit finds the systemd unit by which a component is stopped, if its profile names one, and
-// refuses a unit in which the component does not run, or that it shares with another.
+// inUnit finds the systemd unit by which a component is stopped, if its profile names one and systemd
+// runs, and refuses a unit in which the component does not run, or that it shares with another.
 func (f *found) inUnit(c ProfileComponent, p process) error {
 	unit, runs := c.Unit, f.sight.units[p.pid]
 	switch {
-	case unit == "":
-		return nil
 	case unit == ownUnit && runs == "":
 		return fmt.Errorf("%s runs in no systemd unit", c.Name)
+	case unit == "" || !f.sight.systemd: // killed at each start
+		return nil
 	case unit == ownUnit:
 		unit = runs
 	case runs != "" && runs != unit:

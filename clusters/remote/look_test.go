@@ -198,6 +198,27 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
+// TestWithoutSystemd: what a profile stops by its unit is killed at each start, also if the unit that the
+// kernel shows is one of the machine around a container.
+func TestWithoutSystemd(t *testing.T) {
+	s, err := parseSight(strings.Replace(kubeadmNode(), "systemd\n", "", 1) + "unit 60 docker.service\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("kubeadm", testNode(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range f.config().Components {
+		if c.Unit != "" {
+			t.Errorf("%s is stopped by %s", c.Name, c.Unit)
+		}
+	}
+	if _, err := detect("systemd", testNode(), s); err == nil || !strings.Contains(err.Error(), "runs in no systemd unit") {
+		t.Errorf("profile systemd: %v", err)
+	}
+}
+
 // TestRKE2: static pods elsewhere, and an etcd that has its settings from a file, with the
 // election timeout of RKE2.
 func TestRKE2(t *testing.T) {
