@@ -178,8 +178,9 @@ func parseSight(out string) (*sight, error) {
 				s.client, s.port = client.Unmap().WithZone(""), uint16(port)
 			}
 		case kind == "address" && len(fields) == 2:
-			if prefix, err := netip.ParsePrefix(fields[1]); err == nil {
-				s.devices[prefix.Addr()] = fields[0]
+			text, _, _ := strings.Cut(fields[1], "/") // that of a point-to-point link has no prefix length
+			if address, err := netip.ParseAddr(text); err == nil {
+				s.devices[address] = fields[0]
 			}
 		case kind == "manifest" && len(fields) == 2:
 			text, err := base64.StdEncoding.DecodeString(fields[1])

@@ -60,7 +60,7 @@ func testNode() clusters.InventoryNode {
 }
 
 func TestKubeadm(t *testing.T) {
-	s, err := parseSight(kubeadmNode())
+	s, err := parseSight(kubeadmNode() + "address wg0 10.8.0.1\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +75,9 @@ func TestKubeadm(t *testing.T) {
 	want := agent.EtcdClient{URL: "https://127.0.0.1:2379", CA: "/etc/kubernetes/pki/etcd/ca.crt", Cert: "/etc/kubernetes/pki/client.crt", Key: "/etc/kubernetes/pki/client.key"}
 	if c.EtcdClient != want || c.EtcdData != "/var/lib/etcd" || c.Audit != "/var/log/kubernetes/audit.log" {
 		t.Errorf("etcd %+v, data %s, audit log %s", c.EtcdClient, c.EtcdData, c.Audit)
+	}
+	if at := netip.MustParseAddr; s.devices[at("10.8.0.1")] != "wg0" || s.devices[at("127.0.0.1")] != "lo" {
+		t.Errorf("devices %v", s.devices)
 	}
 	if c.Device != "eth1" || c.ControlPort != 22 || s.client != netip.MustParseAddr("10.0.0.9") || c.Leash != Leash || !s.systemd || s.host != "node-1.example" {
 		t.Errorf("device %q, port %d, client %s, leash %s", c.Device, c.ControlPort, s.client, c.Leash)
