@@ -85,11 +85,15 @@ func AddProgram(t *tar.Writer) error {
 	return err
 }
 
-// AddFiles adds files by path, with their directories, parents first.
+// AddFiles adds files by path, with their directories, parents first. That of systemd's units is the
+// node's own: tar would change its mode, or put a directory in the place of a link to one.
 func AddFiles(t *tar.Writer, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		b := files[name]
-		err := t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
+		var err error
+		if path.Dir(name) != path.Dir(UnitPath) {
+			err = t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
+		}
 		if err == nil {
 			err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(b))})
 		}

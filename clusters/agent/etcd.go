@@ -63,6 +63,7 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	w.mu.Lock()
 	w.look()
 	p, held := w.proc, w.held()
+	w.ending = false
 	if !held {
 		w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(changeLimit) })
 		w.holdFor(changeLimit)

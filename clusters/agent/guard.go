@@ -179,10 +179,13 @@ func unwiping(c Config) string {
 	if unit := c.Components[i].Unit; unit != "" {
 		stop, start = stopUnit(unit), startUnit(unit)
 	} else {
-		stop = `for p in /proc/[0-9]*; do
+		stop = podScript + `own=$(pod self)
+for p in /proc/[0-9]*; do
 	IFS= read -r args <"$p/cmdline" || [ -n "$args" ] || continue
 	args=$(tr '\0' '\n' <"$p/cmdline" | head -n 1)
 	[ "${args##*/}" = ` + shellescape.Quote(c.Components[i].Command) + ` ] || continue
+	in=$(pod "${p#/proc/}")
+	[ "$in" = "$own" ] || [ -z "$in" ] || grep -q -- "$in" ` + shellescape.Quote(c.Components[i].Manifest) + ` || continue
 	read -r stat <"$p/stat" && set -- ${stat##*) } && [ "$2" -gt 1 ] && kill -STOP "$2" && started="$started $2"
 	kill -9 "${p#/proc/}"
 done 2>/dev/null`

@@ -89,6 +89,29 @@ func TestHealScript(t *testing.T) {
 	eventually(t, "another process of the member runs", func() bool { return etcd() != 0 && etcd() != before })
 }
 
+// TestHealScriptLeavesPods: a member of etcd in a pod that the API server created is not the node's, and
+// is left alone when a shell puts the data back.
+func TestHealScriptLeavesPods(t *testing.T) {
+	t.Parallel()
+	name := fmt.Sprint("etcd-of-two-", nodes.Add(1))
+	pod, own := supervised(t, name, "0.05"), supervised(t, name, "0.05")
+	eventually(t, "both run", func() bool { return pod() != 0 && own() != 0 })
+	other, before := pod(), own()
+	inPod(t, other, "1b4e28ba-2fa1-11d2-883f-0016d3cca427")
+	c := Config{EtcdData: t.TempDir(), Components: []Component{{Name: etcdPod, Command: name}}}
+	mkdir(t, (&etcd{data: c.EtcdData}).aside())
+	if out, err := exec.Command("sh", "-c", unwiping(c)).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%s, %v", out, err)
+	}
+	eventually(t, "another process of the member runs", func() bool { return own() != 0 && own() != before })
+	if pod() != other {
+		t.Error("the member in a pod was killed")
+	}
+	if !exists(filepath.Join(c.EtcdData, "member")) {
+		t.Error("the data are not there")
+	}
+}
+
 // TestHealScriptOf has every kind of what a shell can heal in the script.
 func TestHealScriptOf(t *testing.T) {
 	at := time.Now()

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
@@ -27,18 +25,6 @@ const asideDir = "holdfast-aside"
 func (m manifest) aside() manifest {
 	dir := filepath.Dir(filepath.Dir(m.path()))
 	return manifest(filepath.Join(dir, asideDir, filepath.Base(m.path())))
-}
-
-// excludes reports whether a process runs in another pod than the manifest's: in one that the API
-// server created. The manifest may set a UID of that form itself.
-func (m manifest) excludes(pid int) bool {
-	groups, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup")) // if it has exited, another check finds out
-	uid := procfs.ScheduledPod(string(groups))
-	if uid == "" {
-		return false
-	}
-	text, _ := os.ReadFile(m.path())
-	return !strings.Contains(string(text), uid)
 }
 
 // takeAway makes the kubelet end and forget the pod.

@@ -132,14 +132,15 @@ func (n *network) meet(peers []Peer) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cannot != nil {
-		return n.cannot
+	keep := func() error { return n.store.update(func(st *state) { st.Peers = peers }) }
+	if n.cannot != nil { // impairments are refused, and other agents may be able to impair its links
+		return keep()
 	}
 	b, err := n.change()
 	if err != nil {
 		return err
 	}
-	if err := n.store.update(func(st *state) { st.Peers = peers }); err != nil {
+	if err := keep(); err != nil {
 		return err
 	}
 	if len(n.detours.all) > 0 {

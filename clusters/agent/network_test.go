@@ -423,6 +423,7 @@ func TestUnfit(t *testing.T) {
 		l.nodes[host].up()
 	}
 	without(node2)
+	must(t, l.network.Meet(t.Context()))
 	if err := l.network.CheckImpairment(t.Context(), both, cut); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -32,8 +34,7 @@ type process struct {
 }
 
 // findProcess returns the component's process; nil if none runs. Of several the oldest counts:
-// the others were started inside its container. A pod of the API, such as a second scheduler, may run
-// the program of a static pod, and does not count.
+// the others were started inside its container.
 func findProcess(c Component) (*process, error) {
 	pids, err := procfs.Find("/proc", func(args []string) bool { return filepath.Base(args[0]) == c.Command })
 	if err != nil {
@@ -51,7 +52,7 @@ func findProcess(c Component) (*process, error) {
 		if fits && c.Parent != "" {
 			p.shim, fits = shimOf(st.Parent, c.Parent)
 		}
-		fits = fits && !(c.Manifest != "" && manifest(c.Manifest).excludes(pid))
+		fits = fits && !c.excludes(pid)
 		if !fits || oldest != nil && oldest.ticks <= p.ticks {
 			p.close()
 			continue
@@ -63,6 +64,28 @@ func findProcess(c Component) (*process, error) {
 	}
 	return oldest, nil
 }
+
+// excludes reports whether a process runs in a pod that the API server created, such as a second
+// scheduler or a cluster inside this one: it is not the component. Two kinds of pod are excepted: the
+// agent's own, which may be the node, and the component's, whose manifest may set a UID of that form.
+func (c Component) excludes(pid int) bool {
+	uid := podOf(strconv.Itoa(pid))
+	if uid == "" || uid == podOf("self") {
+		return false
+	}
+	text, _ := os.ReadFile(c.Manifest)
+	return !strings.Contains(string(text), uid)
+}
+
+// podOf returns the UID of the pod of the API server in which a process runs; empty if it runs in none.
+func podOf(pid string) string {
+	groups, _ := os.ReadFile(filepath.Join("/proc", pid, "cgroup")) // if it has exited, another check finds out
+	return procfs.ScheduledPod(string(groups))
+}
+
+// podScript is the shell function that prints what podOf returns.
+const podScript = `pod() { grep -Eo '[/-]pod([0-9a-f]{32}|[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})' "/proc/$1/cgroup" | tail -n 1 | sed 's/^.pod//' | tr _ - | grep -e -; }
+`
 
 // openProcess opens a descriptor of a process.
 func openProcess(pid int) (*process, error) {

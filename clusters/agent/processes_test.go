@@ -254,8 +254,43 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestSecondProgram: a pod of the API that runs the program of a static pod is not the component, unless
-// the manifest has its UID.
+// TestUnknownUnit: if systemd can neither stop nor start a component, what else starts it is not killed.
+func TestUnknownUnit(t *testing.T) {
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte("#!/bin/sh\nexit 5\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	n := newNode(t)
+	name := fmt.Sprint("kubelet-", nodes.Add(1))
+	supervised(t, name, "3")
+	n.config.Components = []Component{{Name: framework.NodeAgent, Command: name, Unit: "kubelet.service"}}
+	n.up()
+	before := n.runs(framework.NodeAgent)
+	if err := n.Kill(t.Context(), framework.NodeAgent, time.Hour); err == nil || !strings.Contains(err.Error(), "systemctl stop") {
+		t.Errorf("it is held down: %v", err)
+	}
+	if left, err := n.Active(t.Context()); err != nil || len(left) == 0 {
+		t.Errorf("before it runs again, active are %q, %v", left, err)
+	}
+	n.inactive()
+	stays(t, n, framework.NodeAgent)
+	if p := n.runs(framework.NodeAgent); p.PID == before.PID || p.Restarts != 1 {
+		t.Errorf("it is %+v, and was %+v", p, before)
+	}
+}
+
+// inPod makes a process look as if it ran in a pod that the API server created.
+func inPod(t *testing.T, pid int, uid string) {
+	t.Helper()
+	groups, shown := filepath.Join(t.TempDir(), "cgroup"), filepath.Join("/proc", fmt.Sprint(pid), "cgroup")
+	write(t, groups, "0::/kubepods/besteffort/pod"+uid+"/5f70bf18a086\n")
+	if err := unix.Mount(groups, shown, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting on %s: %v", shown, err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(shown, unix.MNT_DETACH) })
+}
+
+// TestSecondProgram: a pod of the API that runs the program of a component is not the component, unless
+// its manifest has the UID.
 func TestSecondProgram(t *testing.T) {
 	t.Parallel()
 	const uid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -274,15 +309,16 @@ func TestSecondProgram(t *testing.T) {
 		return p != nil
 	}
 	eventually(t, "it is found", finds)
-	groups, shown := filepath.Join(dir, "cgroup"), filepath.Join("/proc", fmt.Sprint(cmd.Process.Pid), "cgroup")
-	write(t, groups, "0::/kubepods/besteffort/pod"+uid+"/5f70bf18a086\n")
-	if err := unix.Mount(groups, shown, "", unix.MS_BIND, ""); err != nil {
-		t.Skipf("mounting on %s: %v", shown, err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(shown, unix.MNT_DETACH) })
+	inPod(t, cmd.Process.Pid, uid)
 	if finds() {
 		t.Error("the process of another pod is found")
 	}
+	static := c.Manifest
+	c.Manifest = ""
+	if finds() {
+		t.Error("the process of a pod is found as that of a component without one")
+	}
+	c.Manifest = static
 	write(t, c.Manifest, "metadata: {uid: "+uid+"}\n")
 	if !finds() {
 		t.Error("the process of a static pod with a UID of its own is not found")

@@ -153,6 +153,9 @@ func (c *ownCluster) Nodes() []framework.Node {
 // EtcdConfig implements framework.EtcdAccess.
 func (c *ownCluster) EtcdConfig(node string) (clientv3.Config, error) {
 	config := clientv3.Config{Endpoints: c.members[node], DialTimeout: networkLimit}
+	if url := c.a.config.EtcdClient.URL; node == c.own && url != "" { // it may listen on the loopback device alone
+		config.Endpoints = []string{url}
+	}
 	if len(config.Endpoints) == 0 {
 		return config, fmt.Errorf("no etcd is known on %q", node)
 	}

@@ -178,6 +178,20 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 	refused(t, n.promise(t.Context(), "b", u, urls, 0))
 }
 
+// An agent reaches its own member as clients on its node do, also if other nodes do not reach it.
+func TestPromisesOverLoopback(t *testing.T) {
+	n, client, urls := promisingNode(t, 1)
+	n.config.EtcdClient.URL = urls["node-1"][0]
+	n.up()
+	members, err := client.MemberList(t.Context())
+	must(t, err)
+	id := members.Members[0].ID
+	raise(t, client, id)
+	u := undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE})
+	must(t, n.promise(t.Context(), "a", u, map[string][]string{"node-1": {"http://127.0.0.1:1"}}, 200*time.Millisecond))
+	eventually(t, "the alarm is gone", func() bool { return alarms(t, client) == 0 })
+}
+
 // The agent of a node does what no other one can: it starts its own member, and restarts
 // its own processes.
 func TestPromisesOfTheOwnNode(t *testing.T) {

@@ -46,6 +46,7 @@ func (w *watcher) begin(hold time.Duration) (*process, error) {
 		w.note(func(st *componentState) { st.HoldUntil = before })
 		return nil, agenthttp.NothingDone(err.Error())
 	}
+	w.ending = false
 	w.holdFor(hold)
 	return w.proc, nil
 }
@@ -96,7 +97,11 @@ func (w *watcher) keepDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLimit)
 	defer cancel()
 	if err := w.keep.hold(ctx); err != nil {
-		return errors.Join(fmt.Errorf("holding it down: %w", err), w.endHold(ctx))
+		endErr := w.endHold(ctx)
+		if endErr != nil {
+			w.holdFor(retryPause)
+		}
+		return errors.Join(fmt.Errorf("holding it down: %w", err), endErr)
 	}
 	return nil
 }
@@ -172,11 +177,16 @@ func (w *watcher) holdFor(d time.Duration) {
 	})
 }
 
-// endHold ends a hold, if there is one, and has the component started; with mu held.
+// endHold ends a hold, if there is one, and has the component started; with mu held. If systemd does
+// not start it, what else starts it ends the hold as well, and is not killed from then on.
 func (w *watcher) endHold(ctx context.Context) error {
+	w.ending = true
 	if err := w.keep.release(ctx); err != nil {
-		return fmt.Errorf("ending the hold of %s: %w", w.spec.Name, err)
+		if w.look(); w.spec.Unit == "" || w.proc == nil || w.proc.killed.Load() {
+			return fmt.Errorf("ending the hold of %s: %w", w.spec.Name, err)
+		}
 	}
+	w.ending = false
 	w.timers.Stop(holding)
 	if w.held() {
 		w.note(func(st *componentState) { st.HoldUntil = time.Time{} })

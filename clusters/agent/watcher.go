@@ -30,6 +30,7 @@ type watcher struct {
 	mu       sync.Mutex
 	proc     *process    // nil if nothing runs
 	began    time.Time   // when the last process was seen first
+	ending   bool        // the hold is over, and the component could not be started yet
 	crashing *time.Timer // kills the running process
 	late     *time.Timer // ends the back-off of one that stays down after a hold
 	timers   expiry.Timers[string]
@@ -167,7 +168,7 @@ func (w *watcher) runs(p *process) {
 	w.stopHurry()
 	saved := w.saved()
 	known := saved.PID == p.pid && saved.StartTicks == p.ticks
-	p.stray = !known && !saved.HoldUntil.IsZero()
+	p.stray = !known && !saved.HoldUntil.IsZero() && !w.ending
 	if saved.Shim != p.shim {
 		w.note(func(st *componentState) { st.Shim = p.shim })
 	}

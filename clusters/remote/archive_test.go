@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,42 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case name == "with the program" && (err != nil || !bytes.Equal(b, own) || info.Mode().Perm() != 0o755):
 			t.Errorf("%s: the program has %d bytes, want %d: %v", name, len(b), len(own), err)
+		}
+	}
+}
+
+// TestUnpackUnits: the directory of systemd's units stays as it is, and may be a link to another one.
+func TestUnpackUnits(t *testing.T) {
+	files, err := packFiles(map[string][]byte{agent.UnitPath: []byte("[Unit]\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, linked := range []bool{false, true} {
+		node := t.TempDir()
+		units := filepath.Join(node, filepath.Dir(agent.UnitPath))
+		own := units
+		if linked {
+			own = filepath.Join(node, "units")
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(units), 0o755), os.Mkdir(own, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if linked {
+			if err := os.Symlink(own, units); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tar := exec.Command("sh", "-c", strings.TrimSuffix(unpack, "/")+node)
+		tar.Stdin = bytes.NewReader(files)
+		if out, err := tar.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		info, err := os.Lstat(own)
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("linked: %t: the directory has mode %s, %v", linked, info.Mode(), err)
+		}
+		if b, err := os.ReadFile(filepath.Join(own, agent.UnitName)); err != nil || string(b) != "[Unit]\n" {
+			t.Errorf("linked: %t: the unit has %q, %v", linked, b, err)
 		}
 	}
 }

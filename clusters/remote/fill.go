@@ -9,15 +9,18 @@ import (
 )
 
 // mayFill returns an error unless the volume of etcd's data may be filled: the owner must have
-// consented, and etcd must have a process of its own.
+// consented, and etcd must have a process of its own, and its log on the volume.
 func (n *node) mayFill() error {
 	const what = "fill the volume of etcd's data"
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err
 	}
+	why := n.found.logElsewhere()
 	if n.found.fused(framework.Etcd) {
-		return framework.Untouched{Err: &fault.MissingAbility{Ability: "DiskFiller", Of: "node " + n.Name(), For: "to " + what,
-			Why: "its etcd shares a process with other components, which would exit with it"}}
+		why = "its etcd shares a process with other components, which would exit with it"
+	}
+	if why != "" {
+		return framework.Untouched{Err: &fault.MissingAbility{Ability: "DiskFiller", Of: "node " + n.Name(), For: "to " + what, Why: why}}
 	}
 	return nil
 }

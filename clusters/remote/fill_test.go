@@ -47,7 +47,7 @@ func fillNode(t *testing.T, profile Profile, refuse *error, levels ...Level) *no
 	c := &Cluster{Observed: &Observed{spec: clusters.Default()}, consent: Consent{Expires: time.Now().Add(time.Hour), Levels: levels},
 		broken: broken{groups: groupsOf([]string{"node-1", "node-2", "node-3"}, nil)}}
 	n := &node{plain: &plain{spec: clusters.Node{Name: "node-1"}}, Client: agent.NewLocalClient("node-1", socket), cluster: c,
-		found: &found{profile: profile, processes: map[framework.Component]process{framework.Etcd: {}, framework.APIServer: {}}}}
+		found: &found{profile: profile, sight: &sight{}, processes: map[framework.Component]process{framework.Etcd: {args: []string{"etcd"}}, framework.APIServer: {}}}}
 	t.Cleanup(n.Close)
 	return n
 }

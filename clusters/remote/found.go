@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -138,15 +140,15 @@ func noProcess(c ProfileComponent) error {
 	return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
 }
 
-// inUnit finds the systemd unit by which a component is stopped, if its profile names one, and
-// refuses a unit in which the component does not run, or that it shares with another.
+// inUnit finds the systemd unit by which a component is stopped, if its profile names one and systemd
+// runs, and refuses a unit in which the component does not run, or that it shares with another.
 func (f *found) inUnit(c ProfileComponent, p process) error {
 	unit, runs := c.Unit, f.sight.units[p.pid]
 	switch {
-	case unit == "":
-		return nil
 	case unit == ownUnit && runs == "":
 		return fmt.Errorf("%s runs in no systemd unit", c.Name)
+	case unit == "" || !f.sight.systemd: // killed at each start
+		return nil
 	case unit == ownUnit:
 		unit = runs
 	case runs != "" && runs != unit:
@@ -206,6 +208,16 @@ func (f *found) file(component framework.Component, flag string) string {
 		return ""
 	}
 	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
+}
+
+// logElsewhere returns why the data of etcd are not changed, if its write-ahead log is not in them:
+// without its own log a member would exit, also as a new one. It is empty if the log is there.
+func (f *found) logElsewhere() string {
+	log := f.file(framework.Etcd, "wal-dir")
+	if log == "" || strings.HasPrefix(log, filepath.Join(f.file(framework.Etcd, "data-dir"), etcddata.Member)+"/") {
+		return ""
+	}
+	return "its etcd has its log in " + log + " (--wal-dir), and not in its data"
 }
 
 // configure sets the options of etcd's file as flags, which have the same names. etcd then ignores all

@@ -59,7 +59,7 @@ const argumentEnd = "\x1f"
 
 // etcdVariables are the environment variables of etcd that are read, without their prefix: they
 // stand for flags that are not given. Others may be secrets.
-const etcdVariables = "ELECTION_TIMEOUT|HEARTBEAT_INTERVAL|DATA_DIR|CONFIG_FILE|LISTEN_CLIENT_URLS|ADVERTISE_CLIENT_URLS|INITIAL_ADVERTISE_PEER_URLS|" +
+const etcdVariables = "ELECTION_TIMEOUT|HEARTBEAT_INTERVAL|DATA_DIR|WAL_DIR|CONFIG_FILE|LISTEN_CLIENT_URLS|ADVERTISE_CLIENT_URLS|INITIAL_ADVERTISE_PEER_URLS|" +
 	"TRUSTED_CA_FILE|CERT_FILE|KEY_FILE|CLIENT_CERT_AUTH|PEER_CERT_FILE|PEER_KEY_FILE"
 
 // sight is the state that was seen on a node.
@@ -178,8 +178,9 @@ func parseSight(out string) (*sight, error) {
 				s.client, s.port = client.Unmap().WithZone(""), uint16(port)
 			}
 		case kind == "address" && len(fields) == 2:
-			if prefix, err := netip.ParsePrefix(fields[1]); err == nil {
-				s.devices[prefix.Addr()] = fields[0]
+			text, _, _ := strings.Cut(fields[1], "/") // that of a point-to-point link has no prefix length
+			if address, err := netip.ParseAddr(text); err == nil {
+				s.devices[address] = fields[0]
 			}
 		case kind == "manifest" && len(fields) == 2:
 			text, err := base64.StdEncoding.DecodeString(fields[1])

@@ -60,7 +60,7 @@ func testNode() clusters.InventoryNode {
 }
 
 func TestKubeadm(t *testing.T) {
-	s, err := parseSight(kubeadmNode())
+	s, err := parseSight(kubeadmNode() + "address wg0 10.8.0.1\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +75,9 @@ func TestKubeadm(t *testing.T) {
 	want := agent.EtcdClient{URL: "https://127.0.0.1:2379", CA: "/etc/kubernetes/pki/etcd/ca.crt", Cert: "/etc/kubernetes/pki/client.crt", Key: "/etc/kubernetes/pki/client.key"}
 	if c.EtcdClient != want || c.EtcdData != "/var/lib/etcd" || c.Audit != "/var/log/kubernetes/audit.log" {
 		t.Errorf("etcd %+v, data %s, audit log %s", c.EtcdClient, c.EtcdData, c.Audit)
+	}
+	if at := netip.MustParseAddr; s.devices[at("10.8.0.1")] != "wg0" || s.devices[at("127.0.0.1")] != "lo" {
+		t.Errorf("devices %v", s.devices)
 	}
 	if c.Device != "eth1" || c.ControlPort != 22 || s.client != netip.MustParseAddr("10.0.0.9") || c.Leash != Leash || !s.systemd || s.host != "node-1.example" {
 		t.Errorf("device %q, port %d, client %s, leash %s", c.Device, c.ControlPort, s.client, c.Leash)
@@ -195,6 +198,27 @@ func TestSystemd(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "node-agent runs in the systemd unit other.service, and not in kubelet.service") {
 		t.Errorf("a kubelet in another unit: %v", err)
+	}
+}
+
+// TestWithoutSystemd: what a profile stops by its unit is killed at each start, also if the unit that the
+// kernel shows is one of the machine around a container.
+func TestWithoutSystemd(t *testing.T) {
+	s, err := parseSight(strings.Replace(kubeadmNode(), "systemd\n", "", 1) + "unit 60 docker.service\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("kubeadm", testNode(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range f.config().Components {
+		if c.Unit != "" {
+			t.Errorf("%s is stopped by %s", c.Name, c.Unit)
+		}
+	}
+	if _, err := detect("systemd", testNode(), s); err == nil || !strings.Contains(err.Error(), "runs in no systemd unit") {
+		t.Errorf("profile systemd: %v", err)
 	}
 }
 

@@ -200,9 +200,15 @@ func (n *node) changes(what string, c framework.Component, s state, ttl time.Dur
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err
 	}
-	if n.found.fused(framework.Etcd) {
-		return framework.Untouched{Err: &fault.MissingAbility{Ability: "EtcdOperator", Of: "node " + n.Name(), For: "to " + what,
-			Why: oneProcess}}
+	why := ""
+	switch {
+	case n.found.fused(framework.Etcd):
+		why = oneProcess
+	case s != withCertificates:
+		why = n.found.logElsewhere()
+	}
+	if why != "" {
+		return framework.Untouched{Err: &fault.MissingAbility{Ability: "EtcdOperator", Of: "node " + n.Name(), For: "to " + what, Why: why}}
 	}
 	var nodes []string
 	if slices.Contains(needed, c) {
@@ -262,6 +268,8 @@ func (n *node) CheckRejoin() error {
 	switch {
 	case n.found.fused(framework.Etcd):
 		return errors.New(oneProcess)
+	case n.found.logElsewhere() != "":
+		return errors.New(n.found.logElsewhere())
 	case n.found.component(framework.Etcd).Manifest == "":
 		return errors.New("a member that joins again starts with other arguments, and only those of a static pod can be changed")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // TestStillBroken: a node counts as broken until each of its faults is healed, whatever another one
@@ -77,6 +78,9 @@ func TestStillBroken(t *testing.T) {
 func TestCheckRejoin(t *testing.T) {
 	for _, tc := range []struct{ distribution, seen, want string }{
 		{"kubeadm", kubeadmNode(), ""},
+		{"kubeadm", kubeadmNode() + "environment 101 ETCD_WAL_DIR=/var/lib/etcd/member/wal" + argumentEnd + "\n", ""},
+		{"kubeadm", kubeadmNode() + "environment 101 ETCD_WAL_DIR=/fast/wal" + argumentEnd + "\n", "its etcd has its log in /fast/wal"},
+		{"kubeadm", kubeadmNode() + "environment 101 ETCD_WAL_DIR=/var/lib/etcd/wal" + argumentEnd + "\n", "its etcd has its log in /var/lib/etcd/wal"},
 		{"systemd", systemdNode + systemdUnits, "only those of a static pod can be changed"},
 		{"k0s", k0sNode(), "only those of a static pod can be changed"},
 		{"processes", systemdNode, "only those of a static pod can be changed"},
@@ -94,5 +98,23 @@ func TestCheckRejoin(t *testing.T) {
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.distribution, err, tc.want)
 		}
+	}
+}
+
+// TestLogElsewhere: the data of a member are left alone if its log is not in them. Its certificates are
+// not data.
+func TestLogElsewhere(t *testing.T) {
+	var refuse error
+	n := fillNode(t, Profile{}, &refuse, Processes, Data)
+	n.found.processes[framework.Etcd] = process{args: []string{"etcd", "--data-dir=/var/lib/etcd", "--wal-dir=/fast/wal"}}
+	_, wipe := n.WipeDisk(t.Context(), time.Hour)
+	_, fill := n.FillDisk(t.Context(), 0, time.Hour)
+	for _, err := range []error{wipe, fill, n.CheckFill(t.Context()), n.RestoreEtcd(t.Context(), "", nil, 0)} {
+		if !errors.As(err, new(*fault.MissingAbility)) || !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), "its etcd has its log in /fast/wal (--wal-dir)") {
+			t.Error(err)
+		}
+	}
+	if err := n.SpoilCertificates(t.Context(), framework.Etcd, framework.CertificateExpired, time.Hour); err != nil {
+		t.Error(err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
@@ -321,7 +320,10 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 			}
 		})
 	}
-	return c.Network.Meet(ctx)
+	if err := c.Network.Meet(ctx); err != nil || c.harmless {
+		return err
+	}
+	return onlyMembers(ctx, c, c.nodesWith(framework.Etcd))
 }
 
 // add adds the nodes as they were found, and returns the harness's addresses as they see them. One that
@@ -354,42 +356,4 @@ func (c *Cluster) seenAs(n *node) framework.Node {
 		}
 	}
 	return n
-}
-
-// parties are the hosts on the network: packets of pods leave their node with the pod's
-// address.
-func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.Party, error) {
-	nodes, err := c.access.nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []agent.Party
-	workers := agent.Party{Name: framework.WorkersHost}
-	for _, n := range c.reached {
-		all = append(all, agent.Party{Name: n.Name(), Prefixes: []netip.Prefix{netip.PrefixFrom(n.Address(), n.Address().BitLen())}, Agents: []*agent.Client{n.Client}})
-	}
-	for _, item := range nodes {
-		own := &workers
-		if i := slices.IndexFunc(all, func(p agent.Party) bool { return p.Name == item.Name }); i >= 0 {
-			own = &all[i]
-		} else {
-			for _, a := range item.Status.Addresses {
-				if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-					own.Prefixes = append(own.Prefixes, netip.PrefixFrom(addr, addr.BitLen()))
-				}
-			}
-		}
-		for _, cidr := range item.Spec.PodCIDRs {
-			if p, err := netip.ParsePrefix(cidr); err == nil {
-				own.Prefixes = append(own.Prefixes, p)
-			}
-		}
-	}
-	if len(workers.Prefixes) > 0 {
-		all = append(all, workers)
-	}
-	if len(harness) > 0 {
-		all = append(all, agent.Party{Name: framework.HarnessHost, Prefixes: harness})
-	}
-	return all, nil
 }

@@ -91,7 +91,7 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		_, err := s.run(ctx, agent.TakeOut(), nil)
 		return err
 	}
-	_, err = heal(ctx, s, client)
+	_, err = heal(ctx, closeLimit, s, client)
 	if err == nil {
 		_, err = s.run(ctx, agent.TakeOut(), nil)
 	}
@@ -102,8 +102,10 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 }
 
 // heal makes the agent of a node heal everything, and returns when nothing is left to heal, or when the
-// agent has not answered for Leash: it is gone.
-func heal(ctx context.Context, s shell, client *agent.Client) (gone bool, err error) {
+// agent has not answered for Leash: it is gone. What is left after limit is in the error.
+func heal(ctx context.Context, limit time.Duration, s shell, client *agent.Client) (gone bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
+	defer cancel()
 	// An agent that receives requests keeps faults active.
 	_ = client.HealAll(ctx) // the state shows what is left
 	answered := time.Now()
@@ -154,10 +156,7 @@ func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error)
 		mu.Unlock()
 		client := agent.NewClient(s.node, s.dialAgent)
 		defer client.Close()
-		limit := agentUp + Leash
-		waiting, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
-		defer cancel()
-		gone, err := heal(waiting, s, client)
+		gone, err := heal(ctx, agentUp+Leash, s, client)
 		if gone {
 			_, err = s.run(ctx, agent.TakeOut(), nil)
 		}

@@ -4,9 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
 // TestAwaitUnused: an agent whose harness was killed is waited for, a slow login is not cut off, and what
@@ -41,5 +48,25 @@ func TestAwaitUnused(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestHealLimit: an agent that lives and cannot heal something is not waited for without end, and the
+// error names what is left.
+func TestHealLimit(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /heal", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("null")) })
+	mux.HandleFunc("GET /active", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`["links are impaired"]`)) })
+	go func() { _ = agenthttp.Serve(t.Context(), l, mux) }()
+	client := agent.NewLocalClient("node-1", socket)
+	defer client.Close()
+	gone, err := heal(t.Context(), time.Second, shell{node: "node-1"}, client)
+	if gone || err == nil || !strings.Contains(err.Error(), "a fault is active on node-1 (links are impaired)") || !strings.Contains(err.Error(), "not within 1s") {
+		t.Errorf("gone: %t, %v", gone, err)
 	}
 }

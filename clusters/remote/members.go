@@ -1,0 +1,58 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// membersLimit is how long a member may take to list all members, which needs a quorum.
+const membersLimit = 10 * time.Second
+
+// onlyMembers refuses a cluster of etcd unless its voting members are exactly those on the nodes. A
+// quorum counts all of them, also one whose machine is gone, and broken counts the nodes. Members that
+// do not answer may be any of those that no other node has: the check of the steady state asks them.
+func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []string) error {
+	answers := framework.Map(nodes, func(node string) *clientv3.MemberListResponse {
+		etcd, err := client.NewEtcd(access, node)
+		if err != nil {
+			return nil
+		}
+		defer etcd.Close()
+		ctx, cancel := context.WithTimeout(ctx, membersLimit)
+		defer cancel()
+		answer, _ := etcd.MemberList(ctx)
+		return answer
+	})
+	list, on := &clientv3.MemberListResponse{}, map[uint64]string{} // the nodes by their members
+	for i, a := range answers {
+		if a != nil {
+			list, on[a.Header.MemberId] = a, nodes[i]
+		}
+	}
+	silent := len(nodes) - len(on)
+	var others []string
+	for _, m := range list.Members {
+		switch {
+		case m.IsLearner:
+		case on[m.ID] == "":
+			others = append(others, fmt.Sprintf("%x (name %q, at %s)", m.ID, m.Name, strings.Join(m.PeerURLs, ",")))
+		default:
+			delete(on, m.ID)
+		}
+	}
+	if len(others) > silent {
+		return fmt.Errorf("%w: a quorum of etcd counts members that are on no node of the inventory: add their hosts to it, or, if they are gone, remove them (etcdctl member remove); on no node that answers are %s",
+			ErrUnsafe, strings.Join(others, ", "))
+	}
+	for id, node := range on {
+		return fmt.Errorf("%w: member %x of etcd, on %s, does not vote in the cluster of the other nodes' members: is it still joining?", ErrUnsafe, id, node)
+	}
+	return nil
+}
