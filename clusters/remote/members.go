@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -55,4 +56,30 @@ func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []strin
 		return fmt.Errorf("%w: member %x of etcd, on %s, does not vote in the cluster of the other nodes' members: is it still joining?", ErrUnsafe, id, node)
 	}
 	return nil
+}
+
+// kubeSystem is the key of the namespace whose UID identifies a cluster, with the default --etcd-prefix.
+const kubeSystem = "/registry/namespaces/kube-system"
+
+// sameCluster refuses members that keep the objects of another cluster than the one with this UID. A
+// host without a kubelet is known by its address alone, which one of another site may have as well.
+// What a member does not show, or shows encrypted, refuses nothing.
+func sameCluster(ctx context.Context, access framework.EtcdAccess, nodes []string, uid string) error {
+	return framework.Each(nodes, func(node string) error {
+		etcd, err := client.NewEtcd(access, node)
+		if err != nil {
+			return nil
+		}
+		defer etcd.Close()
+		ctx, cancel := context.WithTimeout(ctx, membersLimit)
+		defer cancel()
+		answer, err := etcd.Get(ctx, kubeSystem, clientv3.WithSerializable())
+		if err != nil || len(answer.Kvs) == 0 {
+			return nil
+		}
+		if v := answer.Kvs[0].Value; bytes.HasPrefix(v, []byte("k8s:enc:")) || bytes.Contains(v, []byte(uid)) {
+			return nil
+		}
+		return fmt.Errorf("%w: etcd on %s keeps the objects of another cluster, whose kube-system has another UID than %s: correct ssh in the inventory", ErrUnsafe, node, uid)
+	})
 }

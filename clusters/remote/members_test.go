@@ -61,3 +61,37 @@ func TestOnlyMembers(t *testing.T) {
 		}
 	}
 }
+
+// TestSameCluster: a member whose kube-system has another UID is another cluster's.
+func TestSameCluster(t *testing.T) {
+	const uid = "1b2f-own"
+	c := etcdtest.New(t, 1)
+	config, err := c.EtcdConfig("node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	for _, tc := range []struct {
+		value string // of kube-system; none if empty
+		want  string
+	}{
+		{"", ""},
+		{"k8s\x00\x0a\x0bkube-system*\x081b2f-own", ""},
+		{"k8s:enc:aescbc:v1:key1:\x07\x99", ""},
+		{"k8s\x00\x0a\x0bkube-system*\x08another", "etcd on node-1 keeps the objects of another cluster"},
+	} {
+		if tc.value != "" {
+			if _, err := etcd.Put(t.Context(), kubeSystem, tc.value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := sameCluster(t.Context(), c, []string{"node-1", "node-2"}, uid)
+		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%q: %v, want %q", tc.value, err, tc.want)
+		}
+	}
+}

@@ -323,7 +323,12 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	if err := c.Network.Meet(ctx); err != nil || c.harmless {
 		return err
 	}
-	return onlyMembers(ctx, c, c.nodesWith(framework.Etcd))
+	uid, err := c.access.clusterUID(ctx)
+	if err != nil {
+		return err
+	}
+	members := c.nodesWith(framework.Etcd)
+	return errors.Join(sameCluster(ctx, c, members, uid), onlyMembers(ctx, c, members))
 }
 
 // add adds the nodes as they were found, and returns the harness's addresses as they see them. One that
