@@ -35,7 +35,7 @@ const (
 // active, or none is requested, there is nothing to do. With mu held.
 func (w *watcher) begin(hold time.Duration) (*process, error) {
 	w.look()
-	if w.proc == nil && (hold <= 0 || w.down()) {
+	if (w.proc == nil || w.proc.stray) && (hold <= 0 || w.down()) {
 		return nil, ErrNotRunning
 	}
 	if hold <= 0 {
