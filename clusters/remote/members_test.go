@@ -47,9 +47,9 @@ func TestOnlyMembers(t *testing.T) {
 		want   string
 	}{
 		{"all are on nodes", three, []string{"node-1", "node-2", "node-3"}, ""},
-		{"one is not", three, []string{"node-1", "node-3"}, `(name "node-2", at http://127.0.0.1:`},
+		{"one is not", three, []string{"node-1", "node-3"}, `(name "node-2", at http://127.`},
 		{"one of them does not answer", etcds{"a": config(three, "node-1"), "b": config(three, "node-2")}, []string{"a", "b", "c"}, ""},
-		{"one is not, and another does not answer", etcds{"a": config(three, "node-1")}, []string{"a", "b"}, `(name "node-3", at http://127.0.0.1:`},
+		{"one is not, and another does not answer", etcds{"a": config(three, "node-1")}, []string{"a", "b"}, `(name "node-3", at http://127.`},
 		{"none answers", etcds{}, []string{"a"}, ""},
 		{"a learner is not", one, []string{"node-1"}, ""},
 		{"etcd is not in the inventory", three, nil, ""},

@@ -242,8 +242,8 @@ func TestRestoreWithoutMembers(t *testing.T) {
 		"why none answers":                          {mute{name: "node-2"}, nil, "the member on node-2 is broken", ""},
 		"one started as a cluster by itself":        {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
 		"so did one, and one cannot report":         {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
-		"so did one, and one lists both":            {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127.0.0.1:"},
-		"one lists both":                            {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127.0.0.1:"},
+		"so did one, and one lists both":            {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127."},
+		"one lists both":                            {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127."},
 		"one lists another":                         {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
 		"one lists another, and there is no quorum": {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": lost}, "far enough", "https://node-"},
 	} {

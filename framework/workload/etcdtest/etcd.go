@@ -84,7 +84,10 @@ func URLs(t testing.TB, n int) (all []url.URL) {
 	return all
 }
 
-func address() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) }
+// address is one of so many that tests at the same time hardly choose the same.
+func address() string {
+	return fmt.Sprintf("127.%d.%d.%d:%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250), 10_000+rand.IntN(20_000))
+}
 
 func (c *Cluster) EtcdConfig(node string) (clientv3.Config, error) {
 	for i := range c.urls {
