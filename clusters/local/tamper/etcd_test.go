@@ -51,7 +51,7 @@ func member(t *testing.T) (p *etcdProxy, through, direct *clientv3.Client) {
 	cfg.Dir, cfg.LogLevel, cfg.UnsafeNoFsync = t.TempDir(), "panic", true
 	urls := etcdtest.URLs(t, 2)
 	clients, peers := urls[0], urls[1]
-	clients.Scheme = "https"
+	clients.Scheme, clients.Host = "https", "127.0.0.1:"+clients.Port() // the address in the certificate
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
