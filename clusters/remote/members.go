@@ -13,22 +13,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// membersLimit is how long a member may take to list all members, which needs a quorum.
+// membersLimit is how long a member may take to answer a request.
 const membersLimit = 10 * time.Second
 
 // onlyMembers refuses a cluster of etcd unless its voting members are exactly those on the nodes. A
 // quorum counts all of them, also one whose machine is gone, and broken counts the nodes. Members that
 // do not answer may be any of those that no other node has: the check of the steady state asks them.
 func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []string) error {
-	answers := framework.Map(nodes, func(node string) *clientv3.MemberListResponse {
-		etcd, err := client.NewEtcd(access, node)
-		if err != nil {
-			return nil
-		}
-		defer etcd.Close()
-		ctx, cancel := context.WithTimeout(ctx, membersLimit)
-		defer cancel()
-		answer, _ := etcd.MemberList(ctx)
+	answers := framework.Map(nodes, func(node string) (answer *clientv3.MemberListResponse) {
+		_ = askMember(ctx, access, node, func(ctx context.Context, etcd *clientv3.Client) (err error) {
+			answer, err = etcd.MemberList(ctx)
+			return err
+		})
 		return answer
 	})
 	list, on := &clientv3.MemberListResponse{}, map[uint64]string{} // the nodes by their members
@@ -58,6 +54,18 @@ func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []strin
 	return nil
 }
 
+// askMember sends a request to the member on a node.
+func askMember(ctx context.Context, access framework.EtcdAccess, node string, ask func(context.Context, *clientv3.Client) error) error {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, membersLimit)
+	defer cancel()
+	return ask(ctx, etcd)
+}
+
 // kubeSystem is the key of the namespace whose UID identifies a cluster, with the default --etcd-prefix.
 const kubeSystem = "/registry/namespaces/kube-system"
 
@@ -66,14 +74,11 @@ const kubeSystem = "/registry/namespaces/kube-system"
 // What a member does not show, or shows encrypted, refuses nothing.
 func sameCluster(ctx context.Context, access framework.EtcdAccess, nodes []string, uid string) error {
 	return framework.Each(nodes, func(node string) error {
-		etcd, err := client.NewEtcd(access, node)
-		if err != nil {
-			return nil
-		}
-		defer etcd.Close()
-		ctx, cancel := context.WithTimeout(ctx, membersLimit)
-		defer cancel()
-		answer, err := etcd.Get(ctx, kubeSystem, clientv3.WithSerializable())
+		var answer *clientv3.GetResponse
+		err := askMember(ctx, access, node, func(ctx context.Context, etcd *clientv3.Client) (err error) {
+			answer, err = etcd.Get(ctx, kubeSystem, clientv3.WithSerializable())
+			return err
+		})
 		if err != nil || len(answer.Kvs) == 0 {
 			return nil
 		}
