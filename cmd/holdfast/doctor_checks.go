@@ -54,9 +54,9 @@ func checkMemory() check {
 // hugePages says for which memory the kernel uses transparent huge pages: the word in brackets.
 const hugePages = "/sys/kernel/mm/transparent_hugepage/enabled"
 
-// checkHugePages looks whether Go programs get huge pages, for which they do not ask (madvise).
-// Without them three API servers that start cause hundreds of thousands of page faults, which are
-// expensive in a virtual machine: one of 2 cores needed 32 s of processor time, with them 20 s.
+// checkHugePages checks whether Go programs get huge pages. They do not request them by madvise, so
+// the kernel's mode must be "always". Page faults are expensive in a virtual machine: creating a
+// cluster of three nodes took 20 s of CPU time with huge pages, and 32 s without.
 func checkHugePages(file string) check {
 	c := check{Name: "huge pages"}
 	text, err := os.ReadFile(file)

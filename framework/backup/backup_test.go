@@ -235,17 +235,17 @@ func TestRestoreWithoutMembers(t *testing.T) {
 		says    string
 		peer    string // how the URLs of the restored members begin; empty if nothing was done
 	}{
-		"all report":                                {configuredMute{mute{name: "node-2"}}, nil, "far enough", "https://node-"},
-		"one cannot":                                {mute{name: "node-2"}, nil, "node-2 does not report its etcd member", ""},
-		"one does not":                              {configuredMute{mute{name: "unreachable"}}, nil, "no route", ""},
-		"two of one name":                           {configuredMute{mute{name: "node-1"}}, nil, "two etcd members are called node-1", ""},
-		"why none answers":                          {mute{name: "node-2"}, nil, "the member on node-2 is broken", ""},
-		"one started as a cluster by itself":        {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
-		"so did one, and one cannot report":         {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
-		"so did one, and one lists both":            {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127."},
-		"one lists both":                            {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127."},
-		"one lists another":                         {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
-		"one lists another, and there is no quorum": {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": lost}, "far enough", "https://node-"},
+		"all report":                          {configuredMute{mute{name: "node-2"}}, nil, "far enough", "https://node-"},
+		"one cannot":                          {mute{name: "node-2"}, nil, "node-2 does not report its etcd member", ""},
+		"one does not":                        {configuredMute{mute{name: "unreachable"}}, nil, "no route", ""},
+		"two of one name":                     {configuredMute{mute{name: "node-1"}}, nil, "two etcd members are called node-1", ""},
+		"why none answers":                    {mute{name: "node-2"}, nil, "the member on node-2 is broken", ""},
+		"one started as a cluster by itself":  {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
+		"so did one, and one cannot report":   {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
+		"so did one, and one lists both":      {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127."},
+		"one lists both":                      {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127."},
+		"one lists another":                   {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
+		"one lists another, without a quorum": {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": lost}, "far enough", "https://node-"},
 	} {
 		peers, bumps = nil, nil
 		began := time.Now()
