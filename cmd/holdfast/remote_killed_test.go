@@ -207,7 +207,7 @@ func (f *foreign) startRun(args []string, out string) (over chan struct{}) {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}
 	})
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < activeLimit; time.Sleep(200 * time.Millisecond) {
 		seen, err := record.Read(record.Dir(out, "trial"))
 		switch {
 		case err != nil || len(seen.Faults) == 0:
@@ -217,6 +217,7 @@ func (f *foreign) startRun(args []string, out string) (over chan struct{}) {
 		case !seen.Faults[0].V.Proven:
 			t.Fatalf("the fault has no proof: %s %s", seen.Faults[0].V.Proof, seen.Faults[0].V.Error)
 		default:
+			t.Logf("active %s after the run began", time.Since(began).Round(100*time.Millisecond))
 			return over
 		}
 		select {
@@ -225,7 +226,9 @@ func (f *foreign) startRun(args []string, out string) (over chan struct{}) {
 		default:
 		}
 	}
-	t.Fatal("nothing was broken within 3 minutes")
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	<-over
+	t.Fatalf("nothing was broken within %s:\n%s", activeLimit, said.String())
 	return nil
 }
 

@@ -198,6 +198,9 @@ const (
 	besideOthers = 30 * time.Second
 )
 
+// activeLimit is how long a run may take until its fault is active.
+const activeLimit = 3 * time.Minute
+
 // limit returns how long after the kill the fault may still be active on any node.
 func (x killTrial) limit() time.Duration {
 	limit := remote.Leash + x.fault.undoing
