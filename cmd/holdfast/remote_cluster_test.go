@@ -21,14 +21,15 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// foreign is a cluster of the local provider that holdfast reaches like one it did not create:
-// over SSH, with sshd on each node. To an agent its components are processes that a supervisor
-// restarts.
+// foreign is a cluster that holdfast reaches like one it did not create: over SSH, with sshd on
+// each node. The local provider created it, so that to an agent its components are processes that a
+// supervisor restarts, or kind did (see newKubeadmBed).
 type foreign struct {
 	commandLine
 	dir, inventory     string
 	text, distribution string            // of the inventory; text is without its distribution
 	dirs               map[string]string // the machine's disk, by node
+	engine             string            // kind: the shell's commands after which docker finds the engine
 }
 
 // localProfile is the profile of the local provider, which names its etcd differently.
@@ -146,7 +147,54 @@ func (f *foreign) write(name, text string) string {
 
 // inside returns the arguments that run holdfast in a place that can reach the nodes.
 func (f *foreign) inside(args ...string) []string {
-	return append([]string{"shell", "--", "env", agent.ProgramEnv + "=" + f.agent(), filepath.Join(f.dir, "holdfast")}, args...)
+	args = append([]string{"env", agent.ProgramEnv + "=" + f.agent(), filepath.Join(f.dir, "holdfast")}, args...)
+	if f.engine != "" {
+		return f.inEngine(`"$@"`, args...)
+	}
+	return append([]string{"shell", "--"}, args...)
+}
+
+// onNode returns the arguments of holdfast that run a script's file on a node.
+func (f *foreign) onNode(node, script string, args ...string) []string {
+	if f.engine != "" {
+		return f.inEngine(`docker exec -i "$@" <`+script, append([]string{node, "sh", "-s"}, args...)...)
+	}
+	return append([]string{"shell", node, "--", "sh", script}, args...)
+}
+
+// kubectl returns the arguments of holdfast that run kubectl.
+func (f *foreign) kubectl(args ...string) []string {
+	if f.engine != "" {
+		return f.inEngine(`kubectl --kubeconfig kubeconfig "$@"`, args...)
+	}
+	return append([]string{"kubectl"}, args...)
+}
+
+// etcdctl returns the arguments of holdfast that run etcdctl with the first node's member.
+func (f *foreign) etcdctl(args ...string) []string {
+	node := f.nodes()[0]
+	if f.engine == "" {
+		return append([]string{"shell", node, "--", "etcdctl"}, args...)
+	}
+	return f.inEngine(`tar=$(mktemp -d)
+docker exec `+node+` tar -C /etc/kubernetes/pki/etcd -c ca.crt healthcheck-client.crt healthcheck-client.key | tar -C $tar -x
+etcdctl --endpoints "https://$(head -n 1 nodes.txt | cut -d ' ' -f 2):2379" --cacert $tar/ca.crt --cert $tar/healthcheck-client.crt --key $tar/healthcheck-client.key "$@"
+rm -r $tar`, args...)
+}
+
+// ready reports whether the cluster is ready, and what is not.
+func (f *foreign) ready() (ok bool, problems []string) {
+	if f.engine == "" {
+		s := f.status()
+		return s.Ready, s.Problems
+	}
+	for line := range strings.Lines(f.read("nodes.txt")) {
+		node, address, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if said, code := f.try(f.kubectl("--server=https://"+address+":6443", "--request-timeout=5s", "get", "--raw=/readyz")...); code != exitPass {
+			problems = append(problems, node+": "+said)
+		}
+	}
+	return len(problems) == 0, problems
 }
 
 // agent is the path of the node agent that is copied to the nodes.
@@ -156,15 +204,15 @@ func (f *foreign) agent() string { return filepath.Join(f.dir, "holdfast-agent")
 func (f *foreign) consent(levels string) {
 	f.t.Helper()
 	manifest, _ := f.do(exitPass, f.inside("consent", "--inventory", f.inventory, "--level", levels)...)
-	f.do(exitPass, "kubectl", "apply", "-f", f.write("consent.yaml", manifest))
+	f.do(exitPass, f.kubectl("apply", "-f", f.write("consent.yaml", manifest))...)
 }
 
 // left returns what agents left on the nodes.
 func (f *foreign) left() string {
 	f.t.Helper()
 	all := ""
-	for _, n := range []string{"node-1", "node-2", "node-3"} {
-		out, _ := f.do(exitPass, "shell", n, "--", "sh", f.write("list.sh", listScript))
+	for _, n := range f.nodes() {
+		out, _ := f.do(exitPass, f.onNode(n, f.write("list.sh", listScript))...)
 		all += out
 	}
 	return all

@@ -73,7 +73,11 @@ func (f *foreign) stateOf(name string) string {
 	if name == theCluster {
 		return f.clusterState()
 	}
-	out, _ := f.do(exitPass, "shell", name, "--", "sh", f.write("node.sh", nodeScript), f.dirs[name])
+	script := nodeScript
+	if f.engine != "" {
+		script = kubeadmNodeScript
+	}
+	out, _ := f.do(exitPass, f.onNode(name, f.write("node.sh", script), f.dirs[name])...)
 	return out
 }
 
@@ -82,7 +86,7 @@ func (f *foreign) stateOf(name string) string {
 func (f *foreign) clusterState() string {
 	f.t.Helper()
 	etcdctl := func(args ...string) string {
-		text, _ := f.try(append([]string{"shell", "node-1", "--", "etcdctl"}, args...)...)
+		text, _ := f.try(f.etcdctl(args...)...)
 		return text
 	}
 	var b strings.Builder
@@ -96,7 +100,7 @@ func (f *foreign) clusterState() string {
 			fmt.Fprintf(&b, "%s %s", what, line)
 		}
 	}
-	leases, _ := f.try("kubectl", "get", "leases", "--namespace=kube-system", `--output=jsonpath={range .items[*]}{.metadata.name}={.spec.holderIdentity}{"\n"}{end}`)
+	leases, _ := f.try(f.kubectl("get", "leases", "--namespace=kube-system", `--output=jsonpath={range .items[*]}{.metadata.name}={.spec.holderIdentity}{"\n"}{end}`)...)
 	for line := range strings.Lines(leases) {
 		fmt.Fprintf(&b, "lease %s\n", leaseWords(strings.TrimSpace(line), f.nodes()))
 	}
@@ -164,17 +168,17 @@ func (f *foreign) awaitBefore(before map[string]string, killed time.Time, limit 
 	f.t.Logf("%s as before %s after the harness was killed", strings.Join(names, ", "), time.Since(killed).Round(100*time.Millisecond))
 }
 
-// awaitUndone has all nodes watch until no fault is active on them, for limit at most. What it
+// awaitUndone has nodes watch until no fault is active on them, for limit at most. What it
 // returns waits for that, and says for how long the machine had run by then.
-func (f *foreign) awaitUndone(limit time.Duration) func() time.Duration {
+func (f *foreign) awaitUndone(limit time.Duration, nodes ...string) func() time.Duration {
 	f.t.Helper()
 	script := f.write("undone.sh", undoneScript)
 	var mu sync.Mutex
 	var watches sync.WaitGroup
 	var last time.Duration
 	var problems []string
-	for _, node := range f.nodes() {
-		cmd := f.command("shell", node, "--", "sh", script, strconv.Itoa(int(limit.Seconds())))
+	for _, node := range nodes {
+		cmd := f.command(f.onNode(node, script, strconv.Itoa(int(limit.Seconds())))...)
 		watches.Go(func() {
 			out, err := cmd.Output()
 			at := time.Duration(0)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,40 +24,52 @@ func (f *foreign) endInside(node string, names ...string) {
 done 2>/dev/null
 true
 `, strings.Join(names, "|"))
-	f.do(exitPass, "shell", node, "--", "sh", f.write("end.sh", script))
+	f.do(exitPass, f.onNode(node, f.write("end.sh", script))...)
 }
 
-// endSSH kills the ssh processes that this test started.
+// controlPath is where the arguments of ssh have the directory of its shared connections.
+var controlPath = regexp.MustCompile(`ControlPath=(\S*/hf-ssh-[^/]*)/`)
+
+// endSSH kills the ssh processes that this test started, with those that hold shared connections.
 func (f *foreign) endSSH() (killed int) {
 	f.t.Helper()
-	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	all, _ := filepath.Glob("/proc/[0-9]*/comm")
+	ours, lines := f.dir, map[int]string{}
 	for _, file := range all {
-		env, err := os.ReadFile(file)
-		name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
-		if err != nil || !bytes.Contains(env, []byte(f.run)) || string(name) != "ssh\n" {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		args, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		if name, _ := os.ReadFile(file); err != nil || string(name) != "ssh\n" {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+		lines[pid] = strings.ReplaceAll(string(args), "\x00", " ")
+		if found := controlPath.FindStringSubmatch(lines[pid]); found != nil && strings.Contains(lines[pid], f.dir) {
+			ours = found[1]
+		}
+	}
+	for pid, line := range lines {
+		if (strings.Contains(line, f.dir) || strings.Contains(line, ours)) && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed++
 		}
 	}
 	return killed
 }
 
-// endBeside kills the processes of a mode on node-2, and ssh.
-func (f *foreign) endBeside(mode string) {
+// endBeside kills the processes of a mode on a node, ssh, or the node itself.
+func (f *foreign) endBeside(mode, node string) {
 	f.t.Helper()
 	switch mode {
+	case killNode:
+		f.do(exitPass, f.inEngine("export HOLDFAST_NODE="+node+"\n"+bedPowerOff+"\n"+bedPowerOn)...)
 	case killSSH:
 		if f.endSSH() == 0 {
 			f.t.Error("no ssh runs")
 		}
 	case killAgent:
-		f.endInside("node-2", "'holdfast-node-agent '*")
+		f.endInside(node, "'holdfast-node-agent '*")
 	case killKeeper:
-		f.endInside("node-2", "*holdfast-node-keep*", "*holdfast-node-agent*")
+		f.endInside(node, "*holdfast-node-keep*", "*holdfast-node-agent*")
 	case killGuard:
-		f.endInside("node-2", "*/etc/holdfast/guard.sh*", "*holdfast-node-keep*", "*holdfast-node-agent*")
+		f.endInside(node, "*/etc/holdfast/guard.sh*", "*holdfast-node-keep*", "*holdfast-node-agent*")
 	}
 }
 
@@ -74,16 +88,21 @@ func TestClusterKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newForeign(t, "--file", file)
-	t.Logf("seed %d", seed)
 	f.likeOthers()
 	f.consent("process,network,data")
+	f.trials(seed, kills, killModes)
+}
+
+// trials makes trials, one after the other.
+func (f *foreign) trials(seed uint64, kills int, modes []string) {
+	t := f.t.(*testing.T)
+	t.Logf("seed %d", seed)
 	before := f.states()
-	for _, x := range killTrialsOf(seed, kills) {
+	for _, x := range killTrialsOf(seed, kills, modes) {
 		passed := t.Run(x.String(), func(t *testing.T) {
 			defer func() {
 				if t.Failed() {
-					t.Logf("failed: trial %s (seed %d); to repeat it: %s=1 %s=%d %s=%d go test ./cmd/holdfast -run 'ClusterKilled/^%d:' -v",
-						x, seed, clusterTests, killSeed, seed, killTrials, x.n+1, x.n)
+					t.Logf("failed: trial %s (seed %d); to repeat it: %s=%d %s=%d and -run '/^%d:'", x, seed, killSeed, seed, killTrials, x.n+1, x.n)
 				}
 			}()
 			f.in(t).interrupt(x, before)
@@ -110,7 +129,7 @@ func (f *foreign) recovers(before map[string]string) bool {
 		for name, state := range before {
 			left += differing(state, f.stateOf(name))
 		}
-		if left == "" && f.status().Ready {
+		if ready, _ := f.ready(); left == "" && ready {
 			return true
 		}
 		if time.Now().After(deadline) {
@@ -126,10 +145,14 @@ func (f *foreign) interrupt(x killTrial, before map[string]string) {
 	t := f.t.(*testing.T)
 	t.Helper()
 	if x.fault.prepare != nil {
+		if f.engine != "" {
+			t.Skip("the node's disk cannot be prepared for it")
+		}
 		t.Cleanup(x.fault.prepare(f))
 		before = f.states()
 	}
 	everything := append(f.nodes(), theCluster)
+	victim := f.nodes()[1]
 	scenario := f.write("trial.yaml", x.fault.scenario())
 	out := filepath.Join(f.dir, fmt.Sprintf("trial-%d", x.n))
 	args := f.inside("run", "--inventory", f.inventory, "--out", out, "-f", scenario)
@@ -143,12 +166,23 @@ func (f *foreign) interrupt(x killTrial, before map[string]string) {
 	if x.fault.second { // it gets as far as the agents
 		f.secondRun(scenario, out)
 	}
-	undone := f.awaitUndone(x.after + x.limit() + time.Minute)
+	watched := f.nodes()
+	if x.mode == killNode {
+		watched = slices.DeleteFunc(watched, func(node string) bool { return node == victim })
+	}
+	undone := f.awaitUndone(x.after+x.limit()+time.Minute, watched...)
 	time.Sleep(x.after)
-	f.endBeside(x.mode)
+	if x.mode != killNode {
+		f.endBeside(x.mode, victim)
+	}
 	f.killAll(out)
 	killed, at := time.Now(), uptime(t)
 	<-over
+	if x.mode == killNode {
+		f.endBeside(x.mode, victim)
+		others := undone
+		undone = func() time.Duration { return max(others(), f.awaitUndone(x.limit()+time.Minute, victim)()) }
+	}
 
 	if x.mode == killGuard {
 		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
@@ -165,16 +199,20 @@ func (f *foreign) interrupt(x killTrial, before map[string]string) {
 	default:
 		t.Logf("the fault was active for %s after the harness was killed, of %s allowed", took.Round(100*time.Millisecond), limit)
 	}
-	healed := func() bool { return f.status().Ready && !strings.Contains(f.stateOf("node-2"), "stopped: ") }
-	for !healed() && time.Since(killed) < 3*time.Minute {
+	for {
+		ready, problems := f.ready()
+		state := f.stateOf(victim)
+		if ready && !strings.Contains(state, "stopped: ") {
+			break
+		}
+		if time.Since(killed) > 3*time.Minute {
+			t.Fatalf("not healed %s after the harness was killed: %q\n%s", time.Since(killed).Round(time.Second), problems, differing(before[victim], state))
+		}
 		time.Sleep(500 * time.Millisecond)
-	}
-	if !healed() {
-		t.Fatalf("not healed %s after the harness was killed: %q\n%s", time.Since(killed).Round(time.Second), f.status().Problems, differing(before["node-2"], f.stateOf("node-2")))
 	}
 	t.Logf("ready and nothing stopped %s after the harness was killed", time.Since(killed).Round(100*time.Millisecond))
 	if x.mode == killKeeper { // only the guard is left on the node
-		f.awaitBefore(before, killed, 3*time.Minute, "node-2")
+		f.awaitBefore(before, killed, 3*time.Minute, victim)
 	}
 	if x.guards { // they clear the nodes; only a release deletes the run's namespaces
 		f.awaitBefore(before, killed, 5*time.Minute, f.nodes()...)
@@ -260,15 +298,15 @@ func (f *foreign) secondRun(scenario, first string) {
 		text, code = f.try(f.inside("run", "--inventory", f.inventory, "--out", fmt.Sprintf("%s-second-%d", first, i), "-f", scenario)...)
 		time.Sleep(time.Second)
 	}
-	if code == exitPass || !strings.Contains(text, "another run of holdfast uses the agent on node-") {
+	if code == exitPass || !strings.Contains(text, "another run of holdfast uses the agent on ") {
 		f.t.Errorf("a second run beside the first: exit code %d\n%s", code, text)
 	}
 	seen, err := record.Read(record.Dir(first, "trial"))
 	if err != nil || len(seen.Faults) != 1 || seen.Faults[0].V.Phase != record.FaultInjected {
 		f.t.Errorf("the first run has %+v, %v", seen.Faults, err)
 	}
-	if text, _ := f.do(exitPass, "shell", "node-2", "--", "cat", "/var/lib/holdfast/state.json"); !strings.Contains(text, "Until") && !strings.Contains(text, "thawAt") && !strings.Contains(text, "until") {
-		f.t.Errorf("nothing is active any more on node-2:\n%s", text)
+	if text, _ := f.do(exitPass, f.onNode(f.nodes()[1], f.write("promised.sh", "cat /var/lib/holdfast/state.json"))...); !strings.Contains(text, "Until") && !strings.Contains(text, "thawAt") && !strings.Contains(text, "until") {
+		f.t.Errorf("nothing is active any more on %s:\n%s", f.nodes()[1], text)
 	}
 }
 

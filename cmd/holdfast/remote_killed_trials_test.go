@@ -102,7 +102,7 @@ var interruptedFaults = []interruptedFault{
 	{fault: "isolate-etcd", target: "etcd/2"},
 	{fault: "split", target: "node/2"},
 	{fault: "cut", target: "node/2", params: "direction: in"},
-	{fault: "cut", target: "node/2", params: "direction: out, peer: node-1"},
+	{fault: "cut", target: "node/2", params: `direction: out, peer: "1"`},
 	{fault: "cut", target: "etcd/2", params: "direction: out, port: etcd-peer"},
 	{fault: "black-hole", target: "apiserver/2"},
 	{fault: "reset", target: "etcd/2", params: "port: etcd-peer"},
@@ -137,9 +137,14 @@ const (
 	killAgent   = "the agent" // its keeper restarts it
 	killKeeper  = "the agent and what keeps it"
 	killGuard   = "the agent, what keeps it and its guard" // nothing heals before the release
+	killNode    = "the node"                               // its power returns at once
 )
 
-var killModes = []string{killNothing, killSSH, killAgent, killKeeper, killGuard}
+var (
+	killModes = []string{killNothing, killSSH, killAgent, killKeeper, killGuard}
+	// kubeadmKillModes are those where systemd keeps the agent.
+	kubeadmKillModes = []string{killNode, killNothing, killNode, killSSH, killNode, killAgent}
+)
 
 // killTrial is one fault with the processes that are killed, and when.
 type killTrial struct {
@@ -160,7 +165,7 @@ func (x killTrial) String() string {
 
 // killTrialsOf draws trials from a seed. All faults, and all modes, have their turn before one
 // comes again; the first trials of a seed are the same whatever their number.
-func killTrialsOf(seed uint64, n int) (all []killTrial) {
+func killTrialsOf(seed uint64, n int, modes []string) (all []killTrial) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	deck := func(size int) func() int {
 		var left []int
@@ -173,9 +178,9 @@ func killTrialsOf(seed uint64, n int) (all []killTrial) {
 			return drawn
 		}
 	}
-	fault, mode := deck(len(interruptedFaults)), deck(len(killModes))
+	fault, mode := deck(len(interruptedFaults)), deck(len(modes))
 	for i := range n {
-		all = append(all, killTrial{n: i, fault: interruptedFaults[fault()], mode: killModes[mode()],
+		all = append(all, killTrial{n: i, fault: interruptedFaults[fault()], mode: modes[mode()],
 			after: time.Duration(random.Int64N(int64(3 * time.Second))), guards: i%10 == 0})
 	}
 	return all
@@ -194,6 +199,8 @@ const (
 	// releaseSlack: a release waits until agents look unused, for 9 s at most, and then as long as
 	// the leash for one that does not answer.
 	releaseSlack = 15 * time.Second
+	// bootSlack: systemd starts the agent of a node whose power returned.
+	bootSlack = 30 * time.Second
 	// besideOthers: without killTrials, the trials run beside other tests.
 	besideOthers = 30 * time.Second
 )
@@ -211,6 +218,8 @@ func (x killTrial) limit() time.Duration {
 		return limit + guardSlack
 	case killGuard:
 		return limit + releaseSlack
+	case killNode:
+		return limit + bootSlack
 	}
 	return limit + leashSlack
 }
@@ -224,7 +233,7 @@ func TestKillTrials(t *testing.T) {
 		return s
 	}
 	for seed := range uint64(20) {
-		all := killTrialsOf(seed, 200)
+		all := killTrialsOf(seed, 200, killModes)
 		faults, modes, both := map[string]int{}, map[string]int{}, map[string]bool{}
 		for i, x := range all {
 			faults[x.fault.String()]++
@@ -247,10 +256,10 @@ func TestKillTrials(t *testing.T) {
 		if len(both) < 75 {
 			t.Errorf("seed %d: %d pairs of a fault and a mode", seed, len(both))
 		}
-		if words(all) != words(killTrialsOf(seed, 200)) || words(all[:2]) != words(killTrialsOf(seed, 2)) {
+		if words(all) != words(killTrialsOf(seed, 200, killModes)) || words(all[:2]) != words(killTrialsOf(seed, 2, killModes)) {
 			t.Errorf("seed %d gives other trials again", seed)
 		}
-		if seed > 0 && words(all[:5]) == words(killTrialsOf(seed-1, 5)) {
+		if seed > 0 && words(all[:5]) == words(killTrialsOf(seed-1, 5, killModes)) {
 			t.Errorf("the seeds %d and %d give the same trials", seed-1, seed)
 		}
 	}

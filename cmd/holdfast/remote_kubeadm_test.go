@@ -17,93 +17,85 @@ import (
 // remoteProfile is the environment variable with the profile that TestKindRemoteForReal runs.
 const remoteProfile = "HOLDFAST_TEST_PROFILE"
 
-// bedPower are the power commands of a node of kind. Its network goes first, so that its peers
-// receive neither FIN nor RST.
-const bedPower = `      off: docker exec "$HOLDFAST_NODE" ip link set eth0 down && docker kill "$HOLDFAST_NODE" >/dev/null
-      on: docker start "$HOLDFAST_NODE" >/dev/null
+// bedPowerOff and bedPowerOn cut and restore the power of a node of kind. Its network goes first, so
+// that its peers receive neither FIN nor RST.
+const (
+	bedPowerOff = `docker exec "$HOLDFAST_NODE" ip link set eth0 down && docker kill "$HOLDFAST_NODE" >/dev/null`
+	bedPowerOn  = `docker start "$HOLDFAST_NODE" >/dev/null`
+	bedPower    = "      off: " + bedPowerOff + "\n      on: " + bedPowerOn + `
       status: docker inspect -f '{{if .State.Running}}on{{else}}off{{end}}' "$HOLDFAST_NODE"
 `
+)
 
-// TestKindRemoteForReal runs a profile, smoke by default, on a control plane that kind and
-// kubeadm made without holdfast, over SSH. No requirement fails, and nothing is left on the
-// nodes. It needs root, sshd and the setup in docs/kind.md:
-//
-//	HOLDFAST_TEST_KIND=1 HOLDFAST_TEST_PROFILE=core go test ./cmd/holdfast -run TestKindRemoteForReal -v -timeout 60m
-func TestKindRemoteForReal(t *testing.T) {
+// newKubeadmBed has kind and kubeadm create a control plane without holdfast, which consents to
+// faults of these levels. It needs root, sshd and the setup in docs/kind.md.
+func newKubeadmBed(t *testing.T, levels string, arguments ...string) *foreign {
 	if os.Getenv("HOLDFAST_TEST_KIND") == "" {
 		t.Skip("set HOLDFAST_TEST_KIND=1")
 	}
 	const name = "holdfast-bed"
-	c := commandLine{t: t}
-	f := &foreign{commandLine: c, dir: t.TempDir()}
+	f := &foreign{commandLine: commandLine{t: t}, dir: t.TempDir(), dirs: map[string]string{}}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
 		os.Symlink(exe, filepath.Join(f.dir, "holdfast")),
+		os.Symlink(exe, filepath.Join(f.dir, "etcdctl")),
 		exec.Command("go", "build", "-o", filepath.Join(f.dir, "kind"), "sigs.k8s.io/kind").Run(),
+		exec.Command("go", "build", "-o", f.agent(), "../holdfast-agent").Run(),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	authorized := f.writeSSH()
-	out, _ := c.do(exitPass, "kind", "image", "-o", "json")
+	out, _ := f.do(exitPass, "kind", "image", "-o", "json")
 	var images struct{ Nodes []struct{ Name string } }
 	if err := json.Unmarshal([]byte(out), &images); err != nil || len(images.Nodes) == 0 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	engine, _ := c.do(exitPass, "kind", "engine")
+	f.engine, _ = f.do(exitPass, "kind", "engine")
 	script, err := filepath.Abs("testdata/kubeadm-bed.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// in runs a command in the engine's network, with the directory of the test as its own.
-	in := func(command string, args ...string) (string, int) {
-		t.Helper()
-		head := engine + "\ncd " + f.dir + "\nPATH=$PATH:" + f.dir + "\n"
-		return c.try(append([]string{"kind", "engine", "shell", "--", "bash", "-ec", head + command, "bash"}, args...)...)
-	}
-	t.Cleanup(func() { in("kind delete cluster --name " + name) })
-	if out, code := in(`sh "$@"`, script, images.Nodes[0].Name, authorized, name); code != exitPass {
-		t.Fatalf("exit code %d:\n%s", code, out)
-	}
+	t.Cleanup(func() { f.try(f.inEngine("kind delete cluster --name " + name)...) })
+	f.do(exitPass, f.inEngine(`sh "$@"`, append([]string{script, images.Nodes[0].Name, authorized, name}, arguments...)...)...)
 
 	text := "apiVersion: holdfast.dev/v1alpha1\nkind: Inventory\nmetadata: {name: theirs}\nspec:\n" +
 		"  ssh: [-F, " + filepath.Join(f.dir, "ssh_config") + "]\n  kubeconfig: " + filepath.Join(f.dir, "kubeconfig") + "\n" +
 		fmt.Sprintf("  loadBalancer: {server: \"https://%s:6443\", healthCheck: {interval: 3s, timeout: 3s, fall: 2}}\n  nodes:\n", strings.TrimSpace(f.read("balancer.txt")))
 	for line := range strings.Lines(f.read("nodes.txt")) {
 		node, address, _ := strings.Cut(strings.TrimSpace(line), " ")
+		f.dirs[node] = "/var/lib/etcd"
 		text += fmt.Sprintf("  - name: %s\n    address: %s\n    ssh: %s\n    power:\n%s", node, address, address, bedPower)
 	}
-	inventory := f.write("nodes.yaml", text)
-	onNodes := func() (all string) {
-		t.Helper()
-		for line := range strings.Lines(f.read("nodes.txt")) {
-			node, _, _ := strings.Cut(line, " ")
-			out, code := in("docker exec -i " + node + " sh -s <<'EOF'\n" + listScript + "EOF")
-			if code != exitPass {
-				t.Fatalf("%s: exit code %d:\n%s", node, code, out)
-			}
-			all += node + ":\n" + out
-		}
-		return all
-	}
-	before := onNodes()
-	for _, step := range []string{
-		"holdfast profile detect " + name + "-control-plane --inventory " + inventory,
-		"holdfast consent --inventory " + inventory + " --level process,network,power,quorum-loss,data | kubectl --kubeconfig kubeconfig apply -f -",
-		"holdfast inventory check " + inventory,
-	} {
-		out, code := in(step)
-		t.Log(out)
-		if code != exitPass {
-			t.Fatalf("%s: exit code %d", step, code)
-		}
-	}
+	f.inventory = f.write("nodes.yaml", text)
+	out, _ = f.do(exitPass, f.inside("profile", "detect", f.nodes()[0], "--inventory", f.inventory)...)
+	t.Log(out)
+	f.consent(levels)
+	out, _ = f.do(exitPass, f.inside("inventory", "check", f.inventory)...)
+	t.Log(out)
+	return f
+}
+
+// inEngine returns the arguments of holdfast that run a shell command in the network of the engine,
+// with the directory of the test as its own.
+func (f *foreign) inEngine(command string, args ...string) []string {
+	head := f.engine + "\ncd " + f.dir + "\nPATH=$PATH:" + f.dir + "\n"
+	return append([]string{"kind", "engine", "shell", "--", "bash", "-ec", head + command, "bash"}, args...)
+}
+
+// TestKindRemoteForReal runs a profile, smoke by default, on the cluster of newKubeadmBed. No
+// requirement fails, and nothing is left on the nodes:
+//
+//	HOLDFAST_TEST_KIND=1 HOLDFAST_TEST_PROFILE=core go test ./cmd/holdfast -run TestKindRemoteForReal -v -timeout 60m
+func TestKindRemoteForReal(t *testing.T) {
+	f := newKubeadmBed(t, "process,network,power,quorum-loss,data")
+	before := f.left()
 	profile := cmp.Or(os.Getenv(remoteProfile), "smoke")
-	said, code := in("holdfast run --inventory " + inventory + " --profile " + profile + " --out results")
+	said, code := f.try(f.inside("run", "--inventory", f.inventory, "--profile", profile, "--out", "results")...)
 	if code != exitPass && code != exitInconclusive {
 		t.Errorf("exit code %d", code)
 	}
@@ -122,12 +114,40 @@ func TestKindRemoteForReal(t *testing.T) {
 	if counts[judge.Pass] < 20 {
 		t.Errorf("%v, want that most pass", counts)
 	}
-	out, _ = in("holdfast inventory release " + inventory)
+	out, _ := f.try(f.inside("inventory", "release", f.inventory)...)
 	t.Log(out)
-	if after := onNodes(); after != before {
+	if after := f.left(); after != before {
 		t.Errorf("on the nodes there was\n%s\nand there is\n%s", before, after)
 	}
 }
+
+// TestKindRemoteKilledForReal is TestClusterKilled on the cluster of newKubeadmBed, whose agents
+// systemd keeps. In every other trial, a node loses its power together with the harness: what
+// undoes the fault is on its disk.
+//
+//	HOLDFAST_TEST_KIND=1 HOLDFAST_TEST_KILLS=31 go test ./cmd/holdfast -run TestKindRemoteKilledForReal -v -timeout 2h
+func TestKindRemoteKilledForReal(t *testing.T) {
+	f := newKubeadmBed(t, "process,network,data", "67108864")
+	f.trials(seedOf(t), killsOf(t, 10), kubeadmKillModes)
+}
+
+// kubeadmNodeScript is nodeScript for a node of kind, on which containers change much by themselves.
+const kubeadmNodeScript = `find /usr/local/bin /etc/holdfast /run/holdfast /var/lib/holdfast /etc/systemd/system /etc/kubernetes 2>/dev/null | sort
+find "$1"* -name '*holdfast*' 2>/dev/null | sort
+find /etc/kubernetes -type f -exec sha256sum {} + -exec stat -c '%a %u:%g %n' {} + | sort
+nft list tables | grep holdfast
+grep holdfast /proc/self/mounts
+for f in all eth0; do echo "$f $(cat /proc/sys/net/ipv4/conf/$f/rp_filter)"; done
+for p in /proc/[0-9]*; do
+	read -r name <$p/comm || continue
+	read -r stat <$p/stat && set -- ${stat##*) } && [ "$1" = T ] && echo "stopped: $name"
+	case "$(tr '\0' ' ' <$p/cmdline)" in
+	*holdfast-node-*|*/etc/holdfast/*) echo "of holdfast: $name";;
+	etcd*|kube-apiserver*|kube-controller-manager*|kube-scheduler*) echo "runs: $name";;
+	esac
+done 2>/dev/null | sort
+true
+`
 
 func (f *foreign) read(name string) string {
 	f.t.Helper()

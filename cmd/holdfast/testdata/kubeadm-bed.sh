@@ -1,9 +1,9 @@
 # Makes a control plane with kind that holdfast knows nothing of: kubeadm's, three nodes that can
 # be reached with ssh, and a worker. Runs in the network of the Docker engine, with kind in PATH.
-# Arguments: node image, public key, cluster name. Writes kubeconfig and nodes.txt (NAME ADDRESS)
+# Arguments: node image, public key, cluster name, etcd's quota in bytes. Writes kubeconfig and nodes.txt (NAME ADDRESS)
 # to the current directory, and the balancer's address to balancer.txt.
 set -eu
-image=$1 key=$2 name=$3
+image=$1 key=$2 name=$3 quota=${4:-2147483648}
 
 cat >kind.yaml <<EOF
 kind: Cluster
@@ -29,7 +29,7 @@ kubeadmConfigPatches:
   apiServer: {extraEnvs: [{name: GOMAXPROCS, value: "1"}, {name: GOGC, value: "400"}]}
   controllerManager: {extraEnvs: [{name: GOMAXPROCS, value: "1"}, {name: GOGC, value: "400"}]}
   scheduler: {extraEnvs: [{name: GOMAXPROCS, value: "1"}, {name: GOGC, value: "400"}]}
-  etcd: {local: {extraEnvs: [{name: GOMAXPROCS, value: "1"}]}}
+  etcd: {local: {extraEnvs: [{name: GOMAXPROCS, value: "1"}], extraArgs: [{name: quota-backend-bytes, value: "$quota"}]}}
 EOF
 kind create cluster --name "$name" --config kind.yaml --kubeconfig kind.kubeconfig --wait 5m
 
