@@ -76,6 +76,14 @@ func unread() *story {
 	return s
 }
 
+// electedAhead is succession, in which the clock of node-3 is ahead when node-3 takes over.
+func electedAhead(by float64) *story {
+	s := succession()
+	first := slices.IndexFunc(s.run.Actions, func(a record.Timed[record.Action]) bool { return a.V.Node == "node-3" })
+	s.run.Actions[first].At = s.run.Actions[first].V.Completed - sec(by)
+	return s
+}
+
 // unowned makes an action come from an address that is not a node's.
 func unowned(a *record.Timed[record.Action]) { a.V.Node = "" }
 
@@ -142,6 +150,11 @@ func TestTakenWhileValid(t *testing.T) {
 		return s
 	}
 	wide(t, "one-actor", []ruling{
+		{name: "stolen while it was valid, its node silent for a moment", want: Fail, story: func() *story {
+			s := besides().at(10)
+			add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer"})
+			return s.at(10.5).process("node-2", "kube-scheduler", 31)
+		}, says: "and it was valid until"},
 		{name: "stolen while it was valid", want: Fail, story: besides,
 			says: "the one on node-3 took over the lease at 11.000s, though the one on node-2 had renewed it at 9.000s and it was valid until 24.000s, and that one acted at 13.500s"},
 		{name: "a lease of a minute, stolen after 17 s", want: Fail, says: "it was valid until 69.000s, and that one acted at 40.000s", story: outlasted},
@@ -247,6 +260,11 @@ func TestOneActor(t *testing.T) {
 	wide(t, "one-actor", []ruling{
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
 			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
+		{name: "one after another, by clocks that NTP keeps", want: Pass, took: "4 actions", story: func() *story { return electedAhead(0.05) }},
+		{name: "one after another, elected by a clock that is ahead", want: Inconclusive, says: "the clock of the API server on node-3 does not agree", story: func() *story { return electedAhead(0.5) }},
+		{name: "elected by a clock that is ahead, and the old one acts long after", want: Fail, says: "the one on node-2, which had renewed its lease last at 9.010s, acted at 50.500s", story: func() *story {
+			return electedAhead(0.5).action("node-2", 50.5)
+		}},
 		{name: "all audit logs are read to the end", want: Pass, story: func() *story { return succession().heard(threeNodes...) }},
 		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may have what elected components did", story: func() *story {
 			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2")

@@ -145,6 +145,9 @@ func TestStopsActing(t *testing.T) {
 		{name: "elected again at once", want: Pass, took: "2s", says: "was elected again 2s after", story: func() *story {
 			return dropped().renews("node-2", 12, 13).action("node-2", 25)
 		}},
+		{name: "elected again by a clock that is ahead", want: Inconclusive, says: "may have been elected again", story: func() *story {
+			return dropped().renews("node-2", 12, 13).lastAction(func(a *record.Timed[record.Action]) { a.At -= sec(0.6) }).action("node-2", 25)
+		}},
 		{name: "elected again later", want: Pass, story: func() *story { return dropped().renews("node-2", 55, 56).action("node-2", 56) }},
 		{name: "before it was elected again", want: Fail, story: func() *story { return dropped().renews("node-2", 55, 56).action("node-2", 54) }},
 		{name: "without effect", want: Pass, story: func() *story {

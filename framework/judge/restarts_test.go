@@ -84,6 +84,17 @@ func TestRestarts(t *testing.T) {
 			add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer"})
 			return s.ran(50, 9, 1)
 		}},
+		{name: "after a fault, by a node that was silent since", want: Fail, says: "no fault was active", story: func() *story {
+			s := newStory().fault("kill", "kill", "node-2", "node-agent", 10, 20).ran(1, 7, 0)
+			s.at(50)
+			add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer", Before: sec(47.5)})
+			return s.ran(51, 9, 1)
+		}},
+		{name: "not seen again", want: Inconclusive, says: "it was last checked at 47.500s", story: func() *story {
+			s := newStory().ran(1, 7, 0)
+			s.at(50)
+			return add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer", Before: sec(47.5)})
+		}},
 		{name: "a fault without an end", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(50, 9, 1).
 				change(func(r *record.Run) { r.Faults[1].V.Proven = false })

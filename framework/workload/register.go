@@ -197,7 +197,7 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 
 // refusal returns what a response says about a register that it refuses to write.
 func refusal(op record.Op, a client.Answer) record.Refusal {
-	r := a.RefusedSince("configmaps", op.Key)
+	r := a.RefusedSince("configmaps", "ConfigMap", op.Key)
 	if r == record.RefusedVersion && op.Expect == "" {
 		return ""
 	}

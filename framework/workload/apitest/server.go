@@ -260,7 +260,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if p, ok := body["preconditions"].(map[string]any); ok && p["resourceVersion"] != meta(old)["resourceVersion"] {
-			refuse(w, 409, "Conflict", path)
+			refuse(w, 409, "Conflict", strings.Replace(path, "/configmaps/", "/ConfigMap/", 1)) // as BeforeDelete of k8s.io/apiserver
 			return
 		}
 		delete(c.objects, path)

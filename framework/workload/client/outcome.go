@@ -83,7 +83,7 @@ func (a Answer) Outcome() record.Outcome {
 // resource and name does not exist. There are other responses with status 404: for a path that is
 // not served yet, or for a namespace.
 func (a Answer) Absent(resource, name string) bool {
-	return a.RefusedSince(resource, name) == record.RefusedAbsent
+	return a.RefusedSince(resource, resource, name) == record.RefusedAbsent
 }
 
 // RefusedSince returns what a refusal says about the object of that resource and name, empty if
@@ -91,12 +91,13 @@ func (a Answer) Absent(resource, name string) bool {
 // with a precondition, with Conflict only after it has compared with the newest state of etcd,
 // and a create with AlreadyExists, and an update, patch or deletion with NotFound, only after a
 // transaction or a quorum read of etcd (k8s.io/apiserver/pkg/storage/etcd3: Create,
-// GuaranteedUpdate, Delete). A patch is different: the server retries it while other clients
-// change the object (MaxRetryWhenPatchConflicts), so its last Conflict is not about a version
-// that the client named.
-func (a Answer) RefusedSince(resource, name string) record.Refusal {
+// GuaranteedUpdate, Delete). The Conflict of a deletion names the kind instead of the resource
+// (k8s.io/apiserver/pkg/registry/rest: BeforeDelete). A patch is different: the server retries it
+// while other clients change the object (MaxRetryWhenPatchConflicts), so its last Conflict is not
+// about a version that the client named.
+func (a Answer) RefusedSince(resource, kind, name string) record.Refusal {
 	s, ok := a.status()
-	if !ok || s.Status != "Failure" || s.Details.Kind != resource || s.Details.Name != name {
+	if !ok || s.Status != "Failure" || s.Details.Kind != resource && s.Details.Kind != kind || s.Details.Name != name {
 		return ""
 	}
 	switch {

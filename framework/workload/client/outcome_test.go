@@ -102,6 +102,7 @@ func TestRefusedSince(t *testing.T) {
 		{"not found", of(404, "NotFound", "configmaps", "a"), record.RefusedAbsent},
 		{"there already", of(409, "AlreadyExists", "configmaps", "a"), record.RefusedPresent},
 		{"another version", of(409, "Conflict", "configmaps", "a"), record.RefusedVersion},
+		{"another version, to a deletion", of(409, "Conflict", "ConfigMap", "a"), record.RefusedVersion},
 		{"of the namespace", of(404, "NotFound", "namespaces", "a"), ""},
 		{"of another object", of(409, "Conflict", "configmaps", "b"), ""},
 		{"of a quota", of(409, "Conflict", "resourcequotas", "a"), ""},
@@ -109,7 +110,7 @@ func TestRefusedSince(t *testing.T) {
 		{"a reason of another status", of(500, "Conflict", "configmaps", "a"), ""},
 		{"of a path", Answer{Sent: true, Status: 404, Body: []byte("404 page not found")}, ""},
 	} {
-		if got := tc.a.RefusedSince("configmaps", "a"); got != tc.want {
+		if got := tc.a.RefusedSince("configmaps", "ConfigMap", "a"); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}

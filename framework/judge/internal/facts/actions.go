@@ -126,6 +126,17 @@ func (d Actions) Lease(act Act) (own, rival *Act) {
 	return own, rival
 }
 
+// Unseen returns a lease write of the action's instance, after an earlier one, that may be the one
+// by which it acted: it is not among the elections, because of the clock of its API server.
+func (d Actions) Unseen(act Act, own *Act, margin time.Duration) *Act {
+	for i, e := range d.Doubtful {
+		if e.Election && e.Node == act.Node && (own == nil || e.At > own.At) && e.At <= act.At+record.Nanos(margin) {
+			return &d.Doubtful[i]
+		}
+	}
+	return nil
+}
+
 // Ahead reports whether some entries of the audit logs of API servers come from clocks that are
 // ahead of the harness's. Then the stamps of entries that were read late may agree by chance.
 func (d Actions) Ahead(servers ...string) bool {
@@ -169,11 +180,13 @@ func DescribeAction(a record.Action) string {
 // doubtfulStamps reports whether the stamps of an entry come from another clock.
 func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 	lag := time.Duration(a.At - a.V.Completed)
-	return lag < -stampAhead || lag > margin || a.V.Received > a.V.Completed
+	return lag < -stampAhead || lag > margin-stampAhead || a.V.Received > a.V.Completed
 }
 
-// stampAhead is how far ahead of the harness's clock an audit stamp may be.
-const stampAhead = 10 * time.Millisecond
+// stampAhead is how far ahead of the harness's clock an audit stamp may be: NTP keeps machines
+// within some tens of milliseconds of each other (RFC 5905, section 1). Two API servers' clocks thus
+// differ by the margin at most.
+const stampAhead = 100 * time.Millisecond
 
 // isCandidacy reports whether an instance only announces its candidacy, as standby instances do
 // in coordinated leader election; older records contain that.

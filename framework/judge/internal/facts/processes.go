@@ -24,26 +24,30 @@ func SameLife(a, b record.ProcessState) bool {
 }
 
 // SameProcess reports whether a component was seen to run between two moments, as the same
-// process throughout.
+// process throughout. One that was not seen for a while is the same if it is so afterwards.
 func SameProcess(run *record.Run, node, component string, from, to record.Nanos) bool {
 	var at *record.ProcessState
+	silent := false
 	for i := range run.Processes {
 		p := &run.Processes[i].V
 		if p.Node != node || p.Component != component {
+			continue
+		}
+		if run.Processes[i].At > to {
+			break
+		}
+		if silent = p.Error != ""; silent {
 			continue
 		}
 		if run.Processes[i].At <= from {
 			at = p
 			continue
 		}
-		if run.Processes[i].At > to {
-			break
-		}
-		if at == nil || p.PID != at.PID || p.StartTicks != at.StartTicks || p.Restarts != at.Restarts {
+		if at == nil || !SameLife(*at, *p) {
 			return false
 		}
 	}
-	return at != nil && at.PID > 0
+	return at != nil && at.PID > 0 && !silent
 }
 
 // KeptProcess returns the process that a component was before one time and, as far as was seen,

@@ -43,7 +43,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	for _, component := range ElectedComponents(m.Run) {
 		d := facts.ActionsOf(m.Run, component, s["M"])
 		doubtful += len(d.Doubtful)
-		overlaps, f := afterTakeover(d, m)
+		overlaps, unseen, f := afterTakeover(d, m)
 		if f != nil {
 			return *f
 		}
@@ -57,7 +57,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 			return *f
 		}
 		if unknown == nil {
-			unknown = d.Untimed(m)
+			unknown = cmp.Or(unseen, d.Untimed(m))
 		}
 		if unowned == nil && len(d.Unattributed) > 0 {
 			unowned = &d.Unattributed[0]
@@ -119,8 +119,8 @@ func ElectedComponents(run *record.Run) []string {
 
 // afterTakeover returns how instances acted beside others that had taken over from them,
 // in the order of the first such actions. A finding is of one that did for longer than
-// the election allows.
-func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, f *Finding) {
+// the election allows, unless a lease write of unknown time may allow it.
+func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, unseen *facts.Act, f *Finding) {
 	s := m.Settings(d.Component)
 	for _, act := range d.Acts {
 		own, rival := d.Lease(act)
@@ -137,7 +137,7 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
 		}
 		if f := takenWhileValid(d, m, act, own, rival); f != nil {
-			return nil, f
+			return nil, nil, f
 		}
 		if act.Received <= end {
 			i := slices.IndexFunc(overlaps, func(o facts.Overlap) bool { return o.Node == act.Node && o.Rival == rival.Node })
@@ -155,16 +155,20 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 		if !facts.Reachable(m.Run, act.Via, end, act.Received) {
 			continue
 		}
+		if write := d.Unseen(act, own, s["M"]); write != nil {
+			unseen = cmp.Or(unseen, write)
+			continue
+		}
 		renewed := "was not seen to renew its lease before"
 		if own != nil {
 			renewed = "had renewed its lease last " + text.At(own.Completed)
 		}
-		return nil, Failed("Two instances of %s must never act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
+		return nil, nil, Failed("Two instances of %s must never act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
 			d.Component, rival.Node, text.When(rival.Completed), act.Node, renewed, text.At(act.Received), facts.DescribeAction(act.Action)).
 			Rests(max(end, act.Received-record.Nanos(s["R"])), act.Received).
 			Shows("taken over: "+facts.DescribeAction(rival.Action), "acted nonetheless: "+facts.DescribeAction(act.Action)).problem()
 	}
-	return overlaps, nil
+	return overlaps, unseen, nil
 }
 
 // takenWhileValid finds an instance that acts after another one took its lease over, earlier after

@@ -25,14 +25,16 @@ var restarts = Definition{verdict.Doc{
 func judgeRestarts(m *facts.Matter) Finding {
 	type key struct{ node, component string }
 	last := map[key]*record.Timed[record.ProcessState]{}
-	since := map[key]record.Nanos{} // when the process was first seen
-	silent := map[key]bool{}        // the node has not reported since
+	since := map[key]record.Nanos{}  // when the process was first seen
+	silent := map[key]record.Nanos{} // the node has not reported since its last report at that time
 	explained := 0
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
 		k := key{p.V.Node, p.V.Component}
 		if p.V.Error != "" {
-			silent[k] = true
+			if _, known := silent[k]; !known {
+				silent[k] = p.V.Before
+			}
 			continue
 		}
 		if p.At >= facts.LeftAt(m.Run, k.node) {
@@ -48,10 +50,11 @@ func judgeRestarts(m *facts.Matter) Finding {
 			delete(silent, k)
 			continue
 		}
-		from := old.At
-		if !silent[k] {
-			from = max(from, p.At-record.Nanos(facts.LookedAt))
+		from, unseen := silent[k]
+		if !unseen {
+			from = p.At - record.Nanos(facts.LookedAt)
 		}
+		from = max(from, old.At)
 		delete(silent, k)
 		s := m.Settings(p.V.Component)
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
@@ -70,6 +73,11 @@ func judgeRestarts(m *facts.Matter) Finding {
 	}
 	if len(last) == 0 {
 		return notApplicable("The record has no state of a component's process.")
+	}
+	for k, old := range last {
+		if _, unseen := silent[k]; unseen && facts.LeftAt(m.Run, k.node) > m.Run.EndAt {
+			return Inconclusive("whether %s on %s exited is not known: it was last checked %s", k.component, k.node, text.At(max(old.At, silent[k])))
+		}
 	}
 	f := Passed("None of %d components exited while nothing was broken.", len(last)).counted("%d components", len(last))
 	if explained > 0 {

@@ -67,6 +67,12 @@ func judgeStopsActing(m *facts.Matter) Finding {
 			last = max(last, act.Received)
 		}
 	}
+	if late != nil {
+		if write := d.Unseen(*late, own, m.Run.Meta.Settings["M"]); write != nil {
+			return Inconclusive("the clock of the API server on %s does not agree with the harness's, by which %s on %s may have been elected again: %s",
+				write.Via, component, node, facts.DescribeAction(write.Action))
+		}
+	}
 	switch {
 	case late != nil:
 		return Failed("The instance of %s on %s must stop acting within %s of %s, when %s had its lease: it acted %s later, and was not elected again: %s.",
