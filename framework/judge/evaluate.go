@@ -22,6 +22,10 @@ const starvedFloor = 250 * time.Millisecond
 // third of its speed can break a bound that it meets alone.
 const queueLimit = 3
 
+// throttledLimit is in which part of its periods a CPU quota may be used up for a measured time to
+// count. In such a period, of 100 ms, every process stands still until its end.
+const throttledLimit = 0.2
+
 // slowdownLimit is up to how many tasks sharing a processor make a cluster only slower. With more,
 // heartbeats and leases of a healthy cluster time out, and it may not recover for as long as that
 // lasts: with 10 tasks for each processor, one was not steady again within a minute.
@@ -245,7 +249,7 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	case starved == "" && f.MissedBy(bound) > 0 && f.MissedBy(bound) <= off:
 		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", text.Short(f.MissedBy(bound)), text.Short(off))
 	case starved == "" && s.burst >= burstLimit && f.MissedBy(bound) > 0 && f.Lasted()-s.lost <= bound.Limit:
-		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without the overload the bound might have been met", text.Short(s.burst), queueLimit)
+		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each CPU, or a CPU quota was used up, and without that the bound might have been met", text.Short(s.burst), queueLimit)
 	case starved == "" || off <= limit && f.Value != nil && s.outweighed(f.Lasted(), bound):
 		return f
 	}
@@ -262,8 +266,10 @@ type strain struct {
 	late  time.Duration // the harness's timers, maximum
 	jump  time.Duration // of the wall clock against the monotonic one, maximum
 	queue float64       // tasks waiting for each other per processor, on average
-	burst time.Duration // the longest period with more of them than queueLimit
-	lost  time.Duration // how long processes that were always busy waited for others
+	burst time.Duration // the longest period with more of them than queueLimit, or beyond throttledLimit
+	lost  time.Duration // how long processes that were always busy waited for others or for the quota
+	// throttled is the part of a CPU quota's periods in which it was used up, on average.
+	throttled float64
 }
 
 // strain returns the strain between two moments. A sample covers the time since the previous one.
@@ -280,18 +286,19 @@ func (c *evaluator) strain(from, to record.Nanos) strain {
 		s.jump = max(s.jump, h.V.Jump.Abs())
 		queue, took := contention(h.V), text.Span(begin, min(h.At, to))
 		sum += queue
+		s.throttled += h.V.Throttled
 		n++
-		if burst += took; queue <= queueLimit {
+		if burst += took; queue <= queueLimit && h.V.Throttled <= throttledLimit {
 			burst = 0
 		}
 		s.burst = max(s.burst, burst)
-		s.lost += took - time.Duration(float64(took)/max(1, queue))
+		s.lost += max(took-time.Duration(float64(took)/max(1, queue)), time.Duration(float64(took)*h.V.Throttled))
 		if begin = h.At; h.At > to {
 			break
 		}
 	}
 	if n > 0 {
-		s.queue = sum / float64(n)
+		s.queue, s.throttled = sum/float64(n), s.throttled/float64(n)
 	}
 	return s
 }
@@ -308,7 +315,7 @@ func contention(h record.Harness) float64 {
 // outweighed reports whether a measured time exceeds its bound by so much that it would have done
 // so on an unshared machine as well.
 func (s strain) outweighed(measured time.Duration, bound *Bound) bool {
-	return s.known && bound != nil && s.queue <= slowdownLimit && float64(measured) > s.queue*float64(bound.Limit)
+	return s.known && bound != nil && s.queue <= slowdownLimit && s.throttled <= throttledLimit && float64(measured) > s.queue*float64(bound.Limit)
 }
 
 // lateLimit is how late the harness's timers may be for a time measured against a bound to count.
@@ -331,6 +338,8 @@ func (s strain) starves(limit time.Duration) string {
 		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock diverged by %s, more than %s", text.Short(s.jump), text.Short(limit))
 	case s.queue > queueLimit:
 		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
+	case s.throttled > throttledLimit:
+		return fmt.Sprintf("a CPU quota starved the harness and the cluster: it was used up in %.0f %% of its periods, more than %.0f %%", 100*s.throttled, 100*throttledLimit)
 	}
 	return ""
 }

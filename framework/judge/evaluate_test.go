@@ -157,7 +157,7 @@ func TestRulesForAll(t *testing.T) {
 				}
 			})
 		}},
-		{name: "too late, machine overloaded for some seconds", want: Inconclusive, says: "the machine was overloaded for 5s: more than 3 tasks shared each processor", story: func() *story {
+		{name: "too late, machine overloaded for some seconds", want: Inconclusive, says: "the machine was overloaded for 5s: more than 3 tasks shared each CPU, or a CPU quota was used up", story: func() *story {
 			return overloaded(lateBy(3), 30, 31, 32, 33, 34)
 		}},
 		{name: "too late, machine overloaded now and then", want: Fail, took: "30s", story: func() *story { return overloaded(lateBy(3), 28, 29, 30, 31, 33, 34) }},
@@ -176,6 +176,27 @@ func TestRulesForAll(t *testing.T) {
 					if i%3 == 0 {
 						r.Harness[i].V.Busy = 0.5
 					}
+				}
+			})
+		}},
+		{name: "too late, a CPU quota was used up", want: Inconclusive, says: "it was used up in 80 % of its periods, more than 20 %", story: func() *story {
+			return tooLate().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Queue, r.Harness[i].V.Busy, r.Harness[i].V.Throttled = 0.2, 0.1, 0.8
+				}
+			})
+		}},
+		{name: "too late, a CPU quota was used up for some seconds", want: Inconclusive, says: "the machine was overloaded for 5s", story: func() *story {
+			return lateBy(3).change(func(r *record.Run) {
+				for i := 30; i < 35; i++ {
+					r.Harness[i].V.Throttled = 0.9
+				}
+			})
+		}},
+		{name: "too late, a CPU quota was used up now and then", want: Fail, says: "still listed", story: func() *story {
+			return tooLate().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Throttled = 0.1
 				}
 			})
 		}},

@@ -18,9 +18,9 @@ const (
 	queueBeats = 5
 )
 
-// harness measures how late the harness's own timers fire, how many tasks share a
-// processor, and how much of the processors' time is used: a machine that starves the harness or the cluster must not
-// be taken for a cluster that is slow.
+// harness measures how late the harness's own timers fire, how many tasks share a CPU, how much
+// CPU time is used, and how often a CPU quota is used up: a machine that starves the harness or the
+// cluster must not be taken for a cluster that is slow.
 func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 	return []func(context.Context){func(ctx context.Context) {
 		var worst time.Duration
@@ -31,9 +31,10 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 		clock := newClockCheck()
 		var used processors
 		used.share()
+		quotas := newQuotas()
 		sample := func(now time.Time) record.Harness {
 			busy, _ := used.share()
-			return record.Harness{Late: max(worst, 0), Queue: queue.value(), Busy: busy, Jump: clock.jump(now)}
+			return record.Harness{Late: max(worst, 0), Queue: queue.value(), Busy: busy, Throttled: quotas.share(), Jump: clock.jump(now)}
 		}
 		for beats := 0; ; beats++ {
 			select {

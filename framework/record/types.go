@@ -407,6 +407,9 @@ type Harness struct {
 	// Busy is the part of the processors' time that was used since the last sample, from 0 to 1,
 	// by any process on the machine. 0 if it is not known.
 	Busy float64 `json:"busy,omitempty"`
+	// Throttled is the part of the periods since the last sample in which the harness's processes,
+	// and with them those of a local cluster, used up a CPU quota, from 0 to 1.
+	Throttled float64 `json:"throttled,omitempty"`
 	// Jump is how much further the wall clock advanced than the monotonic clock since the last
 	// sample, if it was 10 ms or more either way: the clock was set, or the machine slept.
 	Jump time.Duration `json:"jump,omitempty"`
