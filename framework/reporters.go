@@ -84,13 +84,27 @@ func (e ServingEndpoint) Connect(ctx context.Context) (net.Conn, error) {
 // Chain returns the certificates that the endpoint serves with, its own first. It does not verify
 // them. The handshake uses the client certificate of TLS. Only ctx limits how long it takes.
 func (e ServingEndpoint) Chain(ctx context.Context) ([]*x509.Certificate, error) {
+	config := e.TLS.Clone()
+	config.InsecureSkipVerify = true // the caller may want one that does not verify
+	return e.handshake(ctx, config)
+}
+
+// VerifiedChain is Chain of an endpoint whose certificate verifies for the ServerName of TLS or else
+// the host of Address.
+func (e ServingEndpoint) VerifiedChain(ctx context.Context) ([]*x509.Certificate, error) {
+	config := e.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(e.Address)
+	}
+	return e.handshake(ctx, config)
+}
+
+func (e ServingEndpoint) handshake(ctx context.Context, config *tls.Config) ([]*x509.Certificate, error) {
 	conn, err := e.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	config := e.TLS.Clone()
-	config.InsecureSkipVerify = true // the caller may want one that does not verify
 	client := tls.Client(conn, config)
 	if err := client.HandshakeContext(ctx); err != nil {
 		return nil, err

@@ -3,13 +3,11 @@ package kind
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -69,7 +67,7 @@ func (c *Cluster) planRotation(ctx context.Context, name string) (*rotation, err
 		return nil, err
 	}
 	for _, component := range rotated() {
-		served, err := r.served(look, component)
+		served, err := r.served(look, component, framework.ServingEndpoint.Chain) // those may have expired
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +173,7 @@ func (r *rotation) runsWithNew(ctx context.Context, c framework.Component, old f
 	if err := r.ready(ctx, c); err != nil {
 		return "", err
 	}
-	served, err := r.served(ctx, c)
+	served, err := r.served(ctx, c, framework.ServingEndpoint.VerifiedChain)
 	if err != nil {
 		return "", err
 	}
@@ -213,35 +211,21 @@ func (r *rotation) ready(ctx context.Context, c framework.Component) error {
 
 // served returns the fingerprint of the certificate that a component serves on each port that
 // clients reach; controller manager and scheduler have none.
-func (n *node) served(ctx context.Context, c framework.Component) (map[string]string, error) {
+func (n *node) served(ctx context.Context, c framework.Component, read func(framework.ServingEndpoint, context.Context) ([]*x509.Certificate, error),
+) (map[string]string, error) {
 	ports := map[string]string{}
 	endpoints, err := n.ServingEndpoints(c)
 	if err != nil {
 		return ports, nil // it serves nothing to others
 	}
 	for _, e := range endpoints {
-		sum, err := fingerprint(ctx, e)
+		chain, err := read(e, ctx)
 		if err != nil {
 			return nil, fmt.Errorf("failed to read the certificate that %s serves on port %s of %s: %w", c, e.Name, e.Address, err)
 		}
-		ports[e.Name] = sum
+		ports[e.Name] = fmt.Sprintf("%x", sha256.Sum256(chain[0].Raw))
 	}
 	return ports, nil
-}
-
-// fingerprint returns the SHA-256 fingerprint of the certificate that is served at an endpoint, if
-// it verifies.
-func fingerprint(ctx context.Context, e framework.ServingEndpoint) (string, error) {
-	config := e.TLS.Clone()
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(e.Address)
-	}
-	conn, err := (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", e.Address)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	return fmt.Sprintf("%x", sha256.Sum256(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw)), nil
 }
 
 // changed describes the certificates that ports serve now; it is an error if one is the same as

@@ -1,9 +1,6 @@
 package kind
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"net/http/httptest"
@@ -98,30 +95,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A certificate counts as new by its fingerprint, asked over TLS.
-func TestFingerprint(t *testing.T) {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	e := framework.ServingEndpoint{Name: "https", Address: server.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	first, err := fingerprint(t.Context(), e)
-	if err != nil || len(first) != 64 {
-		t.Fatalf("%q, %v", first, err)
-	}
-	if again, err := fingerprint(t.Context(), e); err != nil || again != first {
-		t.Errorf("%q, %v", again, err)
-	}
-	e.TLS = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	if _, err := fingerprint(t.Context(), e); err == nil {
-		t.Error("a certificate that does not verify was accepted")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := fingerprint(ended, e); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-
+// A certificate counts as new by its fingerprint on each port.
+func TestChanged(t *testing.T) {
 	if _, err := changed(map[string]string{"client": "a", "peer": "b"}, map[string]string{"client": "c", "peer": "b"}); err == nil || !strings.Contains(err.Error(), "port peer serves the old certificate") {
 		t.Error(err)
 	}
@@ -130,7 +105,7 @@ func TestFingerprint(t *testing.T) {
 		t.Errorf("%q, %v", proof, err)
 	}
 	// Controller manager and scheduler serve nothing to others.
-	if served, err := scaled("x").nodes[0].served(t.Context(), framework.Scheduler); err != nil || len(served) > 0 {
+	if served, err := scaled("x").nodes[0].served(t.Context(), framework.Scheduler, framework.ServingEndpoint.Chain); err != nil || len(served) > 0 {
 		t.Errorf("%v, %v", served, err)
 	}
 }

@@ -3,11 +3,9 @@ package local
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -249,16 +247,13 @@ func (n *node) servesOwn(ctx context.Context, c framework.Component) (proof stri
 			return "", err
 		}
 		block, _ := pem.Decode(file)
-		config := e.TLS.Clone()
-		config.ServerName, _, _ = net.SplitHostPort(e.Address)
 		limited, cancel := context.WithTimeout(ctx, agentLimit)
-		conn, err := (&tls.Dialer{Config: config}).DialContext(limited, "tcp", e.Address)
+		chain, err := e.VerifiedChain(limited)
 		cancel()
 		if err != nil {
 			return "", fmt.Errorf("failed to read the certificate of port %s: %w", e.Name, err)
 		}
-		served := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-		_ = conn.Close()
+		served := chain[0]
 		if block == nil || !bytes.Equal(served.Raw, block.Bytes) {
 			return "", fmt.Errorf("port %s serves certificate %x of %s, which is not the one in its file", e.Name, served.SerialNumber, served.Issuer.CommonName)
 		}

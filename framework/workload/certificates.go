@@ -42,7 +42,7 @@ func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) er
 		return fmt.Errorf("certificates: %w", err)
 	}
 	err = framework.Each(c.Entrances(), func(e framework.Entrance) error {
-		d, err := newDoor(e)
+		d, err := door(e)
 		if err != nil {
 			return fmt.Errorf("certificates: entrance %s: %w", e.Name, err)
 		}
@@ -53,7 +53,7 @@ func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) er
 			}
 		}
 		for _, key := range keys {
-			_ = w.Append(record.KindOp, d.knock(ctx, key, w))
+			_ = w.Append(record.KindOp, knock(ctx, d, key, w))
 		}
 		return nil
 	})
@@ -108,11 +108,11 @@ func qualifiedNames(ctx context.Context, entrances []framework.Entrance) ([]stri
 		if e.Kind == framework.EntranceBalancer {
 			continue // its certificate may be another one
 		}
-		d, err := newDoor(e)
+		d, err := door(e)
 		if err != nil {
 			return nil, fmt.Errorf("entrance %s: %w", e.Name, err)
 		}
-		leaf, err := d.shake(ctx, serviceName)
+		leaf, err := shake(ctx, d, serviceName)
 		if err != nil {
 			continue // it is recorded when the handshakes for all names are made
 		}
@@ -170,33 +170,22 @@ func serviceAddress(ctx context.Context, entrances []framework.Entrance) (string
 	return "", fmt.Errorf("the address of the kubernetes service: %w", errors.Join(problems...))
 }
 
-// door is an entrance at which handshakes are made.
-type door struct {
-	entrance, address string
-	tls               *tls.Config
-	dial              func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-func newDoor(e framework.Entrance) (*door, error) {
+// door returns the endpoint of an entrance at which handshakes are made.
+func door(e framework.Entrance) (d framework.ServingEndpoint, err error) {
 	at, err := entranceURL(e.Config)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	d := &door{entrance: e.Name, address: at.Host, dial: e.Config.Dial}
+	d = framework.ServingEndpoint{Name: e.Name, Address: at.Host, Dial: e.Config.Dial}
 	if at.Port() == "" {
-		d.address = net.JoinHostPort(at.Hostname(), "443")
+		d.Address = net.JoinHostPort(at.Hostname(), "443")
 	}
-	if d.dial == nil {
-		d.dial = (&net.Dialer{}).DialContext
+	if d.TLS, err = rest.TLSConfigFor(e.Config); err != nil {
+		return d, err
 	}
-	config, err := rest.TLSConfigFor(e.Config)
-	if err != nil {
-		return nil, err
+	if d.TLS == nil || d.TLS.InsecureSkipVerify {
+		return d, fmt.Errorf("its configuration does not verify certificates: add the cluster's CA to it")
 	}
-	if config == nil || config.InsecureSkipVerify {
-		return nil, fmt.Errorf("its configuration does not verify certificates: add the cluster's CA to it")
-	}
-	d.tls = config
 	return d, nil
 }
 
@@ -209,12 +198,12 @@ func entranceURL(config *rest.Config) (*url.URL, error) {
 }
 
 // knock makes a handshake for a key, and retries if it failed.
-func (d *door) knock(ctx context.Context, key string, w *record.Writer) record.Op {
+func knock(ctx context.Context, d framework.ServingEndpoint, key string, w *record.Writer) record.Op {
 	_, name, _ := strings.Cut(key, "/")
-	op := record.Op{Client: "certificates", Entrance: d.entrance, API: "kubernetes", Type: record.OpGet, Key: key, Purpose: "certificate"}
+	op := record.Op{Client: "certificates", Entrance: d.Name, API: "kubernetes", Type: record.OpGet, Key: key, Purpose: "certificate"}
 	for range stepTries {
 		op.Call = w.Now()
-		leaf, err := d.shake(ctx, name)
+		leaf, err := shake(ctx, d, name)
 		op.Return = w.Now()
 		switch {
 		case err == nil:
@@ -233,19 +222,14 @@ func (d *door) knock(ctx context.Context, key string, w *record.Writer) record.O
 }
 
 // shake connects, and returns the certificate that verified for a name.
-func (d *door) shake(ctx context.Context, name string) (*x509.Certificate, error) {
+func shake(ctx context.Context, d framework.ServingEndpoint, name string) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	raw, err := d.dial(ctx, "tcp", d.address)
+	d.TLS = d.TLS.Clone()
+	d.TLS.ServerName = name
+	chain, err := d.VerifiedChain(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer raw.Close()
-	config := d.tls.Clone()
-	config.ServerName = name
-	conn := tls.Client(raw, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, err
-	}
-	return conn.ConnectionState().PeerCertificates[0], nil
+	return chain[0], nil
 }
