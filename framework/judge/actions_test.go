@@ -248,7 +248,7 @@ func TestOneActor(t *testing.T) {
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
 			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
 		{name: "all audit logs are read to the end", want: Pass, story: func() *story { return succession().heard(threeNodes...) }},
-		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may have what elected components did", story: func() *story {
+		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may contain more actions of elected components", story: func() *story {
 			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2")
 		}},
 		{name: "an audit log that is not read to the end, and another has a late action", want: Fail, story: func() *story {

@@ -245,7 +245,7 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	case starved == "" && f.MissedBy(bound) > 0 && f.MissedBy(bound) <= off:
 		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", text.Short(f.MissedBy(bound)), text.Short(off))
 	case starved == "" && s.burst >= burstLimit && f.MissedBy(bound) > 0 && f.Lasted()-s.lost <= bound.Limit:
-		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without the overload the bound might have been met", text.Short(s.burst), queueLimit)
+		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each CPU, and without the overload the bound might have been met", text.Short(s.burst), queueLimit)
 	case starved == "" || off <= limit && f.Value != nil && s.outweighed(f.Lasted(), bound):
 		return f
 	}
@@ -330,7 +330,7 @@ func (s strain) starves(limit time.Duration) string {
 	case s.jump > limit:
 		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock diverged by %s, more than %s", text.Short(s.jump), text.Short(limit))
 	case s.queue > queueLimit:
-		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
+		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each CPU on average, more than %d", s.queue, queueLimit)
 	}
 	return ""
 }
