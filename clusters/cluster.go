@@ -61,7 +61,7 @@ type Spec struct {
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Election is how each elected component is elected; lease if it is not listed.
 	Election map[framework.Component]Election `json:"election,omitempty"`
-	// Leases are the leases, in kube-system, of further elected components that run in the
+	// Leases are the leases, in kube-system, of additional elected components that run in the
 	// cluster but are not holdfast's, such as cluster-autoscaler, with their election times.
 	Leases map[framework.Component]framework.Election `json:"leases,omitempty"`
 	// Data is where the nodes keep their data.

@@ -257,7 +257,7 @@ func TestRefused(t *testing.T) {
 		{"list as a value", spec + "  extraArgs:\n    etcd:\n      name: [x]", []string{"f.yaml:6: spec.extraArgs.etcd.name is a list: want a string"}},
 		{"time that bounds need", spec + "  extraArgs:\n    etcd:\n      election-timeout: 1s", []string{"f.yaml:6: spec.extraArgs.etcd.election-timeout cannot be used to compute bounds", "whole number of milliseconds"}},
 		{"… of a node", spec + "  nodes:\n  - extraArgs:\n      kube-scheduler:\n        leader-elect-retry-period: soon", []string{"f.yaml:7: spec.nodes[0].extraArgs.kube-scheduler.leader-elect-retry-period"}},
-		{"lease of a component that is followed anyway", spec + "  leases:\n    kube-scheduler: {}", []string{"f.yaml:5: spec.leases.kube-scheduler is not a further lease"}},
+		{"lease of a component that is followed anyway", spec + "  leases:\n    kube-scheduler: {}", []string{"f.yaml:5: spec.leases.kube-scheduler cannot be listed here: holdfast always watches the lease of kube-scheduler"}},
 		{"lease that cannot exist", spec + "  leases:\n    Auto_scaler: {}", []string{"f.yaml:5: spec.leases.Auto_scaler is not the name of a lease"}},
 		{"lease in a list", spec + "  leases: [cluster-autoscaler]", []string{"f.yaml:4: spec.leases is a list: want a mapping"}},
 		{"field of a lease", spec + "  leases:\n    cluster-autoscaler: {duration: 15s}", []string{"f.yaml:5: unknown field spec.leases.cluster-autoscaler.duration: want one of leaseDuration, renewDeadline, retryPeriod"}},

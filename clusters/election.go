@@ -76,7 +76,7 @@ func (v *validator) elections(c *Cluster) {
 	}
 }
 
-// leases reports what is wrong with the leases of further elected components. client-go must
+// leases reports what is wrong with the leases of additional elected components. client-go must
 // accept their times: see NewLeaderElector in k8s.io/client-go/tools/leaderelection.
 func (v *validator) leases(all map[framework.Component]framework.Election) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -85,7 +85,7 @@ func (v *validator) leases(all map[framework.Component]framework.Election) {
 		case !hostname.MatchString(string(name)) || len(name) > 253:
 			v.problem(path, "is not the name of a lease: want lower-case letters, digits, dashes and dots")
 		case slices.Contains(electable, name):
-			v.problem(path, "is not a further lease: that of %s is always followed, and its times are arguments of the component", name)
+			v.problem(path, "cannot be listed here: holdfast always watches the lease of %s, and its times are arguments of the component", name)
 		case e.RetryPeriod <= 0 || e.RenewDeadline <= e.RetryPeriod*12/10 || e.LeaseDuration <= e.RenewDeadline:
 			v.problem(path, "has a lease duration of %v, a renew deadline of %v and a retry period of %v: each must be longer than the next, and the deadline than 1.2 retry periods",
 				e.LeaseDuration, e.RenewDeadline, e.RetryPeriod)

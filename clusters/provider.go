@@ -106,7 +106,7 @@ var ErrMissing = errors.New("the cluster does not exist")
 // Sizer is the ability of a provider to report the size of one of its clusters.
 type Sizer interface {
 	// Machines is the number of control-plane nodes of the local provider that would use as
-	// much processor time and memory.
+	// much CPU time and memory.
 	Machines(*Cluster) int
 	// Creation is about how long creating and deleting one takes on 2 cores.
 	Creation() time.Duration
@@ -123,7 +123,7 @@ func Creation(p Provider) time.Duration {
 // Settler is the ability of a provider to report how long its clusters take to settle.
 type Settler interface {
 	// Settling is how long a ready cluster may continue its initial work, such as starting
-	// pods: the longest wait until the processors are partly idle.
+	// pods: the longest wait until the CPUs are partly idle.
 	Settling() time.Duration
 }
 

@@ -78,7 +78,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 		return v.found
 	}
 	if !slices.Contains(nodeCounts, len(s.Nodes)) {
-		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one fewer",
+		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than the odd number below it",
 			atMost(len(s.Nodes), MaxNodes))
 	}
 	v.version("spec.kubernetesVersion", s.KubernetesVersion, false)

@@ -203,7 +203,7 @@ type Limiter interface {
 
 // Limit is the most that processes may use, all together. One of CPU and Memory is set.
 type Limit struct {
-	// CPU is the processor time, in percent of one processor.
+	// CPU is the CPU time, in percent of one CPU.
 	CPU float64 `json:"cpu,omitempty"`
 	// Memory is the memory that they may allocate from then on, in bytes, including the page
 	// cache of what they read and write. What they held before counts only for processes that
@@ -225,7 +225,7 @@ type LimitReading struct {
 	Inside  int    `json:"inside,omitempty"`
 	Outside []int  `json:"outside,omitempty"`
 
-	// CPU is the processor time that the kernel grants, in percent of one processor. Of the
+	// CPU is the CPU time that the kernel grants, in percent of one CPU. Of the
 	// Periods in which the processes ran, Throttled is how many were throttled, and ThrottledFor
 	// for how long.
 	CPU          float64       `json:"cpu,omitempty"`
@@ -241,7 +241,7 @@ type LimitReading struct {
 	OOMKills   uint64 `json:"oomKills,omitempty"`
 }
 
-// Presser is the ability of a node to run short of processor time or memory.
+// Presser is the ability of a node to run short of CPU time or memory.
 type Presser interface {
 	// Press starts a process on the node that uses what p says until Relieve or until ttl has
 	// passed, and returns a handle. Several add up.
@@ -262,8 +262,8 @@ type HostPresser interface {
 
 // Pressure is what a load process uses.
 type Pressure struct {
-	// Loops is the number of busy loops, each of which would keep one processor busy.
-	// EveryProcessor means one for each processor.
+	// Loops is the number of busy loops, each of which would keep one CPU busy.
+	// EveryProcessor means one for each CPU.
 	Loops int `json:"loops,omitempty"`
 	// Memory is the number of bytes that it keeps resident.
 	Memory int64 `json:"memory,omitempty"`
@@ -272,7 +272,7 @@ type Pressure struct {
 	Within string `json:"within,omitempty"`
 }
 
-// EveryProcessor is one busy loop for each of the node's processors.
+// EveryProcessor is one busy loop for each of the node's CPUs.
 const EveryProcessor = -1
 
 // Load is what a load process uses.
@@ -280,7 +280,7 @@ type Load struct {
 	// PID and StartTicks name the process, as those of Process do.
 	PID        int    `json:"pid"`
 	StartTicks uint64 `json:"startTicks,omitempty"`
-	// CPUTime is the processor time that it has consumed.
+	// CPUTime is the CPU time that it has consumed.
 	CPUTime time.Duration `json:"cpuTime"`
 	// Anonymous is how many bytes of memory that no file backs are resident.
 	Anonymous int64 `json:"anonymous"`

@@ -142,8 +142,8 @@ type Connection struct {
 	Stalled bool `json:"stalled,omitempty"`
 }
 
-// NameServiceFaulter is the ability of a cluster to have its DNS mislead hosts.
-type NameServiceFaulter interface {
+// DNSFaulter is the ability of a cluster to have its DNS mislead hosts.
+type DNSFaulter interface {
 	// Names returns the names that the DNS serves.
 	Names() []string
 	// DisturbNames changes the DNS answers to these hosts until RestoreNames or until ttl has

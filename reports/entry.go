@@ -45,7 +45,7 @@ func words(v any) string {
 	case record.Steady:
 		return steadyWords(v)
 	case record.Harness:
-		return fmt.Sprintf("timers up to %s late, %.1f tasks for each processor, %.0f %% of their time used", brief(v.Late), v.Queue, 100*v.Busy)
+		return fmt.Sprintf("timers up to %s late, %.1f tasks per CPU, %.0f %% of CPU time used", brief(v.Late), v.Queue, 100*v.Busy)
 	case record.List:
 		return listWords(v)
 	case record.Watch:
@@ -157,7 +157,7 @@ func brief(d time.Duration) string {
 func probeWords(p record.Probe) string {
 	connection := "a new"
 	if p.Reused {
-		connection = "a kept"
+		connection = "a persistent"
 	}
 	result := "ok"
 	if !p.OK {

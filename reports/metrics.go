@@ -51,7 +51,7 @@ func (m *metrics) requirements(name, label, what string, reqs []Requirement) {
 			m.sample(name+"_measured_seconds", seconds(int64(*r.MeasuredDuration)), label, r.ID, "level", r.Level)
 		}
 	}
-	m.family(name+"_bound_seconds", "gauge", "seconds", "Limit that it was held against.")
+	m.family(name+"_bound_seconds", "gauge", "seconds", "Limit that the value was compared with.")
 	for _, r := range reqs {
 		if r.Bound != nil {
 			m.sample(name+"_bound_seconds", seconds(int64(r.Bound.Limit)), label, r.ID, "level", r.Level)

@@ -14,10 +14,10 @@ type Spent struct {
 	// Waiting is inherent in the scenarios and in the cluster's settings: the steps
 	// wait and until.
 	Waiting time.Duration `json:"waiting"`
-	// Work is injecting, healing, actions, ending the traffic, and judging.
+	// Work is injecting, healing, actions, stopping the traffic, and judging.
 	Work time.Duration `json:"work"`
-	// Overhead is making clusters and taking them down, and checking that they are in
-	// their steady state.
+	// Overhead is creating and deleting clusters, and checking that they are in their
+	// steady state.
 	Overhead time.Duration `json:"overhead"`
 }
 

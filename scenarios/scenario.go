@@ -138,7 +138,7 @@ func (t Topology) Needed() Topology {
 
 // Probes are the observers' own requests through each entrance.
 type Probes struct {
-	// Interval is between two quorum reads of an entrance on a kept connection, 100 ms
+	// Interval is between two quorum reads of an entrance on a persistent connection, 100 ms
 	// where 0; all other probes follow from it (see observe.Config).
 	Interval time.Duration `yaml:"interval" json:"interval,omitempty"`
 }

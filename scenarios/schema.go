@@ -101,7 +101,7 @@ func details(own engine.Options) map[string]object {
 		"spec.traffic":                     about("What clients do throughout."),
 		"spec.traffic.profiles[]":          {"enum": workload.ProfileNames()},
 		"spec.probes":                      about("Requests of the observers through each entrance, by which availability is judged."),
-		"spec.probes.interval":             about("Between two quorum reads on a kept connection, 10ms to 1s, 100ms by default; all other probes are less frequent in proportion."),
+		"spec.probes.interval":             about("Between two quorum reads on a persistent connection, 10ms to 1s, 100ms by default; all other probes are less frequent in proportion."),
 		"spec.timeline":                    {"description": "The steps, one after another.", "minItems": 1},
 		"spec.timeline[]":                  {"description": "Exactly one of its fields is set.", "minProperties": 1, "maxProperties": 1},
 		"spec.timeline[].inject":           {"description": "Breaks something.", "required": []string{"fault", "target", "as"}},

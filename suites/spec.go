@@ -87,7 +87,7 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	}
 	err := s.beside(ctx, once)
 	if err == nil && ctx.Err() == nil && len(run.Starved(settled.Results)) > 0 {
-		ginkgo.By("the machine was overloaded: the scenario is repeated with nothing beside it")
+		ginkgo.By("the machine was overloaded: the scenario is repeated alone")
 		if err = run.PutAside(s.dir, scenario, run.OverloadedDir); err == nil {
 			if err = s.alone(ctx, once); err != nil {
 				// What the repetition left cannot be judged.

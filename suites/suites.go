@@ -8,7 +8,7 @@
 //	go test ./suites -timeout 60m -args --profile core --seed 7
 //
 // Ginkgo's own flags work as usual. Flags of the suite (see Options.AddFlags), behind "--" or
-// "-args", or environment variables set what is under test. The results directory has the same
+// "-args", or environment variables set what is under test. The results directory contains the same
 // layout as that of `holdfast run`, also with several processes.
 //
 // A spec fails with one failure per failed requirement; its text is the judge's sentence. A
@@ -32,6 +32,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -184,7 +185,7 @@ func (s *suite) container(part *run.Part) {
 
 // topology describes a cluster in the text of its container.
 func topology(c *clusters.Cluster) string {
-	words := []string{fmt.Sprintf("of %d nodes", len(c.Spec.Nodes)), "balancer " + string(c.Spec.LoadBalancer.Kind)}
+	words := []string{"of " + reports.Plural(len(c.Spec.Nodes), "node"), "balancer " + string(c.Spec.LoadBalancer.Kind)}
 	if c.Spec.EtcdBalancer != "" {
 		words = append(words, "etcd balancer "+string(c.Spec.EtcdBalancer))
 	}

@@ -75,7 +75,7 @@ func (c *Client) post(ctx context.Context, path, what string, req request, out a
 }
 
 func (c *Client) tell(ctx context.Context, verb string, req request) error {
-	return c.post(ctx, verb, fmt.Sprintf("%s of %s", verb, req.Component), req, nil)
+	return c.post(ctx, verb, fmt.Sprintf("failed to %s %s", verb, req.Component), req, nil)
 }
 
 // Ping returns once the agent answers.
@@ -86,25 +86,25 @@ func (c *Client) Ping(ctx context.Context) error {
 // Lapsed returns how long ago the agent healed everything because it received no request within
 // its leash; 0 if it never did.
 func (c *Client) Lapsed(ctx context.Context) (ago time.Duration, err error) {
-	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "asking whether it healed faults early", nil, &ago)
+	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "querying early healing", nil, &ago)
 	return ago, err
 }
 
 // Processes reports the state of every component that the agent knows.
 func (c *Client) Processes(ctx context.Context) (all []framework.Process, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "asking what runs", nil, &all)
+	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "listing components", nil, &all)
 	return all, err
 }
 
 // Process implements framework.ProcessReporter.
 func (c *Client) Process(ctx context.Context, component framework.Component) (p framework.Process, err error) {
-	err = c.post(ctx, "process", fmt.Sprintf("asking for the process of %s", component), request{Component: component}, &p)
+	err = c.post(ctx, "process", fmt.Sprintf("querying the process of %s", component), request{Component: component}, &p)
 	return p, err
 }
 
 // Connections implements framework.ConnectionReporter.
 func (c *Client) Connections(ctx context.Context, peers []netip.Addr) (all []framework.Connection, err error) {
-	err = c.post(ctx, "connections", "asking for the connections", request{Addresses: peers}, &all)
+	err = c.post(ctx, "connections", "listing TCP connections", request{Addresses: peers}, &all)
 	return all, err
 }
 
@@ -120,7 +120,7 @@ func (c *Client) Kill(ctx context.Context, component framework.Component, hold t
 
 // Stop implements framework.Stopper.
 func (c *Client) Stop(ctx context.Context, component framework.Component, hold time.Duration) error {
-	return c.do(ctx, answerLimit+StopGrace, http.MethodPost, "stop", fmt.Sprintf("stop of %s", component), &request{Component: component, For: hold}, nil)
+	return c.do(ctx, answerLimit+StopGrace, http.MethodPost, "stop", fmt.Sprintf("failed to stop %s", component), &request{Component: component, For: hold}, nil)
 }
 
 // Start implements framework.Starter.
@@ -173,5 +173,5 @@ func (c *Client) CrashLoop(ctx context.Context, component framework.Component, a
 
 // EndCrashLoop implements framework.CrashLooper.
 func (c *Client) EndCrashLoop(ctx context.Context, component framework.Component) error {
-	return c.tell(ctx, "end-crash-loop", request{Component: component})
+	return c.post(ctx, "end-crash-loop", fmt.Sprintf("failed to end the crash loop of %s", component), request{Component: component}, nil)
 }

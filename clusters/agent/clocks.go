@@ -117,7 +117,7 @@ func (c *clocks) end(handle string) error {
 	c.a.store.note(func(st *state) { delete(st.Shifts, handle) })
 	if err := c.settleAll(s.Components); err != nil {
 		c.a.store.note(func(st *state) { st.Shifts[handle] = s })
-		return fmt.Errorf("ending the shift of clocks %s: %w", handle, err)
+		return fmt.Errorf("undoing the clock shift %s: %w", handle, err)
 	}
 	c.timers.Stop(handle)
 	return nil
@@ -232,7 +232,7 @@ func (c *Client) ShiftClock(ctx context.Context, components []framework.Componen
 
 // UnshiftClock ends a shift; see framework.ClockShifter.
 func (c *Client) UnshiftClock(ctx context.Context, handle string) error {
-	return c.do(ctx, clockLimit, http.MethodPost, "unshift", "ending the shift of clocks "+handle, &request{Handle: handle}, nil)
+	return c.do(ctx, clockLimit, http.MethodPost, "unshift", "undoing the clock shift "+handle, &request{Handle: handle}, nil)
 }
 
 // ReadClock reports how the clock of a component is shifted; see framework.ClockShifter.

@@ -183,7 +183,7 @@ func (w *watcher) endHold(ctx context.Context) error {
 	w.ending = true
 	if err := w.keep.release(ctx); err != nil {
 		if w.look(); w.spec.Unit == "" || w.proc == nil || w.proc.killed.Load() {
-			return fmt.Errorf("ending the hold of %s: %w", w.spec.Name, err)
+			return fmt.Errorf("releasing the hold on %s: %w", w.spec.Name, err)
 		}
 	}
 	w.ending = false

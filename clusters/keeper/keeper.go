@@ -57,7 +57,7 @@ func loadConfig(dir string) (c config, err error) {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil {
-		err = fmt.Errorf("reading how a cluster is kept: %w", err)
+		err = fmt.Errorf("reading the keeper's configuration: %w", err)
 	}
 	return c, err
 }

@@ -64,7 +64,7 @@ func create(ctx context.Context, p clusters.Provider, attach bool, spec *cluster
 		return m, nil
 	}
 	_ = c.Close(context.WithoutCancel(ctx))
-	return nil, fmt.Errorf("the clusters of the provider %s cannot be kept", p.Name())
+	return nil, fmt.Errorf("the provider %s does not support long-lived clusters", p.Name())
 }
 
 // provider returns the provider with a name.
@@ -90,7 +90,7 @@ func attacher(p clusters.Provider) (clusters.Attacher, error) {
 func access(p clusters.Provider) (Access, error) {
 	a, ok := p.(Access)
 	if !ok {
-		return nil, fmt.Errorf("clusters of the provider %s cannot be kept", p.Name())
+		return nil, fmt.Errorf("the provider %s does not support long-lived clusters", p.Name())
 	}
 	return a, nil
 }

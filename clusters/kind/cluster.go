@@ -410,7 +410,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	}
 	var status proxy.Status
 	if err := json.Unmarshal(body, &status); err != nil {
-		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w by Envoy", c.Name(), errors.ErrUnsupported)
+		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: Envoy: %w", c.Name(), errors.ErrUnsupported)
 	}
 	var all []framework.Backend
 	for _, b := range status.Backends {

@@ -76,7 +76,7 @@ func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing,
 	}
 	var all []existing
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		return existing{}, fmt.Errorf("failed to inspect network %s: reading docker's answer: %w", name, err)
+		return existing{}, fmt.Errorf("failed to inspect network %s: reading docker's output: %w", name, err)
 	}
 	if len(all) != 1 {
 		return existing{}, fmt.Errorf("failed to inspect network %s: docker has %d of that name", name, len(all))

@@ -168,7 +168,7 @@ func (r *rotation) runsWithNew(ctx context.Context, c framework.Component, old f
 	case now.PID == 0:
 		return "", fmt.Errorf("%s does not run (last exit: %s)", c, now.LastExit)
 	case now.PID == old.PID:
-		return "", fmt.Errorf("process %d runs as before", now.PID)
+		return "", fmt.Errorf("the old process %d is still running", now.PID)
 	}
 	if err := r.ready(ctx, c); err != nil {
 		return "", err

@@ -33,7 +33,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	case clusters.BalancerHAProxy:
 		all, err = balancer.HAProxyBackends(ctx, filepath.Join(c.balancer.run, haproxySocket))
 	case clusters.BalancerNGINX:
-		err = fmt.Errorf("%w by NGINX without its commercial modules", errors.ErrUnsupported)
+		err = fmt.Errorf("NGINX without its commercial modules: %w", errors.ErrUnsupported)
 	case clusters.BalancerVIP:
 		all, err = c.vipBackends(ctx)
 	default:

@@ -200,7 +200,7 @@ func (s *nameServer) drop(handle string) {
 	s.faults = slices.DeleteFunc(s.faults, func(f *nameFault) bool { return f.handle == handle })
 }
 
-var _ framework.NameServiceFaulter = (*Cluster)(nil)
+var _ framework.DNSFaulter = (*Cluster)(nil)
 
 // startNames starts the DNS server. A system without /etc/resolv.conf has no file over which a
 // machine's own could be mounted: its machines then resolve each other only by /etc/hosts.
@@ -235,7 +235,7 @@ func (c *Cluster) hostsFile(name string, addr netip.Addr, dir string) (string, e
 
 var errNoNames = errors.New("this system has no /etc/resolv.conf, so the cluster's machines have no DNS server")
 
-// Names implements framework.NameServiceFaulter.
+// Names implements framework.DNSFaulter.
 func (c *Cluster) Names() []string {
 	if c.names == nil {
 		return nil
@@ -245,7 +245,7 @@ func (c *Cluster) Names() []string {
 	return slices.Clone(c.names.order)
 }
 
-// DisturbNames implements framework.NameServiceFaulter.
+// DisturbNames implements framework.DNSFaulter.
 func (c *Cluster) DisturbNames(_ context.Context, hosts []string, d framework.NameDisturbance, ttl time.Duration) (string, error) {
 	if c.names == nil {
 		return "", errNoNames
@@ -267,7 +267,7 @@ func (c *Cluster) DisturbNames(_ context.Context, hosts []string, d framework.Na
 	return c.names.disturb(from, d, ttl), nil
 }
 
-// RestoreNames implements framework.NameServiceFaulter.
+// RestoreNames implements framework.DNSFaulter.
 func (c *Cluster) RestoreNames(_ context.Context, handle string) error {
 	if c.names == nil {
 		return errNoNames
@@ -276,7 +276,7 @@ func (c *Cluster) RestoreNames(_ context.Context, handle string) error {
 	return nil
 }
 
-// LookUp implements framework.NameServiceFaulter.
+// LookUp implements framework.DNSFaulter.
 func (c *Cluster) LookUp(ctx context.Context, hostName, name string) (framework.Lookup, error) {
 	m, err := c.machine(hostName)
 	if err != nil {

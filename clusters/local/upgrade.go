@@ -283,7 +283,7 @@ func (n *node) changeTo(ctx context.Context, c framework.Component, version stri
 	case now.Standby:
 		return "it stands by in " + version, nil
 	case now.PID == before.PID:
-		return "", fmt.Errorf("process %d runs as before", now.PID)
+		return "", fmt.Errorf("the old process %d is still running", now.PID)
 	}
 	return fmt.Sprintf("process %d serves in %s, after process %d", now.PID, version, before.PID), nil
 }

@@ -171,7 +171,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 // start ends a hold.
 func (w *watcher) start() error {
 	if err := os.Remove(w.m.agentHold()); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("ending the hold: %w", err)
+		return fmt.Errorf("releasing the hold: %w", err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []strin
 		}
 	}
 	if len(others) > silent {
-		return fmt.Errorf("%w: a quorum of etcd counts members that are on no node of the inventory: add their hosts to it, or, if they are gone, remove them (etcdctl member remove); on no node that answers are %s",
+		return fmt.Errorf("%w: etcd's quorum counts members that are not on any node of the inventory: add their hosts to the inventory, or, if the hosts are gone, remove the members (etcdctl member remove); members not found on a node that answers: %s",
 			ErrUnsafe, strings.Join(others, ", "))
 	}
 	for id, node := range on {

@@ -244,7 +244,7 @@ func (n *node) Thaw(ctx context.Context, c framework.Component) error {
 
 // CrashLoop implements framework.CrashLooper.
 func (n *node) CrashLoop(ctx context.Context, c framework.Component, after, ttl time.Duration) error {
-	return n.breaks("kill again and again", c, crashLooped, ttl, func() error { return n.Client.CrashLoop(ctx, c, after, ttl) })
+	return n.breaks("repeatedly kill", c, crashLooped, ttl, func() error { return n.Client.CrashLoop(ctx, c, after, ttl) })
 }
 
 // EndCrashLoop implements framework.CrashLooper.
@@ -254,7 +254,7 @@ func (n *node) EndCrashLoop(ctx context.Context, c framework.Component) error {
 
 // SpoilCertificates implements framework.CertificateFaulter.
 func (n *node) SpoilCertificates(ctx context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	return n.changes("spoil certificates", c, withCertificates, ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
+	return n.changes("replace certificates with defective ones", c, withCertificates, ttl, func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
 }
 
 // RestoreCertificates implements framework.CertificateFaulter.

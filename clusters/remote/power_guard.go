@@ -50,7 +50,7 @@ func guardMain() {
 func runGuard(in io.Reader, out io.Writer) error {
 	var order guardOrder
 	if err := json.NewDecoder(in).Decode(&order); err != nil {
-		return fmt.Errorf("failed to read the order: %w", err)
+		return fmt.Errorf("failed to read the guard's configuration: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() {

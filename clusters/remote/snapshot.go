@@ -36,7 +36,7 @@ func (c *Cluster) snapshot(ctx context.Context, o clusters.Options) error {
 // complete and has every previously acknowledged write.
 func saveSnapshot(ctx context.Context, access framework.EtcdAccess, node, dir string) (file string, status backup.Status, err error) {
 	if dir == "" {
-		return "", status, errors.New("no directory to save it in is set")
+		return "", status, errors.New("no directory is set to save it in")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", status, err

@@ -65,7 +65,7 @@ func TestNoSnapshot(t *testing.T) {
 	if all, err := os.ReadDir(dir); err != nil || len(all) > 0 {
 		t.Errorf("there is left %v, %v", all, err)
 	}
-	if _, _, err := saveSnapshot(t.Context(), noEtcd{}, "node-1", ""); err == nil || !strings.Contains(err.Error(), "no directory to save it in is set") {
+	if _, _, err := saveSnapshot(t.Context(), noEtcd{}, "node-1", ""); err == nil || !strings.Contains(err.Error(), "no directory is set to save it in") {
 		t.Errorf("without a directory: %v", err)
 	}
 }

@@ -155,7 +155,7 @@ func (c *PortConfig) complete(s Config) error {
 		return fmt.Errorf("MTU is %d, want 68 to 65521", c.MTU)
 	}
 	if c.MAC != nil && (len(c.MAC) != 6 || c.MAC[0]&1 != 0) {
-		return fmt.Errorf("%s is not the Ethernet address of one device", c.MAC)
+		return fmt.Errorf("%s is not a unicast MAC address", c.MAC)
 	}
 	for _, a := range c.Addrs {
 		if !a.IsValid() {

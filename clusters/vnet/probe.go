@@ -40,7 +40,7 @@ func ProbeBackend() Probe {
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "to use TAP, let this user read and write the node (chmod 0666 " + tunPath + ", as most distributions have it)"
+		return "to use TAP, let this user read and write the device node (chmod 0666 " + tunPath + ", as most distributions have it)"
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
 		return "to use TAP, load the tun module (modprobe tun), or give the container the device (--device " + tunPath + ")"
 	default:

@@ -13,6 +13,6 @@ import (
 
 func main() {
 	agent.Main()
-	fmt.Fprintln(os.Stderr, "holdfast-agent is started by nodes to which holdfast has copied it: keep it next to holdfast")
+	fmt.Fprintln(os.Stderr, "holdfast-agent is not run by hand: holdfast copies it to nodes and starts it there; keep it next to holdfast")
 	os.Exit(2)
 }

@@ -54,7 +54,7 @@ A row is certified if it passed in all experiments, and if the faults hit each n
 One that does not apply because of the cluster's design is counted separately; one that
 cannot be tested here is not certified.
 
-A certification that was interrupted or killed continues with --resume. The bundle has the
+A certification that was interrupted or killed continues with --resume. The bundle contains the
 component logs, but no audit logs, and no keys, tokens or passwords.
 
 Exit codes: 0 certified, or observed in full; 1 a row failed, 2 bad input, 3 not certified

@@ -27,10 +27,10 @@ func newCertifySignCommand() *cobra.Command {
 		Use:   "sign BUNDLE",
 		Short: "Sign a bundle with an OpenID Connect identity, through Sigstore",
 		Long: `Sign a bundle with the identity of, for example, a CI workflow, in addition to the key
-that it is already signed with. A Sigstore CA issues a certificate, valid for minutes, for a
-throwaway key, and a transparency log or a timestamp service states when it was used. The
-signature is a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast verify
---identity verifies it, offline.
+that it is already signed with. A Sigstore CA issues a certificate, valid for minutes, for an
+ephemeral key, and a transparency log or a timestamp authority states when it was used. The
+signature is a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast verify --identity
+verifies it, offline.
 
 --signing-config names the services, in a file of Sigstore's own format. The identity is that
 of an OpenID Connect token, which is valid for minutes: request it when the bundle is done.

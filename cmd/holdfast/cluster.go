@@ -334,7 +334,7 @@ func newShellCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shell [HOST] [-- COMMAND]",
 		Short: "Run a shell or a command on a machine of the cluster",
-		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and the
+		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and
 etcdctl's environment variables set for that node. On a local cluster etcdctl is available, too.
 Without HOST it runs on the machine that holdfast runs on, in the cluster's network.
 'holdfast status' lists the machines.`,

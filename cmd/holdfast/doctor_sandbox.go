@@ -84,7 +84,7 @@ func insideChecks() []check {
 
 // checkLimits tries control groups, which put pressure on a single component.
 func checkLimits() []check {
-	quota, memory := check{Name: "processor quotas"}, check{Name: "memory limits"}
+	quota, memory := check{Name: "CPU quotas"}, check{Name: "memory limits"}
 	if err := local.LimitSupport(framework.Limit{CPU: 20}); err != nil {
 		quota = quota.fallback(firstLine(err.Error()), "cpu-pressure uses a load process beside its target instead of a control group; run as root, or in a control group that is delegated to this user")
 	} else {

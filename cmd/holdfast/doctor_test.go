@@ -52,7 +52,7 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}
-	words := map[string]string{"processor quotas": "cpu-pressure", "memory limits": "memory-pressure"}
+	words := map[string]string{"CPU quotas": "cpu-pressure", "memory limits": "memory-pressure"}
 	for _, c := range d.Checks {
 		if len(c.Name) > 20 {
 			t.Errorf("the name of a check takes %d columns: %s", len(c.Name), c.Name)

@@ -97,8 +97,8 @@ func newInventoryCheckCommand() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Check that everything in an inventory can be reached",
 		Long: `Ask each API server and the load balancer whether they are ready, look for the consent of the
-cluster's owner, log in on each node, and print what was found there. Of the commands for the
-nodes' power it runs only 'status'. It changes nothing.
+cluster's owner, log in on each node, and print what was found there. Of the power commands
+it runs only 'status'. It changes nothing.
 
 Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 		Example: `  holdfast inventory check nodes.yaml`,
@@ -155,7 +155,7 @@ holdfast may do to it. holdfast never creates it: apply it with kubectl. It name
 UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
 
 Levels:
-  read-only    requests to the API; objects in namespaces of holdfast's own. Always included
+  read-only    requests to the API; objects in holdfast's own namespaces. Always included
   process      an agent on each node; kill, stop and freeze components; keys below /holdfast/ in etcd
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands

@@ -47,7 +47,7 @@ is, and the exit code is 3.`,
 		Args: arguments("DIR"),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&scenario, "scenario", "", "the scenario, if the results directory has the records of several")
+	flags.StringVar(&scenario, "scenario", "", "the scenario, if the results directory contains the records of several")
 	flags.StringSliceVar(&kinds, "kind", nil, "only these kinds of entries: "+strings.Join(kindNames(), ", "))
 	flags.DurationVar(&since, "since", 0, "only entries from this time on, such as 12s, on the clock of the record")
 	flags.DurationVar(&until, "until", 0, "only entries up to this time")

@@ -297,7 +297,7 @@ func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, er
 		return nil, nil, exitWith(exitUsage, err)
 	}
 	if p.Harness != holdfastVersion() {
-		return nil, nil, usageError("run %s was started by holdfast %s, and this is %s: resume it with that one, or start a new run", p.Run, p.Harness, holdfastVersion())
+		return nil, nil, usageError("run %s was started by holdfast %s, and this is %s: resume it with that version, or start a new run", p.Run, p.Harness, holdfastVersion())
 	}
 	provider, err := providerNamed(p.Provider)
 	return p, provider, err

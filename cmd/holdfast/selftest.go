@@ -33,11 +33,11 @@ never failed is not a check.
 
 Several clusters run side by side. A run that is inconclusive, or that does not catch
 its violation, is repeated alone: on a busy machine neither proves anything. If most runs have
-to be repeated, the rest runs on one cluster. In full it takes about two hours on two cores, and
+to be repeated, the rest run on one cluster. In full it takes about two hours on two cores, and
 five with one cluster at a time; --resume continues an earlier selftest.
 
-Exit codes: 0 each violation was caught and no healthy twin was accused, 1 a violation was
-missed, a healthy twin was accused or a guarantee has no planted violation, 2 bad
+Exit codes: 0 each violation was caught and no healthy twin failed, 1 a violation was
+missed, a healthy twin failed or a guarantee has no planted violation, 2 bad
 input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 		Example: `  holdfast selftest
   holdfast selftest --judge linearizable,takeover --out results/selftest

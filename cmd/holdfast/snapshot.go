@@ -31,7 +31,7 @@ func newSnapshotSaveCommand() *cobra.Command {
 		Use:   "save FILE",
 		Short: "Save a snapshot of etcd to a new file",
 		Long: `Save a snapshot of one etcd member of a running cluster to a new file, and verify its
-checksum. The snapshot has every write that was acknowledged before the command was
+checksum. The snapshot contains every write that was acknowledged before the command was
 called, since it is taken after a quorum read. One member may be down.
 
 Exit codes: 0 done, 2 refused (no file was written), 3 failed.`,

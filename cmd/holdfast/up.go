@@ -75,7 +75,7 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	case 1, 3, 5, 7:
 		spec.SetNodes(f.nodes)
 	default:
-		return nil, usageError("--nodes %d: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one fewer", f.nodes)
+		return nil, usageError("--nodes %d: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than the odd number below it", f.nodes)
 	}
 	for _, v := range []struct {
 		flag    string

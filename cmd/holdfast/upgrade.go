@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 func newUpgradeCommand() *cobra.Command {
@@ -98,7 +99,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		if err != nil || n < 1 || n > clusters.MaxNodes {
 			return usageError("%q is not a number of control-plane nodes: want 1 to %d", args[0], clusters.MaxNodes)
 		}
-		return change(cmd, open, output, keeper.ChangeRequest{Nodes: n, Node: remove}, fmt.Sprintf("cluster %%s has %d control-plane nodes", n))
+		return change(cmd, open, output, keeper.ChangeRequest{Nodes: n, Node: remove}, "cluster %s has "+reports.Plural(n, "control-plane node"))
 	}
 	return cmd
 }

@@ -3,7 +3,7 @@
 //
 // Acme, the vendor, sells control planes whose elected components fail over faster than
 // upstream's (provider.go), runs them on shared hosts that pause virtual machines now and then
-// (stutter.go), and promises that such pauses never cause a fail-over (keeps_lease.go).
+// (stutter.go), and promises that such pauses never cause a failover (keeps_lease.go).
 // ha_suite_test.go runs the experiments of testdata on real control planes:
 //
 //	holdfast fetch kubernetes

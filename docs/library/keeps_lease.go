@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// KeepsLease is Acme's promise that short pauses of a host never cause a fail-over.
+// KeepsLease is Acme's promise that short pauses of a host never cause a failover.
 var KeepsLease = judge.Judge{
 	Doc: judge.Doc{
 		Name: "keeps-lease",

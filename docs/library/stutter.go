@@ -23,7 +23,7 @@ const (
 const proofLimit = 10 * time.Second
 
 // Stutter pauses a component repeatedly, as a host does that has promised more
-// processors than it has.
+// CPUs than it has.
 var Stutter = &fault.Fault{
 	Name:    "stutter",
 	Summary: "suspends a component repeatedly (SIGSTOP, SIGCONT)",

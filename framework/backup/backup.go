@@ -147,7 +147,7 @@ type Restoration struct {
 	Snapshot string
 	Peers    []framework.EtcdPeer
 	Bump     uint64
-	// Down is how long all members stay down before their data are replaced.
+	// Down is how long all members stay down before their data is replaced.
 	Down time.Duration
 	// Hold is after what time, beyond Down, a member is started if this process does not get
 	// that far.
@@ -185,7 +185,7 @@ func (r Restoration) Run(ctx context.Context) error {
 	}
 	if err == nil {
 		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {
-			return "its data are those of the snapshot", m.RestoreEtcd(ctx, r.Snapshot, r.Peers, r.Bump)
+			return "its data is that of the snapshot", m.RestoreEtcd(ctx, r.Snapshot, r.Peers, r.Bump)
 		})
 	}
 	return errors.Join(err, each("start etcd", func(ctx context.Context, m Member) (string, error) {

@@ -104,7 +104,7 @@ func conditionsAboutFaults() map[string]bool {
 //	takeover            the lease of the fault's component is held on another node;
 //	                    where it hit no elected component: that of each of them
 //	active              that lease is held on any node
-//	leases-renewed      each further lease that the description of the cluster names was
+//	leases-renewed      each additional lease that the description of the cluster names was
 //	                    seen to be renewed since the fault
 //	lock-taken          each component that a supervisor elects runs on another
 //	                    node, which holds its lock

@@ -8,10 +8,10 @@ import (
 // establishedParam narrows an impairment to the connections that exist when it starts.
 var establishedParam = boolParam("established", "true: only TCP connections that exist when it starts, so that new ones work; false: new connections as well", false)
 
-// BlackHole lets connections of a target fall silent.
+// BlackHole makes connections of a target go silent.
 var BlackHole = onLinks(&Fault{
 	Name:    "black-hole",
-	Summary: "lets connections between a target and its peers fall silent: no data, FIN or RST arrives, as when a firewall forgets them",
+	Summary: "makes connections between a target and its peers go silent: no data, FIN or RST arrives, as when a firewall drops their state",
 	Params:  []Param{establishedParam},
 	Example: "apiserver/2 peer=balancer",
 	Effects: does(record.EffectNetwork, record.EffectPartitioned),

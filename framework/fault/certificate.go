@@ -24,7 +24,7 @@ type badCertificate struct {
 
 // onCertificates completes a fault that makes a component serve with bad certificates.
 func onCertificates(f *Fault, bad badCertificate) *Fault {
-	f.Summary += "; connections that are open stay, new ones are refused by clients that verify"
+	f.Summary += "; existing connections stay open, and clients that verify certificates refuse new ones"
 	f.Targets = []string{"etcd", "apiserver"}
 	f.Needs = []string{"CertificateFaulter", "EndpointLister", "ProcessReporter", "EtcdAccess (for etcd)"}
 	f.Example = "apiserver/2"

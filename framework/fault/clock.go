@@ -327,7 +327,7 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	case !m.without.none():
 		return false, fmt.Sprintf("the Date headers of %s are still %s", m.component, m.without)
 	case apart.Abs() >= visibleShift && m.with.none():
-		return false, fmt.Sprintf("the Date headers that %s sends still have the shift of its clock", m.component)
+		return false, fmt.Sprintf("the Date headers that %s sends still show the shift of its clock", m.component)
 	case len(r.Shifts) > 0:
 		return true, fmt.Sprintf("the Date headers of %s agree with the %d shifts that are left", m.component, len(r.Shifts))
 	}

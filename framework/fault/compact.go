@@ -14,7 +14,7 @@ import (
 // Compact makes etcd forget old revisions.
 var Compact = onEtcd(&Fault{
 	Name:    "compact",
-	Summary: "makes etcd discard old revisions, so that watches and paged lists that are behind break off; healing changes nothing",
+	Summary: "makes etcd discard old revisions, so that watches and paged lists that lag behind fail; healing changes nothing",
 	Params: []Param{
 		intParam("keep", "number of revisions before the current one that stay readable", 0, 0, 1_000_000_000),
 		boolParam("physical", "true: return once the discarded revisions are gone from the member's database too", false),

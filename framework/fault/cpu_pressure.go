@@ -11,25 +11,25 @@ import (
 // workersHigh is the highest number of busy loops on a node.
 const workersHigh = 1024
 
-// A quota is in percent of one processor, over the kernel's usual period.
+// A quota is in percent of one CPU, over the kernel's usual period.
 const (
 	quotaUnset  = 20
 	quotaHigh   = 100 * workersHigh
 	quotaPeriod = 100 * time.Millisecond
 )
 
-// cpuShown is the processor time that shows that the load process is busy: far
+// cpuShown is the CPU time that shows that the load process is busy: far
 // more than one takes that only starts.
 const cpuShown = 300 * time.Millisecond
 
-// CPUPressure makes processor time scarce on a node, or on all nodes of a zone.
+// CPUPressure makes CPU time scarce on a node, or on all nodes of a zone.
 var CPUPressure = onMachines(&Fault{
 	Name: "cpu-pressure",
-	Summary: "makes processor time scarce for a component, for a node, or for all nodes of a zone, by a quota of its control group, which does not affect other processes; or, without control groups, " +
-		"by a load process of busy loops at normal priority on the machine, which affects others that share its processors too, as all nodes of the local provider do",
+	Summary: "makes CPU time scarce for a component, for a node, or for all nodes of a zone, by a CPU quota on its control group, which does not affect other processes; or, without control groups, " +
+		"by a load process of busy loops at normal priority on the machine, which also affects other processes that share its CPUs, as all nodes of the local provider do",
 	Params: []Param{
-		intParam("quota", fmt.Sprintf("by=cgroup: the processor time for all processes of the target together, in percent of one processor over %s; the proof requires that this is less than the machine can give them", quotaPeriod), quotaUnset, 1, quotaHigh),
-		intParam("workers", "by=load: the number of busy loops on each node", framework.EveryProcessor, 1, workersHigh).unless("as many as the node has processors"),
+		intParam("quota", fmt.Sprintf("by=cgroup: the CPU time for all processes of the target together, in percent of one CPU over %s; the proof requires that this is less than the machine can give them", quotaPeriod), quotaUnset, 1, quotaHigh),
+		intParam("workers", "by=load: the number of busy loops on each node", framework.EveryProcessor, 1, workersHigh).unless("one per CPU of the node"),
 	},
 	Example: "node/2 quota=50 workers=4",
 }, func(r Request) (Inject, error) {
@@ -46,7 +46,7 @@ var CPUPressure = onMachines(&Fault{
 	}, err
 })
 
-// busy checks whether a load process uses processor time.
+// busy checks whether a load process uses CPU time.
 func (w way) busy(b *burden) look {
 	began := time.Now()
 	return func(ctx context.Context) (bool, string) {
@@ -54,7 +54,7 @@ func (w way) busy(b *burden) look {
 		if absent != "" {
 			return false, absent
 		}
-		return now.CPUTime >= cpuShown, fmt.Sprintf("load process %d on %s has taken %s of processor time in %s%s",
+		return now.CPUTime >= cpuShown, fmt.Sprintf("load process %d on %s has taken %s of CPU time in %s%s",
 			now.PID, b.name, now.CPUTime, time.Since(began).Round(time.Millisecond), w.noCgroup())
 	}
 }

@@ -9,7 +9,7 @@ import (
 // DiskFull fills the disk under an etcd member.
 var DiskFull = orFilled(onDisk(&Fault{
 	Name:    "disk-full",
-	Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, including writes into space that a file already occupies, as on a thin-provisioned or copy-on-write disk. On an existing cluster a file takes the space of etcd's volume: there writes into space that a file already has succeed, so etcd may continue until it needs a new file",
+	Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, including writes into space that a file already occupies, as on a thin-provisioned or copy-on-write disk. On an existing cluster a file takes up the space of etcd's volume: writes into already allocated space still succeed there, so etcd may continue until it needs a new file",
 	Params:  []Param{sizeParam("free", "bytes that can still be written before the disk is full", 0, 0, 1<<40)},
 	Example: "etcd/2 free=1Mi",
 }, func(r Request) (badness, error) {

@@ -202,7 +202,7 @@ func (l *limited) whose() string {
 // words describes what the kernel has counted since the limit started.
 func (l *limited) words(r framework.LimitReading) string {
 	if r.CPU > 0 {
-		return fmt.Sprintf("%g%% of a processor, throttled in %d of %d periods, for %s",
+		return fmt.Sprintf("%g%% of a CPU, throttled in %d of %d periods, for %s",
 			r.CPU, r.Throttled-l.began.Throttled, r.Periods-l.began.Periods, (r.ThrottledFor - l.began.ThrottledFor).Round(time.Millisecond))
 	}
 	return fmt.Sprintf("%s of memory, limit reached %d times, %s in use, %d processes killed by the kernel",

@@ -14,7 +14,7 @@ import (
 
 // portsParam narrows the impairment to ports.
 var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "the component's own port; all ports for any other target",
-	Allowed: "all, or a list of etcd-peer, etcd-client, apiserver (where the nodes serve these, usually 2380, 2379 and 6443) and numbers of TCP or UDP ports from 1 to 65535, separated by commas",
+	Allowed: "all, or a list of etcd-peer, etcd-client, apiserver (where the nodes serve these, usually 2380, 2379 and 6443) and TCP or UDP port numbers from 1 to 65535, separated by commas",
 	Parse:   func(v string) (any, bool) { return parsePorts(v) }}
 
 // flapParam makes the impairment flap.
@@ -28,7 +28,7 @@ var linkTargets = []string{"node", "zone", "nodes", "etcd", "apiserver", "balanc
 // linkParams are the parameters that all faults on the links of a target take.
 var linkParams = []Param{
 	choiceParam("direction", "in is what the target receives, out what it sends", "both", "in", "out"),
-	partiesParam("peer", "parties at the other end, separated by commas: names (node-2, balancer, workers, harness), numbers of nodes (2), zones (zone/b)").unless("all others"),
+	partiesParam("peer", "parties at the other end, separated by commas: names (node-2, balancer, workers, harness), node numbers (2), zones (zone/b)").unless("all others"),
 	portsParam,
 	flapParam,
 }

@@ -72,7 +72,7 @@ func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 			}
 		}()
 	}
-	problem := fmt.Errorf("no node runs etcd, which has the lock %s", key)
+	problem := fmt.Errorf("no node runs etcd, which stores the lock %s", key)
 	for range nodes {
 		a := <-answers
 		switch {

@@ -18,7 +18,7 @@ import (
 func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(framework.Lookup) bool)) *Fault {
 	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the DNS server runs; hits every host)"}
 	f.Params = append(f.Params, textParam("names", "comma-separated names").unless("every name"))
-	f.Needs = []string{"NameServiceFaulter"}
+	f.Needs = []string{"DNSFaulter"}
 	f.Effects = does(record.EffectNames)
 	f.Prepare = func(r Request) (Inject, error) {
 		m, err := r.misleading()
@@ -38,7 +38,7 @@ type misleading struct {
 	target  Target
 	what    string
 	ttl     time.Duration
-	faulter framework.NameServiceFaulter
+	faulter framework.DNSFaulter
 	hosts   []string
 	ask     map[string]string // by host, the name that proofs look up on it
 	disturb framework.NameDisturbance
@@ -65,12 +65,12 @@ func (r Request) misleading() (*misleading, error) {
 		m.hosts = framework.NodeNames(nodes)
 	}
 	var err error
-	if m.faulter, err = onCluster[framework.NameServiceFaulter](r); err != nil {
+	if m.faulter, err = onCluster[framework.DNSFaulter](r); err != nil {
 		return nil, err
 	}
 	known := m.faulter.Names()
 	if len(known) == 0 {
-		return nil, r.missing("NameServiceFaulter", "cluster "+r.Cluster.Name()+", whose machines have no DNS server", "")
+		return nil, r.missing("DNSFaulter", "cluster "+r.Cluster.Name()+", whose machines have no DNS server", "")
 	}
 	if text := r.Values["names"]; text != "" {
 		m.disturb.Names = strings.Split(text, ",")

@@ -183,7 +183,7 @@ func (o *crowd) findLevel(ctx context.Context) (string, error) {
 			return l.Name, nil
 		}
 	}
-	return "", fmt.Errorf("the API server's answer names priority level %q, which is not one of %d", uid, len(levels.Items))
+	return "", fmt.Errorf("the API server's response names priority level %q, which is not one of %d", uid, len(levels.Items))
 }
 
 // grant lets the user list.

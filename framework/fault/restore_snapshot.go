@@ -25,7 +25,7 @@ var RestoreSnapshot = onEtcd(&Fault{
 	Name:    "restore-snapshot",
 	Summary: "takes a snapshot of etcd, waits, stops every member and restores the snapshot on all of them: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
 	Params: []Param{
-		durationParam("down", "how long all members stay down, and etcd without a quorum, before their data are replaced", 0, 0, time.Minute),
+		durationParam("down", "how long all members stay down, and etcd without a quorum, before their data is replaced", 0, 0, time.Minute),
 		durationParam("age", "how old the snapshot is when it is restored", 5*time.Second, 0, 10*time.Minute),
 		intParam("bump", "by how much the revision is raised above the snapshot's, with all earlier revisions compacted, as etcd's recovery guide recommends; 0: the revision goes back", 0, 0, 1_000_000_000),
 		intParam("writes", "wait, beyond the age, until etcd has had this many more revisions", 0, 0, 1_000_000),

@@ -138,7 +138,7 @@ type paperCluster struct {
 	nodes []framework.Node
 	framework.EtcdAccess
 	framework.BackendReporter
-	framework.NameServiceFaulter
+	framework.DNSFaulter
 	framework.HostPresser
 	framework.NetworkFaulter
 	framework.ProcessReporter
@@ -203,7 +203,7 @@ func (c *paperCluster) Parties() []string {
 	return append(framework.NodeNames(c.nodes), framework.BalancerHost, framework.WorkersHost, framework.HarnessHost)
 }
 
-// Names implements framework.NameServiceFaulter: the names are not known yet.
+// Names implements framework.DNSFaulter: the names are not known yet.
 func (c *paperCluster) Names() []string { return nil }
 
 // EndsWithProcess implements framework.Mortal.

@@ -266,7 +266,7 @@ func TestOneActor(t *testing.T) {
 			return electedAhead(0.5).action("node-2", 50.5)
 		}},
 		{name: "all audit logs are read to the end", want: Pass, story: func() *story { return succession().heard(threeNodes...) }},
-		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may have what elected components did", story: func() *story {
+		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may contain more actions of elected components", story: func() *story {
 			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2")
 		}},
 		{name: "an audit log that is not read to the end, and another has a late action", want: Fail, story: func() *story {

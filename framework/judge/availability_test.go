@@ -17,7 +17,7 @@ func unprobed(kind record.ProbeKind, reused bool, from, to float64) func(*record
 	}
 }
 
-// kept has a write on a kept connection wait for its timeout.
+// kept has a write on a persistent connection wait for its timeout.
 func kept(s *story) *story {
 	return s.probe(record.Probe{Entrance: "balancer", Reused: true, Kind: record.ProbeWrite, Start: sec(10.4), End: sec(20.4)})
 }
@@ -127,7 +127,7 @@ func TestAvailability(t *testing.T) {
 		{name: "nothing before", want: Inconclusive, says: "nothing probed balancer in the 3s before", story: func() *story {
 			return base().probes("balancer", true, 10, 35)
 		}},
-		{name: "no kept connections", want: Inconclusive, says: "read on a kept connection and write on a kept connection", story: func() *story {
+		{name: "no kept connections", want: Inconclusive, says: "read on a persistent connection and write on a persistent connection", story: func() *story {
 			return good().change(func(r *record.Run) {
 				for i := range r.Probes {
 					r.Probes[i].V.Reused = false
@@ -137,7 +137,7 @@ func TestAvailability(t *testing.T) {
 		{name: "probes pause", want: Inconclusive, says: "nothing probed balancer for 2.05s (from 11.350s)", story: func() *story {
 			return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 11.4).probes("balancer", true, 13.4, 35)
 		}},
-		{name: "one kind pauses", want: Inconclusive, says: "no quorum read on a kept connection was tried for 4.05s (20.050s to 24.100s) through balancer, which is longer than the bound of 4s", story: func() *story {
+		{name: "one kind pauses", want: Inconclusive, says: "no quorum read on a persistent connection was tried for 4.05s (20.050s to 24.100s) through balancer, which is longer than the bound of 4s", story: func() *story {
 			return good().change(unprobed(record.ProbeQuorumRead, true, 20.1, 24.1))
 		}},
 		{name: "one kind pauses for no longer than the bound", want: Pass, took: "1.35s", story: func() *story {

@@ -170,7 +170,7 @@ func TestSessionAffinity(t *testing.T) {
 		{name: "a death that the check does not name", want: Fail, says: "no fault had stopped the first one", story: func() *story {
 			return killed().session("m3", 25, 25.1).fault("other", "kill", "node-3", "etcd", 30, 40).session("m1", 31, 31.1)
 		}},
-		{name: "no answer any more", want: Fail, says: "harness was on the member on node-2, and after the kill of etcd on node-2, 2 requests from 4s", story: func() *story {
+		{name: "no answer any more", want: Fail, says: "harness was on the member on node-2, and after the kill of etcd on node-2, 2 requests, from 4s", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 15, 17).session("", 17, 19).session("m3", 21, 21.1)
 		}},
 		{name: "no answer before the balancer could know", want: Inconclusive, says: "with too few requests", story: func() *story {

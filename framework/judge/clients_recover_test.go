@@ -32,7 +32,7 @@ func TestClientsRecover(t *testing.T) {
 	}
 	check := record.Check{Requirement: "HA-CL-015", Judge: "clients-recover", Fault: "hole", Bound: "15s"}
 	rule(t, check, []ruling{
-		{name: "as it should be", want: Pass, says: "1 of 3 clients with a kept HTTP/2 connection through balancer were connected to node-2", story: func() *story { return lost(13) }},
+		{name: "as it should be", want: Pass, says: "1 of 3 clients with a persistent HTTP/2 connection through balancer were connected to node-2", story: func() *story { return lost(13) }},
 		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return lost(10) }},
 		{name: "too late", want: Fail, says: "client-go-2, connected to node-2, saw them for", story: func() *story { return lost(28) }},
 		{name: "never, and longer than the bound", want: Fail, says: "must not see errors for longer than", story: func() *story { return lost(30) }},
@@ -42,7 +42,7 @@ func TestClientsRecover(t *testing.T) {
 			})
 		}},
 		// The gap that the harness itself must not have: every client was somewhere else.
-		{name: "nobody there", want: Inconclusive, says: "no client with a kept HTTP/2 connection was known to be connected to node-2", story: others},
+		{name: "nobody there", want: Inconclusive, says: "no client with a persistent HTTP/2 connection was known to be connected to node-2", story: others},
 		{name: "answered after the healing only", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
 			s := lost(29.5)
 			for i := range s.run.ClientProbes {
@@ -59,7 +59,7 @@ func TestClientsRecover(t *testing.T) {
 			s.now = sec(2)
 			return add(s, &s.run.Backends, record.Backend{Name: "node-2", Standby: true})
 		}},
-		{name: "the balancer itself was hit", want: Inconclusive, says: "no client with a kept HTTP/2 connection was known", story: func() *story {
+		{name: "the balancer itself was hit", want: Inconclusive, says: "no client with a persistent HTTP/2 connection was known", story: func() *story {
 			return newStory().fault("hole", "kill", "", "load-balancer", 10, 30).client("client-go-1", "node-1", true, 1, 40)
 		}},
 		{name: "it had moved away before", want: Inconclusive, says: "was known to be connected to node-2", story: func() *story {

@@ -337,7 +337,7 @@ func (s strain) starves(limit time.Duration) string {
 	case s.jump > limit:
 		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock diverged by %s, more than %s", text.Short(s.jump), text.Short(limit))
 	case s.queue > queueLimit:
-		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
+		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each CPU on average, more than %d", s.queue, queueLimit)
 	case s.throttled > throttledLimit:
 		return fmt.Sprintf("a CPU quota starved the harness and the cluster: it was used up in %.0f %% of its periods, more than %.0f %%", 100*s.throttled, 100*throttledLimit)
 	}

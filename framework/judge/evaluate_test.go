@@ -150,7 +150,7 @@ func TestRulesForAll(t *testing.T) {
 		{name: "too late, harness starved by more than the margin", want: Inconclusive, says: "up to 2.1s late, more than 2s", story: func() *story {
 			return lateBy(9).change(func(r *record.Run) { r.Harness[30].V.Late = 2100 * time.Millisecond })
 		}},
-		{name: "too late, machine overloaded", want: Inconclusive, says: "the machine was overloaded: 5.0 tasks shared each processor on average, more than 3", story: func() *story {
+		{name: "too late, machine overloaded", want: Inconclusive, says: "the machine was overloaded: 5.0 tasks shared each CPU on average, more than 3", story: func() *story {
 			return tooLate().change(func(r *record.Run) {
 				for i := range r.Harness {
 					r.Harness[i].V.Queue = 5

@@ -43,14 +43,14 @@ func TestFurtherLeases(t *testing.T) {
 	check := record.Check{Requirement: "HA-LE-005", Judge: "active-again", Fault: "first", Bound: "L + 4.4P + M", Params: map[string]string{"component": "further", "faults": "second"}}
 	rule(t, check, []ruling{
 		{name: "taken over", story: func() *story { return autoscaled(26) }, want: Pass, took: "16s",
-			says: "Each further lease was renewed throughout: that of cluster-autoscaler with pauses of 16s at most, within 25.8s (L + 4.4P + M, L = 15s, M = 2s, P = 2s), and its holder's node was hit 2 times."},
+			says: "Each additional lease was renewed throughout: that of cluster-autoscaler with pauses of 16s at most, within 25.8s (L + 4.4P + M, L = 15s, M = 2s, P = 2s), and its holder's node was hit 2 times."},
 		{name: "too late", story: func() *story { return autoscaled(38) }, want: Fail,
 			says: "The lease of cluster-autoscaler must not be without a renewal for longer than 25.8s (L + 4.4P + M, L = 15s, M = 2s, P = 2s): under the isolation of node-1 it was for 26s; node-1_a on node-1 had held it."},
 		{name: "never", story: func() *story { return autoscaled(0) }, want: Fail},
 		{name: "by its own times", want: Pass, story: func() *story {
 			return autoscaled(38).change(func(r *record.Run) { r.Meta.Elections["cluster-autoscaler"]["L"] = 20 * time.Second })
 		}},
-		{name: "none named", want: NotApplicable, says: "names no further lease", story: func() *story {
+		{name: "none named", want: NotApplicable, says: "names no additional lease", story: func() *story {
 			return autoscaled(26).change(func(r *record.Run) { delete(r.Meta.Elections, "cluster-autoscaler") })
 		}},
 		{name: "not looked at", want: Inconclusive, says: "no state of the lease of cluster-autoscaler", story: func() *story {

@@ -25,11 +25,11 @@ func (c *evaluator) harness() judges.Finding {
 	case !s.known:
 		return judges.Inconclusive("%s", starved)
 	case c.downgraded > 0:
-		return judges.Inconclusive("the harness or the machine was overloaded (timers up to %s late, %.1f tasks per processor on average), which cost %d verdicts",
-			text.Short(s.late), s.queue, c.downgraded).Took(s.late)
+		return judges.Inconclusive("the harness or the machine was overloaded (timers up to %s late, %.1f tasks per CPU on average), which cost %s",
+			text.Short(s.late), s.queue, text.Plural(c.downgraded, "verdict")).Took(s.late)
 	case starved != "":
 		return judges.Passed("No verdict was lost to overload, but %s.", starved).Took(s.late)
 	}
-	return judges.Passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each processor on average.",
+	return judges.Passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each CPU on average.",
 		text.Short(s.late), text.Short(starvedFloor), s.queue).Took(s.late)
 }

@@ -64,7 +64,7 @@ func TestListOfSomethingElse(t *testing.T) {
 		want                 Verdict
 	}{
 		{"the page of a balancer", "status 200, but no list: <html>sorry</html>", "", Fail},
-		{"it broke off", "", "GET /api: status 200, but the answer broke off: unexpected EOF", NotApplicable},
+		{"it broke off", "", "GET /api: status 200, but the response was cut short: unexpected EOF", NotApplicable},
 		{"a record of before", "", "status 200, but no list: {}", NotApplicable},
 	} {
 		s := newStory().list("l", "", 15, 15.1)

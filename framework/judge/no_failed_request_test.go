@@ -135,12 +135,12 @@ func TestNoFailedRequest(t *testing.T) {
 			p.Reused = true
 			return drained().probe(p).probe(p)
 		}},
-		{name: "a read on a kept connection", want: Fail, story: func() *story {
+		{name: "a read on a persistent connection", want: Fail, story: func() *story {
 			p := failed(15, 15.01)
 			p.Reused, p.Kind = true, record.ProbeRead
 			return drained().probe(p)
 		}},
-		{name: "a client with client-go's transport failed", want: Fail, says: "client-go-1, quorum read on a kept connection", story: func() *story {
+		{name: "a client with client-go's transport failed", want: Fail, says: "client-go-1, quorum read on a persistent connection", story: func() *story {
 			return drained().client("client-go-1", "node-2", false, 15, 15.5)
 		}},
 		{name: "none with client-go's transport did", want: Pass, took: "0 of 1240", story: func() *story {

@@ -135,7 +135,7 @@ func TestRestarted(t *testing.T) {
 		{name: "between two looks", want: Pass, took: "500ms", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Processes = r.Processes[:1] }).ran(10.5, 7, 1)
 		}},
-		{name: "too late", want: Fail, took: "15s", says: "it was only after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
+		{name: "too late", want: Fail, took: "15s", says: "it was started only after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
 		{name: "too late, once more", want: Inconclusive, says: "it had exited before (1 time)", story: func() *story {
 			return killed().ran(25, 9, 2).change(func(r *record.Run) {
 				before := []record.Timed[record.ProcessState]{r.Processes[0], r.Processes[0]}
@@ -149,7 +149,7 @@ func TestRestarted(t *testing.T) {
 		{name: "in time, though it had exited before the record", want: Pass, took: "2s", story: func() *story {
 			return killed().ran(12, 9, 3).change(func(r *record.Run) { r.Processes[0].V.Restarts = 2 })
 		}},
-		{name: "never", want: Fail, took: "50s", says: "it had not been after 50s", story: killed},
+		{name: "never", want: Fail, took: "50s", says: "50s later it was still not running", story: killed},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
 		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
 		{name: "its machine reports again after the bound", want: Inconclusive, says: "had reported nothing since a failed query at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},

@@ -34,7 +34,7 @@ func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
 	}
 	slices.Sort(nodes)
 	held := f
-	f = judges.Inconclusive("every API server uses the etcd member on %s as well, which may have been silent: an API server sends it requests until it gives up the connection, even if the other members answer.",
+	f = judges.Inconclusive("every API server uses the etcd member on %s as well, which may have been silent: an API server sends it requests until it closes the connection, even if the other members answer.",
 		text.And(slices.Compact(nodes)))
 	f.Bound, f.Measured, f.Value = held.Bound, held.Measured, held.Value
 	return f.Shows("the original finding: " + held.Sentence).Shows(held.Evidence...)

@@ -151,12 +151,12 @@ func TestSingleHolder(t *testing.T) {
 		{name: "one is refused through the balancer", want: Pass, story: func() *story {
 			return elected(both...).action("node-2", 25).lastAction(unowned).lastAction(func(a *record.Timed[record.Action]) { a.V.Code = 409 })
 		}},
-		{name: "the holder's log is missing", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease for 28s", story: func() *story {
+		{name: "the holder's log is missing", want: Inconclusive, says: "no audit log contains an action of node-1_a itself while it held the lease for 28s", story: func() *story {
 			return elected(both...).action("node-2", 10).change(func(r *record.Run) {
 				r.Actions = slices.DeleteFunc(r.Actions, func(a record.Timed[record.Action]) bool { return a.V.Node == "node-1" })
 			})
 		}},
-		{name: "the log of a standby's API server is not read", want: Inconclusive, says: "the audit log of the API server on node-3 was not read all the time", story: func() *story {
+		{name: "the log of a standby's API server is not read", want: Inconclusive, says: "the audit log of the API server on node-3 was not read throughout", story: func() *story {
 			return elected(both...).change(func(r *record.Run) { r.Asked = nil }).heard("node-1", "node-2")
 		}},
 		{name: "the log of a standby's API server is read for some of the time", want: Inconclusive, says: "on node-3 was not read", story: func() *story {
@@ -167,7 +167,7 @@ func TestSingleHolder(t *testing.T) {
 		{name: "a standby acts, and the log of another one's API server is not read", want: Fail, says: "the one on node-2 acted at 25.000s", story: func() *story {
 			return elected(both...).change(func(r *record.Run) { r.Asked = nil }).probes("node-2", true, 1, 50).action("node-2", 25)
 		}},
-		{name: "no logs at all", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease", story: func() *story {
+		{name: "no logs at all", want: Inconclusive, says: "no audit log contains an action of node-1_a itself while it held the lease", story: func() *story {
 			return elected(both...).change(func(r *record.Run) { r.Actions = nil })
 		}},
 		{name: "standbys act, and there are no logs", want: Inconclusive, says: "no audit log", story: func() *story {

@@ -186,7 +186,7 @@ func TestCertificates(t *testing.T) {
 		{name: "no handshake", want: Inconclusive, says: "no TLS handshake completed for kubernetes through node-1",
 			story: spoil("node-1", "service/kubernetes", record.Unknown, "connection refused")},
 		{name: "balancer's names not tried", want: Inconclusive, says: "no TLS handshake was attempted for the name or the address of the load balancer", story: without("balancer/")},
-		{name: "service's names not tried", want: Inconclusive, says: "the address of the kubernetes service and the name of the kubernetes service", story: without("service/")},
+		{name: "service's names not tried", want: Inconclusive, says: "the cluster IP of the kubernetes service and the name of the kubernetes service", story: without("service/")},
 		{name: "a node's address not tried", want: Inconclusive, says: "no TLS handshake completed for 10.77.0.11 through node-1", story: without("node/10.77.0.11")},
 		{name: "an entrance not tried", want: Inconclusive, says: "through node-2", story: shaken(func(op *record.Op) bool { return op.Entrance != "node-2" })},
 		{name: "nothing", story: func() *story { return newStory() }, want: Inconclusive, says: "no TLS handshake was attempted"},

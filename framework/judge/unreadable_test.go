@@ -66,7 +66,7 @@ func TestResponseOfAnotherObject(t *testing.T) {
 	}{
 		{"status 200, but no ConfigMap k: <html>sorry</html>", Fail},
 		{"status 201, but no ConfigMap k: ", Fail},
-		{"PUT https://b/k: status 200, but the answer broke off: unexpected EOF", Pass},
+		{"PUT https://b/k: status 200, but the response was cut short: unexpected EOF", Pass},
 		{"status 504 (Timeout): request did not complete", Pass},
 		{"timed out", Pass},
 	} {

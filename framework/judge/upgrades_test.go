@@ -379,7 +379,7 @@ func TestAvailableThroughChanges(t *testing.T) {
 		{name: "requests wait for an election without a split vote", want: Fail, took: "5.45s", story: func() *story { return newLeaders(waits(22, 27.5), 27) }},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
-		{name: "each write takes long", want: Fail, took: "9.5s", says: "no write on a kept connection succeeded for 9.5s", story: func() *story { return through()().change(slow(12, 35, 9.5)) }},
+		{name: "each write takes long", want: Fail, took: "9.5s", says: "no write on a persistent connection succeeded for 9.5s", story: func() *story { return through()().change(slow(12, 35, 9.5)) }},
 		{name: "each write took long before the change", want: Pass, story: func() *story { return through()().change(slow(5, 35, 3.5)) }},
 		{name: "each write takes a while", want: Pass, took: "3.5s", story: func() *story { return through()().change(slow(12, 35, 3.5)) }},
 		{name: "one write takes long", want: Pass, took: "50ms", story: func() *story { return through()().change(slow(12, 12.1, 9.5)) }},

@@ -10,7 +10,7 @@ import (
 func TestWorkGoesOn(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-008", Judge: "work-goes-on", Fault: "lost", Bound: "L + 4.4P + 2M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "21s", says: "All 1 Deployments that were created while kube-controller-manager had no active instance had their pods within 21s", story: func() *story { return converging().sorted() }},
-		{name: "too late", want: Fail, took: "29s", says: "batch, created by 20.000s, had not been after 29s: its controller has not observed", story: func() *story {
+		{name: "too late", want: Fail, took: "29s", says: "batch, created by 20.000s, had not been reconciled after 29s: its controller has not observed", story: func() *story {
 			a := petstore()
 			a.scaled(20, record.OpCreate, "batch", 0, 2, 19)
 			return a.sorted()

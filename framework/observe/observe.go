@@ -17,8 +17,8 @@ import (
 // Cluster is useful.
 type Config struct {
 	Cluster framework.Cluster
-	// ProbeInterval is the time between two quorum reads of an entrance on a kept connection, 100
-	// ms if 0. All others follow from it: cached reads, writes and watches every 5 intervals; on
+	// ProbeInterval is the time between two quorum reads of an entrance on a persistent connection,
+	// 100 ms if 0. All others follow from it: cached reads, writes and watches every 5 intervals; on
 	// new connections, which cost a TLS handshake on both sides, quorum reads every 10 intervals,
 	// the rest every 15. That is 1.7 probes per interval for each entrance: 68 a second for three
 	// nodes and a balancer. Clients with client-go's transport add 0.9.

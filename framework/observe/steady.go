@@ -114,7 +114,7 @@ func (s *steadyCheck) round(ctx context.Context) (leader string, problems []stri
 
 func etcdLeader(states []record.EtcdStatus) string {
 	if len(states) == 0 {
-		return "none to ask"
+		return "no member to query"
 	}
 	return fmt.Sprintf("%s in term %d", states[0].Leader, states[0].Term)
 }

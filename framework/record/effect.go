@@ -26,7 +26,7 @@ const (
 	EffectCertificate Effect = "certificate" // clients refuse a certificate
 	EffectLease       Effect = "lease"       // a lease is deleted or taken over
 	EffectAdmission   Effect = "admission"   // requests wait for an admission webhook
-	EffectLoad        Effect = "load"        // processor, memory or requests are scarce
+	EffectLoad        Effect = "load"        // CPU, memory or requests are scarce
 )
 
 // OnProcess are the effects on the process of a component.

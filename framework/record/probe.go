@@ -10,9 +10,9 @@ const (
 	// ProbeQuorumRead is a read of the newest state.
 	ProbeQuorumRead ProbeKind = "quorum-read"
 	ProbeWrite      ProbeKind = "write"
-	// ProbeWatch is, on a kept connection, an acknowledged write of an object that must arrive as
-	// an event on an open watch; Start is the call of the write, End the arrival of the event. On
-	// a new connection it opens a watch, which must show the object's state.
+	// ProbeWatch is, on a persistent connection, an acknowledged write of an object that must
+	// arrive as an event on an open watch; Start is the call of the write, End the arrival of the
+	// event. On a new connection it opens a watch, which must show the object's state.
 	ProbeWatch ProbeKind = "watch"
 )
 
@@ -24,7 +24,7 @@ func ProbeKinds() []ProbeKind {
 // Probe is one small request that measures availability.
 type Probe struct {
 	Entrance string    `json:"entrance"`
-	Reused   bool      `json:"reused"` // on a kept connection
+	Reused   bool      `json:"reused"` // on a persistent connection
 	Kind     ProbeKind `json:"kind"`
 	Start    Nanos     `json:"start"`
 	End      Nanos     `json:"end"`

@@ -400,11 +400,11 @@ type Harness struct {
 	// Late is how much later than asked a timer of the harness fired, the
 	// largest since the last sample.
 	Late time.Duration `json:"late"`
-	// Queue is how many tasks on the whole machine were runnable per processor, on average since
+	// Queue is how many tasks on the whole machine were runnable per CPU, on average since
 	// the last sample. At 3, a task that needs one second of CPU time takes three while no
-	// processor is free. 0 if it is not known.
+	// CPU is free. 0 if it is not known.
 	Queue float64 `json:"queue,omitempty"`
-	// Busy is the part of the processors' time that was used since the last sample, from 0 to 1,
+	// Busy is the part of the CPU time that was used since the last sample, from 0 to 1,
 	// by any process on the machine. 0 if it is not known.
 	Busy float64 `json:"busy,omitempty"`
 	// Throttled is the part of the periods since the last sample in which the harness's processes,

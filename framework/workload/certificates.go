@@ -162,12 +162,12 @@ func serviceAddress(ctx context.Context, entrances []framework.Entrance) (string
 		case a.Outcome() != record.OK:
 			problems = append(problems, fmt.Errorf("through %s: %s", e.Name, a.Problem()))
 		case json.Unmarshal(a.Body, &service) != nil || net.ParseIP(service.Spec.ClusterIP) == nil:
-			problems = append(problems, fmt.Errorf("through %s: it has no address", e.Name))
+			problems = append(problems, fmt.Errorf("through %s: it has no cluster IP", e.Name))
 		default:
 			return service.Spec.ClusterIP, nil
 		}
 	}
-	return "", fmt.Errorf("the address of the kubernetes service: %w", errors.Join(problems...))
+	return "", fmt.Errorf("the cluster IP of the kubernetes service: %w", errors.Join(problems...))
 }
 
 // door returns the endpoint of an entrance at which handshakes are made.

@@ -162,7 +162,7 @@ func TestCertificatesForTheDomain(t *testing.T) {
 func TestCertificatesOfNobody(t *testing.T) {
 	plain := apitest.New(t, 1)
 	w, _ := recording(t)
-	if err := Certificates(t.Context(), trusted{plain}, w); err == nil || !strings.Contains(err.Error(), "address of the kubernetes service") {
+	if err := Certificates(t.Context(), trusted{plain}, w); err == nil || !strings.Contains(err.Error(), "cluster IP of the kubernetes service") {
 		t.Errorf("without a service: %v", err)
 	}
 }

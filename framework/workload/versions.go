@@ -166,7 +166,7 @@ func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) er
 func GitVersion(body []byte) (string, error) {
 	var v struct{ GitVersion string }
 	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
-		return "", fmt.Errorf("the answer holds no gitVersion: %s", client.Shorten(string(body)))
+		return "", fmt.Errorf("the response contains no gitVersion: %s", client.Shorten(string(body)))
 	}
 	return v.GitVersion, nil
 }

@@ -106,7 +106,7 @@ var rules = []rule{
 	// instructions.md (PRODUCT.yaml): an email address.
 	{"the contact is an address", aboutMetadata, oneField("contactEmailAddress", func(value string) string {
 		if !email.MatchString(value) {
-			return fmt.Sprintf(": %q is not an address", value)
+			return fmt.Sprintf(": %q is not an email address", value)
 		}
 		return ""
 	})},

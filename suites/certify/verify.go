@@ -243,8 +243,8 @@ func (v *Verification) cluster() string {
 // Print writes the table and a one-line judgement.
 func (v *Verification) Print(w io.Writer) error {
 	s := v.Statement
-	fmt.Fprintf(w, "run %s with seed %d on %s, from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", reports.OneLine(s.Run), v.Seed, v.cluster(),
-		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), reports.OneLine(s.Versions.Kubernetes), reports.OneLine(s.Versions.Etcd), len(s.Nodes), reports.OneLine(s.Tool.Version))
+	fmt.Fprintf(w, "run %s with seed %d on %s, from %s to %s, Kubernetes %s, etcd %s, %s, made with holdfast %s\n", reports.OneLine(s.Run), v.Seed, v.cluster(),
+		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), reports.OneLine(s.Versions.Kubernetes), reports.OneLine(s.Versions.Etcd), reports.Plural(len(s.Nodes), "control-plane node"), reports.OneLine(s.Tool.Version))
 	trust := "which is the expected one"
 	switch {
 	case v.Trusted:

@@ -114,10 +114,10 @@ func balancingPlants() []Plant {
 		{Name: "address-stays", Violation: "nodes that keep the address of the cluster without checking whether their API server runs",
 			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
 			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must not see errors for longer than"}}},
-		{Name: "deaf-nodes", Violation: "nodes that promote an address, and do not receive each other's messages about it once its node is cut off",
+		{Name: "deaf-nodes", Violation: "nodes that share a virtual IP, and do not receive each other's messages about it once its node is cut off",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 6, Do: deafen,
 			Catches: both("HA-CL-016", "one-address", "must be on one node only")},
-		{Name: "standbys-stay-down", Violation: "the processes that promote an address are down on all nodes but its holder when that one is cut off, for longer than the address may take to move",
+		{Name: "standbys-stay-down", Violation: "the virtual-IP processes are down on all nodes but the holder when that one is cut off, for longer than the address may take to move",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 5, Do: standbysDown, May: []string{"restarts"},
 			Catches: both("HA-CL-016", "one-address", "it was on no node that clients could reach")},
 	}

@@ -87,7 +87,7 @@ func nodePlants() []Plant {
 		{Name: "idle-scheduler", Violation: "the scheduler that takes over renews its lease, and can bind no pod: a webhook that every binding needs hangs",
 			Cluster: unbinding, Twin: registered, Scenario: "catalogue/node-lost", From: 1, Do: hookBindings,
 			Catches: both("HA-LE-014", "holder-works", "The holder of the lease of kube-scheduler must do the work")},
-		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
+		{Name: "emptied-on-return", Violation: "a remediation that drains worker nodes once the API servers are back, since they sent no heartbeats",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
 			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which no client changed, was being deleted"}}},
 		{Name: "webhook-on-leases", Violation: "a hanging webhook that also matches leases",

@@ -119,7 +119,7 @@ func Request(ctx context.Context, client *http.Client, method, url, body string)
 		return nil, StatusError{resp.StatusCode, strings.TrimSpace(string(b[:min(len(b), 300)]))}
 	}
 	if len(b) > MaxAnswer {
-		return nil, fmt.Errorf("failed to read the answer of %s: it is longer than %d MiB", req.URL.Path, MaxAnswer>>20)
+		return nil, fmt.Errorf("failed to read the response of %s: it is longer than %d MiB", req.URL.Path, MaxAnswer>>20)
 	}
 	return b, nil
 }

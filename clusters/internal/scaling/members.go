@@ -168,7 +168,7 @@ func (all Members) AddLearner(ctx context.Context, url string) error {
 			return nil
 		}
 		if down := all.Silent(ctx); len(down) > 0 {
-			return await.Fatal(fmt.Errorf("etcd accepts no further member while the one on %s is down; start it, or remove its node (`holdfast scale --remove`): %w", strings.Join(down, ", "), err))
+			return await.Fatal(fmt.Errorf("etcd accepts no additional member while the one on %s is down; start it, or remove its node (`holdfast scale --remove`): %w", strings.Join(down, ", "), err))
 		}
 		return fmt.Errorf("adding an etcd member: %w", err)
 	})

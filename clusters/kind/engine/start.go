@@ -114,7 +114,7 @@ func Start(ctx context.Context, c Config) (Engine, error) {
 	}
 	_, statErr := os.Stat(data)
 	s := &starting{place: p, config: c, docker: docker, lock: lock, data: data, fresh: os.IsNotExist(statErr)}
-	c.say("starting a Docker engine in a sandbox; its data are in %s", data)
+	c.say("starting a Docker engine in a sandbox; its data is in %s", data)
 	e, err := s.start(ctx)
 	if err != nil {
 		return Engine{}, fmt.Errorf("starting a Docker engine: %w", errors.Join(err, s.undo(ctx)))

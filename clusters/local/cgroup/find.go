@@ -39,7 +39,7 @@ var here = system{mounts: "/proc/self/mountinfo", own: "/proc/self/cgroup"}
 func Find() ([]Place, map[Controller]error) { return here.find() }
 
 func (s system) find() ([]Place, map[Controller]error) {
-	none := errors.New("no hierarchy has it where this process is")
+	none := errors.New("no cgroup hierarchy makes this controller available to this process")
 	all, err := s.hierarchies()
 	if err != nil {
 		none = err

@@ -201,7 +201,7 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%s %s: status %d, but the answer broke off: %w", r.Method, a.url(r), res.StatusCode, cause(ctx, err))
+		err = fmt.Errorf("%s %s: status %d, but the response was cut short: %w", r.Method, a.url(r), res.StatusCode, cause(ctx, err))
 	case len(body) > maxBody:
 		err = fmt.Errorf("%s %s: status %d with more than %d MiB", r.Method, a.url(r), res.StatusCode, maxBody>>20)
 	}

@@ -82,7 +82,7 @@ type ProbeKind struct {
 func (k ProbeKind) String() string {
 	s := strings.ReplaceAll(string(k.Kind), "-", " ")
 	if k.Reused {
-		return s + " on a kept connection"
+		return s + " on a persistent connection"
 	}
 	return s + " on a new connection"
 }

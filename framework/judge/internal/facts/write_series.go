@@ -67,7 +67,7 @@ func WriteSeries(run *record.Run) map[string][]Try {
 		if pr := p.V; pr.Kind == record.ProbeWrite {
 			name := "write probe through " + pr.Entrance
 			if pr.Reused {
-				name += " on a kept connection"
+				name += " on a persistent connection"
 			}
 			series[name] = append(series[name], Try{Attempt{pr.Start, pr.End, pr.OK, name + " " + text.At(pr.Start)}, pr.OK})
 		}

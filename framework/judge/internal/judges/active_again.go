@@ -14,7 +14,7 @@ var activeAgain = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
 		"component": "the elected component (default: the one that the fault hit), or further: each one that only the description of the cluster names",
-		"faults":    "for further ones, more faults, so that all together hit the node of each holder",
+		"faults":    "with component further: more faults, so that all together hit the node of each holder",
 		"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
 	},
 	Values: map[string][]string{"kept": verdict.Flag},

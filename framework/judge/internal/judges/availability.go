@@ -12,13 +12,13 @@ import (
 
 var availability = Definition{verdict.Doc{
 	Name:       "availability",
-	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on new connections and, unless the check is about these alone, on kept ones, for reads and for writes. If the fault hits an API server, clients of the entrance must have used it.",
+	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on new connections and, unless the check is about these alone, on persistent ones, for reads and for writes. If the fault hits an API server, clients of the entrance must have used it.",
 	Source:     "API server HA proposal, section 4.2",
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 	Params: map[string]string{
 		"entrance":    "the entrance to check (default balancer)",
 		"kinds":       "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
-		"connections": "new for new connections alone (default: kept ones as well)",
+		"connections": "new for new connections alone (default: persistent ones as well)",
 	},
 	Values: map[string][]string{"connections": {"new"}},
 }, judgeAvailability}

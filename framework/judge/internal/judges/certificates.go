@@ -13,7 +13,7 @@ import (
 
 var certificates = Definition{verdict.Doc{
 	Name:      "certificates",
-	Guarantee: "On each entrance, TLS verification succeeds for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
+	Guarantee: "On each entrance, TLS verification succeeds for the load balancer's name and address, for the names and the cluster IP of the kubernetes service and, on an API server, for its node's address.",
 	Source:    "Automated HA master deployment (certificates)",
 }, judgeCertificates}
 
@@ -92,7 +92,7 @@ func lacking(m *facts.Matter, common []string) (lacks []string) {
 		})
 	}
 	if !has("service/", true) {
-		lacks = append(lacks, "the address of the kubernetes service")
+		lacks = append(lacks, "the cluster IP of the kubernetes service")
 	}
 	if !has("service/", false) {
 		lacks = append(lacks, "the name of the kubernetes service")

@@ -90,7 +90,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 		case took > m.Bound.Limit && took <= latest:
 		case took > m.Bound.Limit:
 			latest = took
-			late = Failed("A client with a kept HTTP/2 connection through %s must not see errors for longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
+			late = Failed("A client with a persistent HTTP/2 connection through %s must not see errors for longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
 				entrance, m.Bound, m.Fault.What(), c.name, where, text.Short(took), facts.DescribeProbe(*last)).
 				Took(took).Rests(max(effect, facts.OverloadSince(c.after, *last, m.Bound.Limit)), last.End)
 		case last != nil && (lastOK == nil || lastOK.Start < last.Start):
@@ -109,11 +109,11 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	case hit == 0 && onStandby(m):
 		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", text.And(m.Fault.Nodes())).Shows(seen...)
 	case hit == 0:
-		return Inconclusive("no client with a kept HTTP/2 connection was known to be connected to %s when the %s was called", text.And(m.Fault.Nodes()), m.Fault.What()).Shows(seen...)
+		return Inconclusive("no client with a persistent HTTP/2 connection was known to be connected to %s when the %s was called", text.And(m.Fault.Nodes()), m.Fault.What()).Shows(seen...)
 	case open.Verdict != "":
 		return open.Shows(seen...)
 	}
-	return Passed("%d of %d clients with a kept HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s, as did the others.",
+	return Passed("%d of %d clients with a persistent HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s, as did the others.",
 		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...)
 }
 

@@ -11,7 +11,7 @@ import (
 
 var damageContained = Definition{verdict.Doc{
 	Name:       "damage-contained",
-	Guarantee:  "An etcd member whose data are damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm.",
+	Guarantee:  "An etcd member whose data is damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm.",
 	Source:     "etcd data corruption guide",
 	NeedsFault: true,
 	Params: map[string]string{

@@ -17,7 +17,7 @@ import (
 func judgeFurtherLeases(m *facts.Matter) Finding {
 	names := facts.FurtherLeases(m.Run)
 	if len(names) == 0 {
-		return optional("The description of the cluster names no further lease.")
+		return optional("The description of the cluster names no additional lease.")
 	}
 	var renewed []string
 	var open, away *Finding
@@ -41,7 +41,7 @@ func judgeFurtherLeases(m *facts.Matter) Finding {
 	case len(renewed) == 0:
 		return *away
 	}
-	f := Passed("Each further lease was renewed throughout: %s.", text.And(renewed)).Took(longest)
+	f := Passed("Each additional lease was renewed throughout: %s.", text.And(renewed)).Took(longest)
 	if away != nil {
 		f = f.Shows(away.Sentence)
 	}

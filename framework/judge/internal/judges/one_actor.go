@@ -71,7 +71,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	switch {
 	case unrecorded != "":
-		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log has the renewal", unrecorded)
+		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log contains the renewal", unrecorded)
 	case unowned != nil:
 		return Inconclusive("the record does not show which instance of %s acted %s, since the source address of the request is not a node's: %s",
 			unowned.Component, text.At(unowned.Received), facts.DescribeAction(unowned.Action))
@@ -86,7 +86,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	// Older records do not show that logs are read.
 	read := slices.ContainsFunc(m.Run.Asked, func(a record.Timed[record.Action]) bool { return a.V.Verb == "" })
 	if node := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{To: m.Run.EndAt}); read && node != "" {
-		return Inconclusive("the audit log of the API server on %s was not read to the end, and may have what elected components did", node)
+		return Inconclusive("the audit log of the API server on %s was not read to the end, and may contain more actions of elected components", node)
 	}
 	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))
 	if longest != nil {

@@ -112,7 +112,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 		}
 	}
 	if final < enoughFinal {
-		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, fewer than the %d required to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
+		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost succeeded, fewer than the %d required to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
 	}
 	return Passed("While %s were down (tried: %s), no write was acknowledged and no read was stale; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
 		text.And(nodes), counts, text.Short(took), bound, final).Took(took).Shows(each...)

@@ -82,7 +82,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("%s on %s was not started again for %s; it had exited before (%s), and process watchers back off from processes that exit often",
 			f.Component, host, text.Short(waited), text.Plural(exits, "time"))
 	case started == nil && waited > m.Bound.Limit:
-		return Failed("%s on %s must be started again within %s of the %s: it had not been after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(waited)).
+		return Failed("%s on %s must be started again within %s of the %s: %s later it was still not running.", f.Component, host, m.Bound, m.Fault.What(), text.Short(waited)).
 			Took(waited).Rests(effect, end)
 	case started == nil:
 		return Inconclusive("%s on %s had not been started again when it was last checked, %s after the %s, which is less than the bound of %s",
@@ -97,7 +97,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 		return Inconclusive("%s on %s was started again only after %s; it had exited before (%s), and process watchers back off from processes that exit often",
 			f.Component, host, text.Short(took), text.Plural(exits, "time"))
 	case took > m.Bound.Limit:
-		return Failed("%s on %s must be started again within %s of the %s: it was only after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(took)).
+		return Failed("%s on %s must be started again within %s of the %s: it was started only after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(took)).
 			Took(took).Rests(effect, started.At)
 	case lost != nil:
 		return Failed("%s on %s must stay up once it is started again: it was %s after the %s, and %s it %s.",

@@ -15,10 +15,10 @@ import (
 var singleHolder = Definition{verdict.Doc{
 	Name:      "single-holder",
 	Needs:     []record.Access{record.AuditLogs},
-	Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing. That instances stand by is not judged for further leases of the cluster's description.",
+	Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing. That instances stand by is not judged for additional leases of the cluster's description.",
 	Source:    "Automated HA master deployment",
 	Params: map[string]string{
-		"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ", and the further leases that the cluster's description names)",
+		"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ", and the additional leases that the cluster's description names)",
 	},
 }, judgeSingleHolder}
 
@@ -140,7 +140,7 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 	if !slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
 		return a.Node == facts.HolderNode(held) && a.Completed >= from && a.Received <= to
 	}) {
-		return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
+		return fmt.Sprintf("no audit log contains an action of %s itself while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
 	}
 	if formerActsUntil(m, component, held, from) >= to {
 		for _, a := range d.Acts {
@@ -150,7 +150,7 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 		}
 	}
 	if s := facts.SilentLog(m.Run, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
-		return "the audit log of the API server on " + s + " was not read all the time, and may have what they did"
+		return "the audit log of the API server on " + s + " was not read throughout, and may contain actions of theirs"
 	}
 	return ""
 }

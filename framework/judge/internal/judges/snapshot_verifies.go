@@ -11,7 +11,7 @@ import (
 
 var snapshotVerifies = Definition{verdict.Doc{
 	Name:       "snapshot-verifies",
-	Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and has all that was acknowledged before.",
+	Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and contains all that was acknowledged before.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), more reliable storage; etcd disaster recovery",
 	NeedsFault: true,
 }, judgeSnapshotVerifies}

@@ -104,16 +104,16 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	case !m.Spread(entrance):
 		return Inconclusive("all clients of the balancer were seen on one API server before the %s, so it may choose by their address: whether it spreads others is not known", m.Fault.What())
 	case k.made == 0 && open >= facts.Unfair:
-		return Inconclusive("%d requests on kept HTTP/2 connections are too few to conclude that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
+		return Inconclusive("%d requests on persistent HTTP/2 connections are too few to conclude that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
 	// A count of requests, which is as conclusive on a busy machine.
 	case k.made == 0 && chance > 0:
-		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: with --goaway-chance=%g none was closed in %d requests of %d clients more than %s after the healing of the %s.",
+		return asked(Failed("Persistent HTTP/2 connections must be spread again once an API server is back: with --goaway-chance=%g none was closed in %d requests of %d clients more than %s after the healing of the %s.",
 			chance, k.requests, len(k.clients), m.Bound, m.Fault.What()))
 	case k.made == 0:
-		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: nothing closed those of %d clients in %d requests, %s to %s after the healing of the %s, so those of clients that had to leave %s stay where they are. Set --goaway-chance on the API servers (%g at most), or have the balancer close connections.",
+		return asked(Failed("Persistent HTTP/2 connections must be spread again once an API server is back: nothing closed those of %d clients in %d requests, %s to %s after the healing of the %s, so those of clients that had to leave %s stay where they are. Set --goaway-chance on the API servers (%g at most), or have the balancer close connections.",
 			len(k.clients), k.requests, m.Bound, text.Short(text.Span(back, to)), m.Fault.What(), node, mostGoaway))
 	case unlucky < facts.Unfair:
-		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: %d of %d that clients opened again through the balancer more than %s after the healing of the %s reached %s. Have the balancer choose among all API servers that are ready.",
+		return asked(Failed("Persistent HTTP/2 connections must be spread again once an API server is back: %d of %d that clients opened again through the balancer more than %s after the healing of the %s reached %s. Have the balancer choose among all API servers that are ready.",
 			k.reached, k.made, m.Bound, m.Fault.What(), node).Rests(from, to))
 	case unlucky < facts.Doubtful || k.reached == 0:
 		return Inconclusive("%d of %d HTTP/2 connections that clients opened again more than %s after the API server on %s was back reached it, too few to decide whether they are spread", k.reached, k.made, m.Bound, node)
@@ -121,6 +121,6 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 		// A connection lost for another reason does not show that a balancer closes them.
 		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))
 	}
-	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients opened again more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
+	return asked(Passed("Persistent HTTP/2 connections are spread again: %d of %d that clients opened again more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
 		k.reached, k.made, m.Bound, node, len(k.clients), k.requests+k.made, chance))
 }

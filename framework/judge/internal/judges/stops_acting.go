@@ -112,7 +112,7 @@ func hiddenActs(m *facts.Matter, d facts.Actions, node string, from, to, read re
 		}
 	}
 	if s := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
-		return "the audit log of the API server on " + s + " was not read to the end, and may have what it did"
+		return "the audit log of the API server on " + s + " was not read to the end, and may contain more actions of that instance"
 	}
 	return ""
 }

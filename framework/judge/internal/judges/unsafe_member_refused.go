@@ -41,7 +41,7 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 		if problem != "" {
 			problem = ": " + problem
 		}
-		return Inconclusive("no etcd member was seen to refuse or to accept a further member during the %s%s", m.Fault.What(), problem)
+		return Inconclusive("no etcd member was seen to refuse or to accept an additional member during the %s%s", m.Fault.What(), problem)
 	}
 	return Passed("etcd refused another voting member all %d times during the %s.", len(refused), m.Fault.What()).
 		counted("%d refusals", len(refused)).Shows(refused...)
