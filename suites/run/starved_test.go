@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -23,6 +24,24 @@ func TestStarved(t *testing.T) {
 	}
 	if got, want := Starved(results), []string{"busy", "busy too"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestNotStarved: a cluster that is not healthy before the fault ends the experiment before anything is
+// measured. No overload explains that, so the record stays, and the scenario is not repeated.
+func TestNotStarved(t *testing.T) {
+	seen := &record.Run{Complete: true, Meta: record.Meta{Scenario: "x", Checks: []record.Check{{Requirement: "HA-EP-003", Level: "MUST", Judge: "endpoint-removed", Bound: "20s", Fault: "kill"}}}}
+	seen.Steadies = []record.Timed[record.Steady]{{V: record.Steady{Phase: "before", Limit: time.Minute, Problems: []string{"node-2: no leader"}}}}
+	results := judge.Evaluate(seen)
+	if starved := Starved(results); len(starved) > 0 {
+		t.Errorf("%q would be repeated", starved)
+	}
+	const want = "the baseline was unhealthy: node-2: no leader"
+	for id, verdict := range map[string]judge.Verdict{"HA-EP-003": judge.Inconclusive, "HA-INV-010": judge.Inconclusive, "RUN/harness": judge.NotApplicable} {
+		i := slices.IndexFunc(results, func(r judge.Result) bool { return r.Requirement == id })
+		if i < 0 || results[i].Verdict != verdict || id != "HA-INV-010" && results[i].Sentence != want {
+			t.Errorf("%s: %+v, want %s, %q", id, results[max(i, 0)], verdict, want)
+		}
 	}
 }
 
