@@ -205,6 +205,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestPermitInterrupted: a timeout while the owner's consent is read is not a refusal.
+func TestPermitInterrupted(t *testing.T) {
+	v := newVendor(t)
+	out := filepath.Join(v.dir, "results")
+	var stdout, stderr bytes.Buffer
+	code := execute([]string{"run", "--inventory", v.inventory, "--scenario", "apiserver-killed", "--timeout", "1ns", "--out", out}, strings.NewReader(""), &stdout, &stderr)
+	if code != exitInconclusive || !strings.Contains(stderr.String(), "context deadline exceeded") {
+		t.Errorf("exit code %d, want %d, and the deadline in:\n%s%s", code, exitInconclusive, stdout.String(), stderr.String())
+	}
+	for _, what := range v.touched() {
+		t.Errorf("touched: %s", what)
+	}
+}
+
 // TestRefusedWithoutServer: while an API server does not run, whichever it is, a run without faults is
 // planned, and one with faults is refused. Without any API server, planning fails.
 func TestRefusedWithoutServer(t *testing.T) {

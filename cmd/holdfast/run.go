@@ -242,6 +242,9 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 	}
 	if owner, ok := provider.(clusters.Permitter); ok && p.Attach {
 		if err := owner.Permit(ctx, p.Cluster, p.Effects()...); err != nil {
+			if ctx.Err() != nil { // nothing shows that the owner refuses
+				return nil, err
+			}
 			return nil, exitWith(exitUsage, err)
 		}
 	}

@@ -275,6 +275,34 @@ func (refuser) Attach(context.Context, *clusters.Cluster, clusters.Options) (clu
 
 func (refuser) Detach(context.Context, *clusters.Cluster, bool) error { return nil }
 
+// hesitant is a provider whose cluster does not become healthy until the run is interrupted.
+type hesitant struct{ refuser }
+
+func (hesitant) Name() string { return "hesitant" }
+
+func (hesitant) Attach(ctx context.Context, _ *clusters.Cluster, _ clusters.Options) (clusters.Made, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: a member is silent", ErrRefused)
+}
+
+// TestTakeOverInterrupted: an interrupt while the cluster is taken over is not a refusal.
+func TestTakeOverInterrupted(t *testing.T) {
+	s, err := scenarios.Parse("tiny", []byte(tiny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(hesitant{}, clusters.Default(), []*scenarios.Scenario{s}, 7, "test")
+	p.Attach = true
+	if err := p.Divide(hesitant{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := p.CarryOut(ctx, hesitant{}, filepath.Join(t.TempDir(), "out"), shown); err != nil || p.Refused() != "" || !strings.HasSuffix(p.Problem, "interrupted") {
+		t.Errorf("%v, refused: %q, problem: %q", err, p.Refused(), p.Problem)
+	}
+}
+
 // TestResumeRefused: a run that is refused is also refused when it is resumed.
 func TestResumeRefused(t *testing.T) {
 	s, err := scenarios.Parse("tiny", []byte(tiny))

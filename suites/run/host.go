@@ -44,7 +44,7 @@ func (h *Host) Create(ctx context.Context) error {
 	err := h.do(ctx, task{}, &c)
 	h.part.Made += c.Took
 	if err == nil && c.Refused != "" {
-		h.part.refused = true
+		h.part.refused = ctx.Err() == nil // else the interrupt is why the cluster did not become healthy in time
 		return refusal(c.Refused)
 	}
 	return err
