@@ -91,7 +91,9 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 		if err = run.PutAside(s.dir, scenario, run.OverloadedDir); err == nil {
 			if err = s.alone(ctx, once); err != nil {
 				// What the repetition left cannot be judged.
-				err = errors.Join(err, os.RemoveAll(record.Dir(s.dir, scenario)), run.BringBack(s.dir, scenario, run.OverloadedDir))
+				err = errors.Join(err, os.RemoveAll(record.Dir(s.dir, scenario)))
+				_, back := run.BringBack(s.dir, scenario, run.OverloadedDir)
+				err = errors.Join(err, back)
 			}
 		}
 	}

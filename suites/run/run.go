@@ -276,7 +276,11 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 		if aside == OverloadedDir && slices.Contains(unsettled, name) {
 			problem = errors.Join(problem, os.RemoveAll(record.Dir(dir, name)))
 		}
-		problem = errors.Join(problem, BringBack(dir, name, aside))
+		back, err := BringBack(dir, name, aside)
+		if part := p.partOf(name); back && part != nil { // the record is of the part before it
+			part.Scenarios = slices.DeleteFunc(part.Scenarios, func(s string) bool { return s == name })
+		}
+		problem = errors.Join(problem, err)
 	}
 	return problem
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
 func TestStarved(t *testing.T) {
@@ -70,12 +72,48 @@ func TestPutAside(t *testing.T) {
 			t.Errorf("after %q a record is left", step.left)
 		}
 	}
-	for range 2 { // once more does nothing
-		if err := BringBack(dir, "tiny", EarlierDir); err != nil {
-			t.Error(err)
+	for _, first := range []bool{true, false} { // once more does nothing
+		if back, err := BringBack(dir, "tiny", EarlierDir); err != nil || back != first {
+			t.Errorf("brought back: %t, %v", back, err)
 		}
 		if got, err := os.ReadFile(filepath.Join(record.Dir(dir, "tiny"), record.FileName)); string(got) != "second" {
 			t.Errorf("brought back: %q, %v", got, err)
 		}
+	}
+}
+
+// TestNotRepeated: a first record that is brought back, because the repetition has no cluster, belongs to
+// the part that it was made on.
+func TestNotRepeated(t *testing.T) {
+	dir := t.TempDir()
+	all := []*scenarios.Scenario{asking("a", 20, scenarios.Topology{}), asking("b", 20, scenarios.Topology{})}
+	p := New(refuser{}, clusters.Default(), all, 7, "test")
+	p.Attach = true
+	if err := p.Divide(refuser{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	p.Parts = []Part{{Name: "cluster-1", Cluster: p.Cluster, Scenarios: []string{"a"}}, {Name: "cluster-2", Cluster: p.Cluster, Scenarios: []string{"b"}}}
+	for _, s := range all {
+		w, err := record.Create(record.Dir(dir, s.Metadata.Name), record.Meta{Run: p.Run, Scenario: s.Metadata.Name})
+		if err == nil {
+			err = w.Close(record.End{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.again(t.Context(), refuser{}, dir, []string{"a", "b"}, 1, OverloadedDir, shown); err == nil {
+		t.Error("the repetition had a cluster")
+	}
+	for i, s := range all {
+		if _, err := record.Read(record.Dir(dir, s.Metadata.Name)); err != nil || p.Part(s).Name != p.Parts[i].Name {
+			t.Errorf("%s is of %s: %v", s.Metadata.Name, p.Part(s).Name, err)
+		}
+	}
+	if len(p.Parts) != 3 {
+		t.Errorf("the plan has %d parts, and the next one would have a name that was used", len(p.Parts))
 	}
 }
