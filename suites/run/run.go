@@ -256,6 +256,11 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 	if err := again.Divide(provider, parallel); err != nil {
 		return err
 	}
+	for _, name := range names {
+		if part := p.partOf(name); aside == OverloadedDir && part != nil {
+			part.judged(name) // by a run that was killed before it saved that, perhaps
+		}
+	}
 	before := len(p.Parts)
 	for i := range again.Parts {
 		again.Parts[i].Name = fmt.Sprintf("cluster-%d", before+i+1)

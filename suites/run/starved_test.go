@@ -113,6 +113,11 @@ func TestNotRepeated(t *testing.T) {
 			t.Errorf("%s is of %s: %v", s.Metadata.Name, p.Part(s).Name, err)
 		}
 	}
+	for _, part := range p.Parts[:2] {
+		if _, judged := part.Judging[part.Scenarios[0]]; !judged { // the plan is that of a run that was killed
+			t.Errorf("nothing shows that %s was judged before the repetition", part.Scenarios[0])
+		}
+	}
 	if len(p.Parts) != 3 {
 		t.Errorf("the plan has %d parts, and the next one would have a name that was used", len(p.Parts))
 	}
