@@ -268,7 +268,7 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 		v, err = p.CarryOut(ctx, provider, out, show)
 	}
 	shown.Done()
-	if errors.Is(err, run.ErrBusy) {
+	if errors.Is(err, run.ErrBusy) || errors.Is(err, run.ErrChanged) {
 		return nil, exitWith(exitUsage, err)
 	}
 	if err != nil {
