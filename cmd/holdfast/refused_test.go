@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/remote"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -230,7 +231,7 @@ func TestResumeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen, err := run.Choose("", []string{"apiserver-killed"}, nil)
+	chosen, err := run.Choose("core", []string{"apiserver-killed"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,6 +249,25 @@ func TestResumeChanged(t *testing.T) {
 	}
 	for _, what := range v.touched() {
 		t.Errorf("touched: %s", what)
+	}
+}
+
+// TestResumeCertification: a certification is continued as one, or its certificate would be missing.
+func TestResumeCertification(t *testing.T) {
+	chosen, err := run.Choose("core", []string{"apiserver-killed"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := run.New(remote.Provider{}, clusters.Default(), chosen, 7, holdfastVersion())
+	p.Rows = []string{"HA-EP-003"}
+	out := t.TempDir()
+	if err := p.Save(out); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := execute([]string{"run", "--resume", out, "--dry-run"}, strings.NewReader(""), &stdout, &stderr)
+	if want := "continue it with holdfast certify --resume " + out; code != exitUsage || !strings.Contains(stderr.String(), want) {
+		t.Errorf("exit code %d, want %d, and %q in:\n%s%s", code, exitUsage, want, stdout.String(), stderr.String())
 	}
 }
 

@@ -319,6 +319,9 @@ func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 // resumed continues a run in its results directory.
 func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output *outputFlag[*reports.Results]) error {
 	p, provider, err := resumable(cmd, dir)
+	if err == nil && len(p.Rows) > 0 {
+		err = usageError("the run in %s is a certification: continue it with holdfast certify --resume %s", dir, dir)
+	}
 	if err != nil {
 		return err
 	}
