@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -369,7 +370,8 @@ func randomSeed() uint64 {
 	return uint64(binary.LittleEndian.Uint32(b[:]))
 }
 
-// checkResultsDir refuses a results directory that is not empty.
+// checkResultsDir refuses a results directory that is not empty, or that this user cannot write to or
+// create.
 func checkResultsDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -378,7 +380,16 @@ func checkResultsDir(dir string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usageError("the results directory cannot be used: %w; name another one with --out", err)
 	}
-	return nil
+	existing, err := filepath.Abs(dir)
+	for err == nil {
+		if err = unix.Access(existing, unix.W_OK|unix.X_OK); err == nil {
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			existing, err = filepath.Dir(existing), nil
+		}
+	}
+	return usageError("the results directory %s cannot be used: failed to write to %s: %w; name another one with --out", dir, existing, err)
 }
 
 func isTerminal(w any) bool {
