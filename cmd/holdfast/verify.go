@@ -106,7 +106,9 @@ func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification
 		return nil, bundleError(file, err)
 	}
 	if s.identity != "" {
-		v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer)
+		if err := v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer); err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
 	}
 	return v, nil
 }
