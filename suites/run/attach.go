@@ -136,7 +136,7 @@ func (p *Plan) unchanged(ctx context.Context, provider clusters.Provider) error 
 	}
 	changes, err := changes(p.Cluster, now)
 	if err == nil && len(changes) > 0 {
-		err = fmt.Errorf("cluster %s has %w since the run was planned: %s; change it back, or start a new run", p.Cluster.Metadata.Name, ErrChanged, strings.Join(changes, ", "))
+		err = fmt.Errorf("cluster %s has %w since the run was planned: %s; change it back, or start a new run (within a minute of the interruption: try again, since a fault may still be active)", p.Cluster.Metadata.Name, ErrChanged, strings.Join(changes, ", "))
 	}
 	return err
 }
