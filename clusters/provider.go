@@ -153,6 +153,13 @@ type Attacher interface {
 	Detach(ctx context.Context, c *Cluster, deleted bool) error
 }
 
+// Redescriber is the ability of an Attacher whose Describe takes something else than the name of a
+// cluster.
+type Redescriber interface {
+	// Redescribe describes a cluster again that Describe described.
+	Redescribe(ctx context.Context, c *Cluster) (*Cluster, error)
+}
+
 // Expander is the ability of a provider to add control-plane nodes to a cluster that it is attached
 // to, for some time: closing the cluster, and Detach, remove those that are left.
 type Expander interface {

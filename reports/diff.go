@@ -42,11 +42,12 @@ type Change struct {
 
 // DiffExitCode gives a program's exit code for the changes between two runs: 1 if a
 // requirement fails that did not, else 3 if one that passed has no verdict any more,
-// else 0. Measured times are not reason: they vary.
+// else 0. Measured times are not reason, since they vary, nor are checks of the harness.
 func DiffExitCode(changes []Change) int {
 	code := ExitPass
 	for _, c := range changes {
 		switch {
+		case strings.HasPrefix(c.ID, checkPrefix):
 		case c.Fails:
 			return ExitFail
 		case c.Kind == Removed && c.Worse,
@@ -231,8 +232,9 @@ func diffRequirement(x, y Requirement) []Change {
 	if x.Verdict != y.Verdict {
 		changes = append(changes, Change{
 			Kind: ChangedVerdict, ID: x.ID, Before: string(x.Verdict), After: string(y.Verdict),
-			// One that passed and no longer applies has lost its verdict.
-			Worse:    x.Verdict == judge.Pass || rank(y.Verdict) > rank(judge.Pass) && rank(y.Verdict) > rank(x.Verdict),
+			// One that passed and no longer applies has lost its verdict. A check of the harness is
+			// not a requirement.
+			Worse:    !x.Check() && (x.Verdict == judge.Pass || rank(y.Verdict) > rank(judge.Pass) && rank(y.Verdict) > rank(x.Verdict)),
 			Sentence: y.Sentence,
 			Fails:    broken(y.Level, y.Verdict) && !broken(x.Level, x.Verdict),
 		})
@@ -243,7 +245,7 @@ func diffRequirement(x, y Requirement) []Change {
 	if x.MeasuredDuration != nil && y.MeasuredDuration != nil {
 		before, after := *x.MeasuredDuration, *y.MeasuredDuration
 		if (after - before).Abs() >= noiseOf(before, x.Bound, y.Bound) {
-			changes = append(changes, Change{Kind: ChangedMeasured, ID: x.ID, Before: human(before), After: human(after), Worse: after > before})
+			changes = append(changes, Change{Kind: ChangedMeasured, ID: x.ID, Before: human(before), After: human(after), Worse: after > before && !x.Check()})
 		}
 	}
 	return changes

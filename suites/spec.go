@@ -88,17 +88,35 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	err := s.beside(ctx, once)
 	if err == nil && ctx.Err() == nil && len(run.Starved(settled.Results)) > 0 {
 		ginkgo.By("the machine was overloaded: the scenario is repeated alone")
-		if err = run.PutAside(s.dir, scenario, run.OverloadedDir); err == nil {
-			if err = s.alone(ctx, once); err != nil {
-				// What the repetition left cannot be judged.
-				err = errors.Join(err, os.RemoveAll(record.Dir(s.dir, scenario)), run.BringBack(s.dir, scenario, run.OverloadedDir))
-			}
-		}
+		settled, err = repeated(s.dir, scenario, settled, func() (run.Settled, error) {
+			err := s.alone(ctx, once)
+			return settled, err
+		})
 	}
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")
 	s.proofs(scenario)
-	on.broke[scenario] = slices.ContainsFunc(settled.Results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
+	on.broke[scenario] = fails(settled)
 	verdicts(settled)
+}
+
+// repeated repeats a scenario that lost verdicts to overload. The first record and its verdicts stay,
+// unless the repetition is whole or a requirement failed in it.
+func repeated(dir, scenario string, first run.Settled, again func() (run.Settled, error)) (run.Settled, error) {
+	if err := run.PutAside(dir, scenario, run.OverloadedDir); err != nil {
+		return first, err
+	}
+	second, err := again()
+	if err == nil && (second.Problem == "" || fails(second)) {
+		return second, nil
+	}
+	err = errors.Join(err, os.RemoveAll(record.Dir(dir, scenario)))
+	_, back := run.BringBack(dir, scenario, run.OverloadedDir)
+	return first, errors.Join(err, back)
+}
+
+// fails reports whether a requirement failed.
+func fails(s run.Settled) bool {
+	return slices.ContainsFunc(s.Results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
 }
 
 // proofs adds the effects of faults to the report.

@@ -31,6 +31,7 @@ type Provider struct{}
 var (
 	_ clusters.Provider    = Provider{}
 	_ clusters.Attacher    = Provider{}
+	_ clusters.Redescriber = Provider{}
 	_ clusters.Permitter   = Provider{}
 	_ clusters.Footprinter = Provider{}
 	_ clusters.Leasher     = Provider{}
@@ -68,6 +69,15 @@ func (Provider) Create(context.Context, *clusters.Cluster, clusters.Options) (cl
 // Describe implements clusters.Attacher. The name is the path of an inventory.
 func (Provider) Describe(ctx context.Context, inventory string) (*clusters.Cluster, error) {
 	a, err := open(inventory)
+	if err != nil {
+		return nil, err
+	}
+	return a.describe(ctx)
+}
+
+// Redescribe implements clusters.Redescriber.
+func (Provider) Redescribe(ctx context.Context, c *clusters.Cluster) (*clusters.Cluster, error) {
+	a, err := reach(c.Spec.Inventory)
 	if err != nil {
 		return nil, err
 	}

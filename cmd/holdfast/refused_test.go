@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/remote"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // vendor is a cluster that holdfast did not create, as its API servers and an ssh show it. Nothing in
@@ -202,6 +207,67 @@ func TestRefused(t *testing.T) {
 				t.Errorf("there is a results directory, error %v", err)
 			}
 		})
+	}
+}
+
+// TestPermitInterrupted: a timeout while the owner's consent is read is not a refusal.
+func TestPermitInterrupted(t *testing.T) {
+	v := newVendor(t)
+	out := filepath.Join(v.dir, "results")
+	var stdout, stderr bytes.Buffer
+	code := execute([]string{"run", "--inventory", v.inventory, "--scenario", "apiserver-killed", "--timeout", "1ns", "--out", out}, strings.NewReader(""), &stdout, &stderr)
+	if code != exitInconclusive || !strings.Contains(stderr.String(), "context deadline exceeded") {
+		t.Errorf("exit code %d, want %d, and the deadline in:\n%s%s", code, exitInconclusive, stdout.String(), stderr.String())
+	}
+	for _, what := range v.touched() {
+		t.Errorf("touched: %s", what)
+	}
+}
+
+// TestResumeChanged: a run on a cluster that was upgraded since it was planned is not resumed.
+func TestResumeChanged(t *testing.T) {
+	v := newVendor(t)
+	spec, err := remote.Provider{}.Describe(t.Context(), v.inventory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := run.Choose("core", []string{"apiserver-killed"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := run.New(remote.Provider{}, spec, chosen, 7, holdfastVersion())
+	p.Attach = true
+	out := t.TempDir()
+	if err := errors.Join(p.Divide(remote.Provider{}, 1), p.Save(out)); err != nil {
+		t.Fatal(err)
+	}
+	v.set("/version", `{"gitVersion": "v1.37.4"}`)
+	var stdout, stderr bytes.Buffer
+	code := execute([]string{"run", "--resume", out}, strings.NewReader(""), &stdout, &stderr)
+	if want := "Kubernetes on cp-1 was v1.37.1 and is v1.37.4"; code != exitUsage || !strings.Contains(stderr.String(), want) {
+		t.Errorf("exit code %d, want %d, and %q in:\n%s%s", code, exitUsage, want, stdout.String(), stderr.String())
+	}
+	for _, what := range v.touched() {
+		t.Errorf("touched: %s", what)
+	}
+}
+
+// TestResumeCertification: a certification is continued as one, or its certificate would be missing.
+func TestResumeCertification(t *testing.T) {
+	chosen, err := run.Choose("core", []string{"apiserver-killed"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := run.New(remote.Provider{}, clusters.Default(), chosen, 7, holdfastVersion())
+	p.Rows = []string{"HA-EP-003"}
+	out := t.TempDir()
+	if err := p.Save(out); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := execute([]string{"run", "--resume", out, "--dry-run"}, strings.NewReader(""), &stdout, &stderr)
+	if want := "continue it with holdfast certify --resume " + out; code != exitUsage || !strings.Contains(stderr.String(), want) {
+		t.Errorf("exit code %d, want %d, and %q in:\n%s%s", code, exitUsage, want, stdout.String(), stderr.String())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -242,6 +243,9 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 	}
 	if owner, ok := provider.(clusters.Permitter); ok && p.Attach {
 		if err := owner.Permit(ctx, p.Cluster, p.Effects()...); err != nil {
+			if ctx.Err() != nil { // nothing shows that the owner refuses
+				return nil, err
+			}
 			return nil, exitWith(exitUsage, err)
 		}
 	}
@@ -265,7 +269,7 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 		v, err = p.CarryOut(ctx, provider, out, show)
 	}
 	shown.Done()
-	if errors.Is(err, run.ErrBusy) {
+	if errors.Is(err, run.ErrBusy) || errors.Is(err, run.ErrChanged) {
 		return nil, exitWith(exitUsage, err)
 	}
 	if err != nil {
@@ -316,6 +320,9 @@ func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 // resumed continues a run in its results directory.
 func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output *outputFlag[*reports.Results]) error {
 	p, provider, err := resumable(cmd, dir)
+	if err == nil && len(p.Rows) > 0 {
+		err = usageError("the run in %s is a certification: continue it with holdfast certify --resume %s", dir, dir)
+	}
 	if err != nil {
 		return err
 	}
@@ -363,7 +370,8 @@ func randomSeed() uint64 {
 	return uint64(binary.LittleEndian.Uint32(b[:]))
 }
 
-// checkResultsDir refuses a results directory that is not empty.
+// checkResultsDir refuses a results directory that is not empty, or that this user cannot write to or
+// create.
 func checkResultsDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -372,7 +380,16 @@ func checkResultsDir(dir string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usageError("the results directory cannot be used: %w; name another one with --out", err)
 	}
-	return nil
+	existing, err := filepath.Abs(dir)
+	for err == nil {
+		if err = unix.Access(existing, unix.W_OK|unix.X_OK); err == nil {
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			existing, err = filepath.Dir(existing), nil
+		}
+	}
+	return usageError("the results directory %s cannot be used: failed to write to %s: %w; name another one with --out", dir, existing, err)
 }
 
 func isTerminal(w any) bool {

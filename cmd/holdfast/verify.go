@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -106,10 +107,15 @@ func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification
 		return nil, bundleError(file, err)
 	}
 	if s.identity != "" {
-		v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer)
+		if err := v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer); err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
 	}
 	return v, nil
 }
+
+// localErrors are errors of this machine's file systems and limits, which say nothing of a bundle.
+var localErrors = []error{fs.ErrPermission, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE}
 
 // bundleError adds the exit code to an error of a bundle, and what to do.
 func bundleError(file string, err error) error {
@@ -119,7 +125,7 @@ func bundleError(file string, err error) error {
 		return exitWith(exitUsage, err)
 	case ok && at.Path == file:
 		return usageError("failed to read the bundle %s: %w; a bundle is the file %s that holdfast certify writes", file, at.Err, certify.BundleFile)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist) && !errors.Is(err, run.ErrNoResults):
+	case slices.ContainsFunc(localErrors, func(local error) bool { return errors.Is(err, local) }), errors.Is(err, fs.ErrNotExist) && !errors.Is(err, run.ErrNoResults):
 		return fmt.Errorf("failed to unpack %s: %w (name another directory for temporary files in TMPDIR)", file, err)
 	}
 	return exitWith(exitFail, fmt.Errorf("%s is not valid: %w", file, err))

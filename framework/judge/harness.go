@@ -14,9 +14,14 @@ func harnessHealth() judges.Definition {
 }
 
 // harness judges the harness itself, once all else is judged. It has no verdict on a run that stopped
-// early: what that cost is not the harness's load.
+// early, or before anything was measured because the cluster was unhealthy: what that cost is not the
+// harness's load.
 func (c *evaluator) harness() judges.Finding {
-	if reason := c.distrust(); reason != "" {
+	reason := c.distrust()
+	if reason == "" && c.unhealthy() && len(c.run.Harness) == 0 {
+		reason = c.baseline("harness")
+	}
+	if reason != "" {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	s := c.strain(0, c.run.EndAt)

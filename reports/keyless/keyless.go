@@ -33,6 +33,10 @@ const Suffix = ".sigstore.json"
 // ErrServices is in the error of a Sign whose services failed to sign.
 var ErrServices = errors.New("the services did not sign it")
 
+// ErrExpected is in the error of a Verify that says nothing about the signature: it cannot be verified
+// against what the reader expects.
+var ErrExpected = errors.New("nothing to verify the signature against")
+
 // limit bounds each request to a service.
 const limit = 30 * time.Second
 
@@ -114,11 +118,11 @@ func services(config *root.SigningConfig) (*sign.BundleOptions, error) {
 func Verify(file, trustedRoot, identity, issuer string) (*holdfast.Predicate, error) {
 	trusted, err := root.NewTrustedRootFromPath(trustedRoot)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the trusted root %s: %w", trustedRoot, err)
+		return nil, fmt.Errorf("%w: failed to read the trusted root %s: %w", ErrExpected, trustedRoot, err)
 	}
 	who, err := verify.NewShortCertificateIdentity(issuer, "", identity, "")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrExpected, err)
 	}
 	signed, err := bundle.LoadJSONFromPath(file + Suffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +148,7 @@ func Verify(file, trustedRoot, identity, issuer string) (*holdfast.Predicate, er
 	}
 	verifier, err := verify.NewVerifier(trusted, options...)
 	if err != nil {
-		return nil, fmt.Errorf("trusted root %s: %w", trustedRoot, err)
+		return nil, fmt.Errorf("%w: trusted root %s: %w", ErrExpected, trustedRoot, err)
 	}
 	result, err := verifier.Verify(signed, verify.NewPolicy(verify.WithArtifactDigest("sha256", digest), verify.WithCertificateIdentity(who)))
 	if err != nil {

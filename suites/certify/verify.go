@@ -49,10 +49,12 @@ type Verification struct {
 func (v *Verification) Holds() bool { return len(v.Problems) == 0 }
 
 // VerifyIdentity verifies that an identity, the one that the reader expects, signed the bundle in
-// a file as Sign does, with its test result. See keyless.Verify.
-func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string) {
+// a file as Sign does, with its test result. The error is keyless.ErrExpected; see keyless.Verify.
+func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string) error {
 	stated, err := keyless.Verify(file, trustedRoot, identity, issuer)
 	switch {
+	case errors.Is(err, keyless.ErrExpected):
+		return err
 	case err != nil:
 		v.Problems = append(v.Problems, err.Error())
 	case stated.Type != TestResultType || text(stated.Body) != text(summaryOf(v.Outcome, v.Statement.Tool)):
@@ -60,6 +62,7 @@ func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string
 	default:
 		v.Identity = identity
 	}
+	return nil
 }
 
 // ErrOtherRules is in the error of a Verify for a bundle made under rules other than those of this

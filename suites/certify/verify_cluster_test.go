@@ -133,3 +133,36 @@ func TestVerifyAttached(t *testing.T) {
 		}
 	}
 }
+
+// The description of an existing cluster contains the settings that its components have, so records
+// with other settings are not of that cluster, even if all of them agree.
+func TestVerifySettingsOfRemote(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*record.Meta)
+		want   string
+	}{
+		"as planned":      {func(*record.Meta) {}, ""},
+		"a longer bound":  {func(m *record.Meta) { m.Settings["L"] = time.Minute }, "has L = 1m0s, but the plan's cluster has 15s"},
+		"another timeout": {func(m *record.Meta) { m.Settings["E"] = time.Minute }, "has E = 1m0s, but the plan's cluster has 1s"},
+		"other elections": {func(m *record.Meta) { m.Elections["kube-scheduler"]["L"] = time.Hour }, "has other election times than the plan's cluster"},
+		// Nothing shows the detection time of a load balancer that holdfast did not create.
+		"another balancer": {func(m *record.Meta) { m.Settings["H"] = time.Minute }, ""},
+	} {
+		c := newCertification(t, "HA-QR-005")
+		c.plan.Provider, c.plan.Attach, c.plan.Cluster.Spec.Inventory = "remote", true, &clusters.Inventory{}
+		for i := range c.plan.Parts {
+			c.plan.Parts[i].Cluster.Spec.Inventory = c.plan.Cluster.Spec.Inventory
+		}
+		for _, s := range c.plan.Scenarios {
+			c.record(t, s, s.Metadata.Name, test.change)
+		}
+		c.plan.Ended = time.Now()
+		if err := c.plan.Save(c.dir); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Verify(c.bundle(t, testKey(t)), nil, nil)
+		if err != nil || v.Holds() != (test.want == "") || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
+		}
+	}
+}

@@ -135,9 +135,6 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 			v.versions(s, nodes[at], n.Name, seen.Versions[n.Name])
 		}
 	}
-	if planned.Spec.Inventory != nil && v.plan.Provider == "remote" {
-		return // its settings are read from what runs
-	}
 	settings, err := clusters.Settings(planned)
 	if err != nil {
 		v.problem("the plan's cluster of %s: %v", s.Metadata.Name, err)
@@ -154,7 +151,7 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 	for component, e := range settings.Elections {
 		elections[string(component)] = e.Symbols()
 	}
-	if !reflect.DeepEqual(seen.Elections, elections) {
+	if !maps.EqualFunc(seen.Elections, elections, maps.Equal) {
 		v.problem("the record of %s has other election times than the plan's cluster, which has %v", s.Metadata.Name, elections)
 	}
 }

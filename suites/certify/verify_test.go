@@ -149,7 +149,13 @@ func TestVerifyIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.VerifyIdentity(file, services.TrustedRoot(t), test.identity, keylesstest.Issuer)
+		// What the reader mistypes says nothing of the bundle.
+		if err := v.VerifyIdentity(file, filepath.Join(t.TempDir(), "none.json"), test.identity, keylesstest.Issuer); !errors.Is(err, keyless.ErrExpected) || !v.Holds() {
+			t.Errorf("%s: without a trusted root: %v, %q", name, err, v.Problems)
+		}
+		if err := v.VerifyIdentity(file, services.TrustedRoot(t), test.identity, keylesstest.Issuer); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		var out bytes.Buffer
 		if err := v.Print(&out); err != nil || v.Holds() != (name == "its own") || !strings.Contains(out.String(), test.want) {
 			t.Errorf("%s: %v\n%s", name, err, &out)

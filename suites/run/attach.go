@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,6 +106,78 @@ func (c *takenOver) Close(ctx context.Context) error {
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.release)
 	defer cancel()
 	return errors.Join(err, c.cluster.Close(releasing), os.RemoveAll(c.dir))
+}
+
+// ErrChanged is in the error of a Resume whose cluster is not as the plan describes it.
+var ErrChanged = errors.New("changed")
+
+// unchanged returns nil if an existing cluster still is as the plan describes it: records contain the
+// versions and settings of that description.
+func (p *Plan) unchanged(ctx context.Context, provider clusters.Provider) error {
+	a, ok := provider.(clusters.Attacher)
+	if !ok || !p.Attach {
+		return nil
+	}
+	describe := func() (*clusters.Cluster, error) {
+		if again, ok := provider.(clusters.Redescriber); ok {
+			return again.Redescribe(ctx, p.Cluster)
+		}
+		return a.Describe(ctx, p.Cluster.Metadata.Name)
+	}
+	now, err := describe()
+	if err != nil && ctx.Err() == nil { // faults of a run that was killed may be why
+		if err := p.letGo(ctx, provider); err != nil {
+			return err
+		}
+		now, err = describe()
+	}
+	if err != nil {
+		return err
+	}
+	changes, err := changes(p.Cluster, now)
+	if err == nil && len(changes) > 0 {
+		err = fmt.Errorf("cluster %s has %w since the run was planned: %s; change it back, or start a new run (within a minute of the interruption: try again, since a fault may still be active)", p.Cluster.Metadata.Name, ErrChanged, strings.Join(changes, ", "))
+	}
+	return err
+}
+
+// changes returns how two descriptions of a cluster differ in what verdicts rest on. The version of an
+// API server that did not answer is empty.
+func changes(planned, now *clusters.Cluster) (all []string, err error) {
+	differ := func(what string, before, after any) {
+		if !reflect.DeepEqual(before, after) {
+			all = append(all, fmt.Sprintf("%s was %v and is %v", what, before, after))
+		}
+	}
+	was, is := planned.Nodes(), now.Nodes()
+	differ("the number of nodes", len(was), len(is))
+	for i := range min(len(was), len(is)) {
+		differ("node "+strconv.Itoa(i+1), was[i].Name, is[i].Name)
+		if was[i].KubernetesVersion != "" && is[i].KubernetesVersion != "" {
+			differ("Kubernetes on "+is[i].Name, was[i].KubernetesVersion, is[i].KubernetesVersion)
+		}
+		differ("etcd on "+is[i].Name, was[i].EtcdVersion, is[i].EtcdVersion)
+	}
+	before, err := clusters.Settings(planned)
+	if err != nil {
+		return nil, err
+	}
+	after, err := clusters.Settings(now)
+	if err != nil {
+		return nil, err
+	}
+	symbols := after.Symbols()
+	for _, name := range slices.Sorted(maps.Keys(symbols)) {
+		differ(name, before.Symbols()[name], symbols[name])
+	}
+	for _, component := range slices.Sorted(maps.Keys(after.Elections)) {
+		differ("the election of "+string(component), before.Elections[component].Symbols(), after.Elections[component].Symbols())
+	}
+	differ("the number of elected components", len(before.Elections), len(after.Elections))
+	differ("the goaway chance", before.GoawayChance, after.GoawayChance)
+	differ("the list of etcd servers", before.EtcdServers, after.EtcdServers)
+	differ("the use of other nodes' etcd", before.RemoteEtcd, after.RemoteEtcd)
+	return all, nil
 }
 
 // letGoLimit is how long releasing a cluster may take if its worker has not done it: agents first

@@ -275,6 +275,65 @@ func (refuser) Attach(context.Context, *clusters.Cluster, clusters.Options) (clu
 
 func (refuser) Detach(context.Context, *clusters.Cluster, bool) error { return nil }
 
+// TestChanges: a resumed run does not mix verdicts on a cluster with those on what it has become.
+func TestChanges(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*clusters.Spec)
+		want   string
+	}{
+		"nothing":          {func(*clusters.Spec) {}, ""},
+		"a silent server":  {func(s *clusters.Spec) { s.KubernetesVersion, s.Nodes[1].KubernetesVersion = "", "" }, ""},
+		"an upgraded node": {func(s *clusters.Spec) { s.Nodes[1].KubernetesVersion = "v1.37.9" }, "Kubernetes on node-2 was v1.37.1 and is v1.37.9"},
+		"another etcd":     {func(s *clusters.Spec) { s.EtcdVersion = "v3.6.9" }, "etcd on node-1 was"},
+		"fewer nodes":      {func(s *clusters.Spec) { s.Nodes = s.Nodes[:1] }, "the number of nodes was 3 and is 1"},
+		"another node":     {func(s *clusters.Spec) { s.Nodes[2].Name = "node-4" }, "node 3 was node-3 and is node-4"},
+		"a longer lease": {func(s *clusters.Spec) {
+			s.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "30s"}}
+		}, "L was 15s and is 30s"},
+		"goaway":             {func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{"kube-apiserver": {"goaway-chance": "0.01"}} }, "the goaway chance was 0 and is 0.01"},
+		"a longer heartbeat": {func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{"etcd": {"election-timeout": "5000"}} }, "E was 1s and is 5s"},
+	} {
+		planned, now := clusters.Default(), clusters.Default()
+		for _, c := range []*clusters.Cluster{planned, now} {
+			c.SetNodes(3)
+			c.Spec.KubernetesVersion = "v1.37.1"
+		}
+		tc.change(&now.Spec)
+		got, err := changes(planned, now)
+		if all := strings.Join(got, "; "); err != nil || (all == "") != (tc.want == "") || !strings.Contains(all, tc.want) {
+			t.Errorf("%s: %q, %v, want %q", name, all, err, tc.want)
+		}
+	}
+}
+
+// hesitant is a provider whose cluster does not become healthy until the run is interrupted.
+type hesitant struct{ refuser }
+
+func (hesitant) Name() string { return "hesitant" }
+
+func (hesitant) Attach(ctx context.Context, _ *clusters.Cluster, _ clusters.Options) (clusters.Made, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: a member is silent", ErrRefused)
+}
+
+// TestTakeOverInterrupted: an interrupt while the cluster is taken over is not a refusal.
+func TestTakeOverInterrupted(t *testing.T) {
+	s, err := scenarios.Parse("tiny", []byte(tiny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(hesitant{}, clusters.Default(), []*scenarios.Scenario{s}, 7, "test")
+	p.Attach = true
+	if err := p.Divide(hesitant{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := p.CarryOut(ctx, hesitant{}, filepath.Join(t.TempDir(), "out"), shown); err != nil || p.Refused() != "" || !strings.HasSuffix(p.Problem, "interrupted") {
+		t.Errorf("%v, refused: %q, problem: %q", err, p.Refused(), p.Problem)
+	}
+}
+
 // TestResumeRefused: a run that is refused is also refused when it is resumed.
 func TestResumeRefused(t *testing.T) {
 	s, err := scenarios.Parse("tiny", []byte(tiny))

@@ -44,7 +44,7 @@ func (h *Host) Create(ctx context.Context) error {
 	err := h.do(ctx, task{}, &c)
 	h.part.Made += c.Took
 	if err == nil && c.Refused != "" {
-		h.part.refused = true
+		h.part.refused = ctx.Err() == nil // else the interrupt is why the cluster did not become healthy in time
 		return refusal(c.Refused)
 	}
 	return err
@@ -61,11 +61,17 @@ func (h *Host) Run(ctx context.Context, scenario string) (Settled, error) {
 	if err := h.do(ctx, task{Scenario: scenario}, &s); err != nil {
 		return s, err
 	}
-	if h.part.Judging == nil {
-		h.part.Judging = map[string]time.Duration{}
-	}
+	h.part.judged(scenario)
 	h.part.Judging[scenario] = s.Judging
 	return s, nil
+}
+
+// judged notes that a scenario was judged.
+func (one *Part) judged(scenario string) {
+	if one.Judging == nil {
+		one.Judging = map[string]time.Duration{}
+	}
+	one.Judging[scenario] += 0
 }
 
 func (h *Host) do(ctx context.Context, t task, reply any) error {

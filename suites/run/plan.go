@@ -85,16 +85,24 @@ func (p *Plan) Divide(provider clusters.Provider, parallel int) (err error) {
 // to no cluster of this size is in no part, and neither is any in the plan of a holdfast that ran
 // all on one cluster.
 func (p *Plan) Part(s *scenarios.Scenario) Part {
-	for _, one := range slices.Backward(p.Parts) {
-		if slices.Contains(one.Scenarios, s.Metadata.Name) {
-			return one
-		}
+	if one := p.partOf(s.Metadata.Name); one != nil {
+		return *one
 	}
 	c, err := Cluster(p.Cluster, s.Spec.Cluster)
 	if err != nil {
 		c = p.Cluster // an invalid one fails when the plan is made
 	}
 	return Part{Cluster: c}
+}
+
+// partOf is Part for the name of a scenario; nil if no part has it.
+func (p *Plan) partOf(scenario string) *Part {
+	for i := range slices.Backward(p.Parts) {
+		if slices.Contains(p.Parts[i].Scenarios, scenario) {
+			return &p.Parts[i]
+		}
+	}
+	return nil
 }
 
 // Scenario returns a scenario of the plan.

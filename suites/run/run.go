@@ -66,13 +66,20 @@ func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir str
 }
 
 // Resume continues a run that stopped early, in its results directory: it runs the scenarios that
-// are not settled, and returns as CarryOut does. It keeps the other records; see Unsettled.
+// are not settled, and returns as CarryOut does. It keeps the other records; see Unsettled. The error
+// is ErrChanged if verdicts on an existing cluster would rest on something else than those so far.
 func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show, own ...judge.Judge) (*Verdicts, error) {
 	unlock, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	names := p.Unsettled(dir, own...)
+	if len(names) > 0 {
+		if err := p.unchanged(ctx, provider); err != nil {
+			return nil, err
+		}
+	}
 	p.Problem, p.Ended = "", time.Time{}
 	for i := range p.Parts {
 		p.Parts[i].Problem, p.Parts[i].earlier = "", true
@@ -81,7 +88,7 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 		}
 	}
 	var problem error
-	if names := p.Unsettled(dir, own...); len(names) > 0 {
+	if len(names) > 0 {
 		problem = p.again(ctx, provider, dir, names, p.Parallel, interruptedDir, show, own...)
 	}
 	problem = errors.Join(problem, sweep(ctx, provider)) // what the earlier run could not delete
@@ -256,6 +263,11 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 	if err := again.Divide(provider, parallel); err != nil {
 		return err
 	}
+	for _, name := range names {
+		if part := p.partOf(name); aside == OverloadedDir && part != nil {
+			part.judged(name) // by a run that was killed before it saved that, perhaps
+		}
+	}
 	before := len(p.Parts)
 	for i := range again.Parts {
 		again.Parts[i].Name = fmt.Sprintf("cluster-%d", before+i+1)
@@ -276,7 +288,11 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 		if aside == OverloadedDir && slices.Contains(unsettled, name) {
 			problem = errors.Join(problem, os.RemoveAll(record.Dir(dir, name)))
 		}
-		problem = errors.Join(problem, BringBack(dir, name, aside))
+		back, err := BringBack(dir, name, aside)
+		if part := p.partOf(name); back && part != nil { // the record is of the part before it
+			part.Scenarios = slices.DeleteFunc(part.Scenarios, func(s string) bool { return s == name })
+		}
+		problem = errors.Join(problem, err)
 	}
 	return problem
 }

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	clusters.Main(local.Provider{})
-	Program{Providers: []clusters.Provider{local.Provider{}, refuser{}}}.Main()
+	Program{Providers: []clusters.Provider{local.Provider{}, refuser{}, hesitant{}}}.Main()
 	os.Exit(m.Run())
 }
 

@@ -59,14 +59,15 @@ func PutAside(results, scenario, to string) error {
 }
 
 // BringBack moves the record of a scenario that PutAside has moved back, unless the scenario has
-// another one.
-func BringBack(results, scenario, from string) error {
+// another one. It reports whether it did.
+func BringBack(results, scenario, from string) (bool, error) {
 	kept := record.Dir(results, scenario)
 	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
 	}
-	if err := os.Rename(filepath.Join(results, from, scenario), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("failed to bring back what was not repeated: %w", err)
+	err := os.Rename(filepath.Join(results, from, scenario), kept)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("failed to bring back what was not repeated: %w", err)
 	}
-	return nil
+	return err == nil, nil
 }
