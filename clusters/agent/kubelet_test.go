@@ -418,8 +418,8 @@ func TestShimDeadMan(t *testing.T) {
 	n.kubelet.backsOff.Store(false)
 	letGo(n, s, "in time")
 
-	n, s = held(100 * time.Millisecond)
-	time.Sleep(100 * time.Millisecond)
+	n, s = held(2 * time.Second)
+	time.Sleep(2 * time.Second)
 	n.up()
 	letGo(n, s, "late")
 
