@@ -45,7 +45,11 @@ func words(v any) string {
 	case record.Steady:
 		return steadyWords(v)
 	case record.Harness:
-		return fmt.Sprintf("timers up to %s late, %.1f tasks per CPU, %.0f %% of CPU time used", brief(v.Late), v.Queue, 100*v.Busy)
+		said := fmt.Sprintf("timers up to %s late, %.1f tasks per CPU, %.0f %% of CPU time used", brief(v.Late), v.Queue, 100*v.Busy)
+		if v.Throttled > 0 {
+			said += fmt.Sprintf(", a CPU quota used up in %.0f %% of its periods", 100*v.Throttled)
+		}
+		return said
 	case record.List:
 		return listWords(v)
 	case record.Watch:

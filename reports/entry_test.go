@@ -86,6 +86,7 @@ func TestEntryLine(t *testing.T) {
 		{record.KindSteady, record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"a", "b"}},
 			"after: the steady state did not hold in 20s (limit 20s): a; b"},
 		{record.KindHarness, record.Harness{Late: 1234567, Queue: 1.25, Busy: 0.7}, "timers up to 1.2ms late, 1.2 tasks per CPU, 70 % of CPU time used"},
+		{record.KindHarness, record.Harness{Busy: 0.1, Throttled: 0.5}, "timers up to 0s late, 0.0 tasks per CPU, 10 % of CPU time used, a CPU quota used up in 50 % of its periods"},
 		{record.KindList, record.List{Client: "c1", Entrance: "node-1", API: "kubernetes", Collection: "registers", Group: "a", Match: record.MatchNotOlderThan, Asked: "5", Limit: 2,
 			Pages: []record.Page{{Revision: "9"}, {}}, Items: make([]record.Item, 3), Return: 2 * ms, Outcome: record.OK},
 			"c1 through node-1: list of registers, group a (not-older-than 5, pages of 2), ok, 3 items in 2 pages, version 9 (2ms)"},

@@ -18,7 +18,7 @@ import (
 // measurement is doubted.
 const starvedFloor = 250 * time.Millisecond
 
-// queueLimit is how many tasks may share a processor for a measured time to count: a cluster at a
+// queueLimit is how many tasks may share a CPU for a measured time to count: a cluster at a
 // third of its speed can break a bound that it meets alone.
 const queueLimit = 3
 
@@ -26,17 +26,17 @@ const queueLimit = 3
 // count. In such a period, of 100 ms, every process stands still until its end.
 const throttledLimit = 0.2
 
-// slowdownLimit is up to how many tasks sharing a processor make a cluster only slower. With more,
+// slowdownLimit is up to how many tasks sharing a CPU make a cluster only slower. With more,
 // heartbeats and leases of a healthy cluster time out, and it may not recover for as long as that
-// lasts: with 10 tasks for each processor, one was not steady again within a minute.
+// lasts: with 10 tasks for each CPU, one was not steady again within a minute.
 const slowdownLimit = 3 * queueLimit
 
-// burstLimit is how long more tasks than that must share a processor without a break for a
+// burstLimit is how long more tasks than that must share a CPU without a break for a
 // measured time to be doubted whatever the average is. Three or four busy seconds are normal:
 // with two processors most runs have them.
 const burstLimit = 5 * time.Second
 
-// busyLimit is the processor utilization from which on queued tasks delay each other. Below it
+// busyLimit is the CPU utilization from which on queued tasks delay each other. Below it
 // they come in bursts and wait for microseconds: there is CPU time left for each of them.
 const busyLimit = 0.9
 
@@ -265,7 +265,7 @@ type strain struct {
 	known bool
 	late  time.Duration // the harness's timers, maximum
 	jump  time.Duration // of the wall clock against the monotonic one, maximum
-	queue float64       // tasks waiting for each other per processor, on average
+	queue float64       // tasks waiting for each other per CPU, on average
 	burst time.Duration // the longest period with more of them than queueLimit, or beyond throttledLimit
 	lost  time.Duration // how long processes that were always busy waited for others or for the quota
 	// throttled is the part of a CPU quota's periods in which it was used up, on average.
@@ -303,7 +303,7 @@ func (c *evaluator) strain(from, to record.Nanos) strain {
 	return s
 }
 
-// contention is how many tasks shared each processor in the time of a sample, at most 1 if some
+// contention is how many tasks shared each CPU in the time of a sample, at most 1 if some
 // CPU time was left.
 func contention(h record.Harness) float64 {
 	if h.Busy > 0 && h.Busy < busyLimit {

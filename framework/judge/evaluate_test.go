@@ -48,7 +48,7 @@ func lateBy(more float64) *story {
 	})
 }
 
-// overloaded has nine tasks share each processor in some seconds.
+// overloaded has nine tasks share each CPU in some seconds.
 func overloaded(s *story, seconds ...int) *story {
 	for _, i := range seconds {
 		s.run.Harness[i].V.Queue = 9

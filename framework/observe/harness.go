@@ -62,7 +62,7 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 	}}, nil
 }
 
-// runnable returns how many tasks of the machine run or wait for a processor,
+// runnable returns how many tasks of the machine run or wait for a CPU,
 // the asking one not counted. Its source is the fourth field of /proc/loadavg,
 // which is the whole machine's also inside namespaces.
 func runnable() (n int, ok bool) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// idling is where /proc/stat has the time in which a processor had nothing to do: as
+// idling is where /proc/stat has the time in which a CPU had nothing to do: as
 // such, and while only disks were waited for.
 var idling = [2]int{3, 4}
 

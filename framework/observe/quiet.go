@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// quietQueue is how many tasks may be runnable per processor on a quiet machine. With more,
+	// quietQueue is how many tasks may be runnable per CPU on a quiet machine. With more,
 	// measured times start to reflect the machine.
 	quietQueue = 3
 	// quietFor is for how long it must be so, on average.
