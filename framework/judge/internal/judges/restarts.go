@@ -74,9 +74,10 @@ func judgeRestarts(m *facts.Matter) Finding {
 	if len(last) == 0 {
 		return notApplicable("The record has no state of a component's process.")
 	}
-	for k, old := range last {
-		if _, unseen := silent[k]; unseen && facts.LeftAt(m.Run, k.node) > m.Run.EndAt {
-			return Inconclusive("whether %s on %s exited is not known: it was last checked %s", k.component, k.node, text.At(max(old.At, silent[k])))
+	for _, p := range m.Run.Processes {
+		k := key{p.V.Node, p.V.Component}
+		if before, unseen := silent[k]; unseen && last[k] != nil && m.Stays(k.node) {
+			return Inconclusive("whether %s on %s exited is not known: it was last checked %s", k.component, k.node, text.At(max(last[k].At, before)))
 		}
 	}
 	f := Passed("None of %d components exited while nothing was broken.", len(last)).counted("%d components", len(last))
