@@ -206,7 +206,7 @@ const (
 )
 
 // activeLimit is how long a run may take until its fault is active.
-const activeLimit = 3 * time.Minute
+const activeLimit = 5 * time.Minute
 
 // limit returns how long after the kill the fault may still be active on any node.
 func (x killTrial) limit() time.Duration {
