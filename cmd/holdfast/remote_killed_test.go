@@ -161,7 +161,7 @@ func (f *foreign) interrupt(x killTrial, before map[string]string) {
 		f.awaitBefore(before, time.Now(), 2*time.Minute, everything...)
 		return
 	}
-	over := f.startRun(args, out)
+	over := f.startRun(args, record.Dir(out, "trial"))
 	f.keptSnapshot(out)
 	if x.fault.second { // it gets as far as the agents
 		f.secondRun(scenario, out)
@@ -221,9 +221,9 @@ func (f *foreign) interrupt(x killTrial, before map[string]string) {
 	f.awaitBefore(before, killed, 5*time.Minute, everything...)
 }
 
-// startRun starts a run, and returns once its fault is active. The channel that it returns is
-// closed when the run is over.
-func (f *foreign) startRun(args []string, out string) (over chan struct{}) {
+// startRun starts a run, and returns once a fault is active by the record in a directory. The channel
+// that it returns is closed when the run is over.
+func (f *foreign) startRun(args []string, dir string) (over chan struct{}) {
 	t := f.t
 	t.Helper()
 	cmd := f.command(args...)
@@ -246,7 +246,7 @@ func (f *foreign) startRun(args []string, out string) (over chan struct{}) {
 		}
 	})
 	for began := time.Now(); time.Since(began) < activeLimit; time.Sleep(200 * time.Millisecond) {
-		seen, err := record.Read(record.Dir(out, "trial"))
+		seen, err := record.Read(dir)
 		switch {
 		case err != nil || len(seen.Faults) == 0:
 		case seen.Faults[0].V.Missing != "": // such as packets through user space, by the kernel
