@@ -42,7 +42,7 @@ func TestClientsRecover(t *testing.T) {
 			})
 		}},
 		// The gap that the harness itself must not have: every client was somewhere else.
-		{name: "nobody there", want: Inconclusive, says: "no client with a persistent HTTP/2 connection was known to be connected to node-2", story: others},
+		{name: "no client is there", want: Inconclusive, says: "no client with a persistent HTTP/2 connection was known to be connected to node-2", story: others},
 		{name: "answered after the healing only", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
 			s := lost(29.5)
 			for i := range s.run.ClientProbes {
