@@ -183,8 +183,8 @@ func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 	return lag < -stampAhead || lag > margin-stampAhead || a.V.Received > a.V.Completed
 }
 
-// stampAhead is how far ahead of the harness's clock an audit stamp may be: NTP keeps machines
-// within some tens of milliseconds of each other (RFC 5905, section 1). Two API servers' clocks thus
+// stampAhead is how far ahead of the harness's clock an audit stamp may be: NTP ordinarily
+// keeps clocks right to within a few tens of milliseconds (RFC 1128). Two API servers' clocks thus
 // differ by the margin at most.
 const stampAhead = 100 * time.Millisecond
 
