@@ -94,7 +94,7 @@ func TestHealOld(t *testing.T) {
 			defer c.done()
 			err = c.takeOver(t.Context(), func(string) {})
 			_, unlooked := os.Stat(looked)
-			if err == nil || errors.Is(err, ErrUnsafe) != tc.unsafe || (unlooked != nil) != tc.unsafe {
+			if err == nil || errors.Is(err, clusters.ErrUnsafe) != tc.unsafe || (unlooked != nil) != tc.unsafe {
 				t.Errorf("taken over: %v; looked at: %t", err, unlooked == nil)
 			}
 			old.mu.Lock()

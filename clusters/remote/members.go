@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -46,10 +47,10 @@ func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []strin
 	}
 	if len(others) > silent {
 		return fmt.Errorf("%w: etcd's quorum counts members that are not on any node of the inventory: add their hosts to the inventory, or, if the hosts are gone, remove the members (etcdctl member remove); members not found on a node that answers: %s",
-			ErrUnsafe, strings.Join(others, ", "))
+			clusters.ErrUnsafe, strings.Join(others, ", "))
 	}
 	for id, node := range on {
-		return fmt.Errorf("%w: member %x of etcd, on %s, does not vote in the cluster of the other nodes' members: is it still joining?", ErrUnsafe, id, node)
+		return fmt.Errorf("%w: member %x of etcd, on %s, does not vote in the cluster of the other nodes' members: is it still joining?", clusters.ErrUnsafe, id, node)
 	}
 	return nil
 }
@@ -85,6 +86,6 @@ func sameCluster(ctx context.Context, access framework.EtcdAccess, nodes []strin
 		if v := answer.Kvs[0].Value; bytes.HasPrefix(v, []byte("k8s:enc:")) || bytes.Contains(v, []byte(uid)) {
 			return nil
 		}
-		return fmt.Errorf("%w: etcd on %s keeps the objects of another cluster, whose kube-system has another UID than %s: correct ssh in the inventory", ErrUnsafe, node, uid)
+		return fmt.Errorf("%w: etcd on %s keeps the objects of another cluster, whose kube-system has another UID than %s: correct ssh in the inventory", clusters.ErrUnsafe, node, uid)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
@@ -56,7 +57,7 @@ func TestOnlyMembers(t *testing.T) {
 		{"two clusters", etcds{"a": config(one, "node-1"), "b": config(etcdtest.New(t, 1), "node-1")}, []string{"a", "b"}, "does not vote in the cluster of the other nodes' members"},
 	} {
 		err := onlyMembers(t.Context(), tc.access, tc.nodes)
-		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
+		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
@@ -90,7 +91,7 @@ func TestSameCluster(t *testing.T) {
 			}
 		}
 		err := sameCluster(t.Context(), c, []string{"node-1", "node-2"}, uid)
-		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
+		if (err == nil) != (tc.want == "") || err != nil && (!errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%q: %v, want %q", tc.value, err, tc.want)
 		}
 	}

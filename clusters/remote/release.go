@@ -45,7 +45,7 @@ func (s shell) unused(ctx context.Context) error {
 		return err
 	}
 	if ago, err := strconv.Atoi(strings.TrimSpace(out)); err == nil && time.Duration(ago)*time.Second < 2*pingEach {
-		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (if it was killed, try again)", ErrUnsafe, s.node, ago)
+		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (if it was killed, try again)", clusters.ErrUnsafe, s.node, ago)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error)
 	for i, problem := range framework.Map(all, func(s shell) error { return s.unused(ctx) }) {
 		if problem == nil {
 			reached = append(reached, all[i])
-		} else if errors.Is(problem, ErrUnsafe) {
+		} else if errors.Is(problem, clusters.ErrUnsafe) {
 			err = errors.Join(err, problem)
 		} // whether a run may begin without the node is decided when it is looked at
 	}
@@ -217,7 +217,7 @@ func (Provider) Detach(ctx context.Context, spec *clusters.Cluster, _ bool) erro
 		}
 		return err
 	})
-	if errors.Is(err, ErrUnsafe) { // another run uses them
+	if errors.Is(err, clusters.ErrUnsafe) { // another run uses them
 		return errors.Join(problem, err)
 	}
 	problem, c.reached = errors.Join(problem, err), answers

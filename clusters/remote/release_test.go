@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
@@ -29,7 +30,7 @@ func TestAwaitUnused(t *testing.T) {
 	}{
 		"unused":                {},
 		"used by a killed run":  {used: 2 * pingEach, min: 2 * pingEach, max: 2*pingEach + time.Second},
-		"used by another run":   {used: time.Hour, want: ErrUnsafe, min: 3 * pingEach, max: 3*pingEach + 2*time.Second},
+		"used by another run":   {used: time.Hour, want: clusters.ErrUnsafe, min: 3 * pingEach, max: 3*pingEach + 2*time.Second},
 		"a slow login":          {login: 12 * time.Second, min: 12 * time.Second, max: 12 * time.Second},
 		"no login in ssh's 10s": {login: 10 * time.Second, problem: unreachable, want: unreachable, min: 20 * time.Second, max: 21 * time.Second},
 	} {
@@ -39,7 +40,7 @@ func TestAwaitUnused(t *testing.T) {
 				err := awaitUnused(t.Context(), func(context.Context) error {
 					time.Sleep(tc.login)
 					if time.Since(began) < tc.used {
-						return fmt.Errorf("%w: another run uses the agent", ErrUnsafe)
+						return fmt.Errorf("%w: another run uses the agent", clusters.ErrUnsafe)
 					}
 					return tc.problem
 				})

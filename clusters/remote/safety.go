@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 )
-
-// ErrUnsafe is in the error of an Attach to a cluster with an activity that faults would
-// disturb, or that would make them worse.
-var ErrUnsafe = errors.New("no fault is injected into this cluster for now")
 
 // remediators are the resources of controllers that replace unresponsive nodes.
 var remediators = []string{
@@ -54,7 +50,7 @@ func (a *access) safe(ctx context.Context) error {
 			return err
 		}
 		if problem != "" {
-			return fmt.Errorf("%w: %s", ErrUnsafe, problem)
+			return fmt.Errorf("%w: %s", clusters.ErrUnsafe, problem)
 		}
 	}
 	return nil

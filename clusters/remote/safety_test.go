@@ -126,7 +126,7 @@ func TestSafe(t *testing.T) {
 		{"OpenShift at rest", quiet(clusterVersionPath, openshift("version", "False", "Cluster version is 4.20.1"), clusterOperatorsPath, openshift("etcd", "False", "x")), ""},
 	} {
 		err := api(t, tc.answers).safe(t.Context())
-		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
+		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
@@ -134,14 +134,14 @@ func TestSafe(t *testing.T) {
 	// An API server without its etcd member.
 	alone := quiet()
 	delete(alone, "/readyz")
-	if err := api(t, alone).safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "the API server on node-1 is not ready") {
+	if err := api(t, alone).safe(t.Context()); !errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), "the API server on node-1 is not ready") {
 		t.Errorf("an API server that is not ready: %v", err)
 	}
 
 	// Two API servers of different versions.
 	a, other := api(t, quiet()), api(t, quiet("/version", `{"gitVersion": "v1.36.3"}`))
 	a.entrances = append(a.entrances, other.entrances...)
-	if err := a.safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "runs v1.37.1, the one on node-1 runs v1.36.3") {
+	if err := a.safe(t.Context()); !errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), "runs v1.37.1, the one on node-1 runs v1.36.3") {
 		t.Errorf("two versions: %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func TestPermitted(t *testing.T) {
 		{"no consent", quiet(system, `{"metadata": {"uid": "u"}}`), ErrNoConsent, ErrNoConsent},
 		{"of another cluster", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("v", "process")), ErrNoConsent, ErrNoConsent},
 		{"to faults", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process")), nil, nil},
-		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), ErrUnsafe, nil},
+		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), clusters.ErrUnsafe, nil},
 		{"to a look at it while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "read-only"), "/api/v1/nodes", cordoned), ErrNoConsent, nil},
 	} {
 		a := api(t, tc.answers)
@@ -276,10 +276,10 @@ func TestPermitBesideAnother(t *testing.T) {
 			return strings.Contains(fmt.Sprint(err), "another run of holdfast uses the agent on node-1")
 		}
 		err := (Provider{}).Permit(t.Context(), spec, []record.Effect{record.EffectDown})
-		if !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "node-1 is cordoned") || another(err) != want {
+		if !errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), "node-1 is cordoned") || another(err) != want {
 			t.Errorf("an agent that was used %q s ago: %v", ago, err)
 		}
-		if err := (&Observed{access: a}).Permitted(t.Context()); !errors.Is(err, ErrUnsafe) || another(err) {
+		if err := (&Observed{access: a}).Permitted(t.Context()); !errors.Is(err, clusters.ErrUnsafe) || another(err) {
 			t.Errorf("during a run: %v", err)
 		}
 	}

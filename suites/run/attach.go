@@ -19,16 +19,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
-// ErrRefused is in the error of a run whose cluster must not be broken for now: nothing was injected.
-var ErrRefused = errors.New("refused")
-
-// refusal is the text of such an error, as a worker reports it.
+// refusal is the text of a clusters.ErrUnsafe, as a worker reports it.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Is reports whether target is ErrRefused.
-func (refusal) Is(target error) bool { return target == ErrRefused }
+// Is reports whether target is clusters.ErrUnsafe.
+func (refusal) Is(target error) bool { return target == clusters.ErrUnsafe }
 
 // takeOver takes over a cluster for a run, which must be healthy unless the run is harmless.
 func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, results string, harmless bool, progress func(string)) (*takenOver, error) {
@@ -50,7 +47,7 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 		return taken, nil
 	}
 	if s := observe.SteadyState(ctx, made, healthyLimit); !s.OK {
-		err := fmt.Errorf("%w: cluster %s is not healthy, and faults are only injected into healthy clusters: %s", ErrRefused, spec.Metadata.Name, strings.Join(s.Problems, "; "))
+		err := fmt.Errorf("%w: cluster %s is not healthy: %s", clusters.ErrUnsafe, spec.Metadata.Name, strings.Join(s.Problems, "; "))
 		return nil, errors.Join(err, taken.Close(ctx))
 	}
 	return taken, nil

@@ -173,7 +173,7 @@ func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), false, func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and faults are only injected") || l.closed != 1 || l.harmless {
+	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), false, func(string) {}); err == nil || !strings.Contains(err.Error(), "cluster holdfast is not healthy: ") || l.closed != 1 || l.harmless {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}
 	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), true, func(string) {})
@@ -201,10 +201,10 @@ func TestRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	c, err := w.create(ctx, func(string) {})
-	if err != nil || !strings.Contains(c.Refused, "refused: cluster holdfast is not healthy") || w.cluster != nil {
+	if err != nil || !strings.Contains(c.Refused, "no fault is injected into this cluster for now: cluster holdfast is not healthy") || w.cluster != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if !errors.Is(refusal(c.Refused), ErrRefused) {
+	if !errors.Is(refusal(c.Refused), clusters.ErrUnsafe) {
 		t.Error("the refusal is not one")
 	}
 	for name, tc := range map[string]struct {
@@ -270,7 +270,7 @@ func (refuser) Describe(context.Context, string) (*clusters.Cluster, error) {
 }
 
 func (refuser) Attach(context.Context, *clusters.Cluster, clusters.Options) (clusters.Made, error) {
-	return nil, fmt.Errorf("%w: a member is silent", ErrRefused)
+	return nil, fmt.Errorf("%w: a member is silent", clusters.ErrUnsafe)
 }
 
 func (refuser) Detach(context.Context, *clusters.Cluster, bool) error { return nil }
@@ -313,7 +313,7 @@ func (hesitant) Name() string { return "hesitant" }
 
 func (hesitant) Attach(ctx context.Context, _ *clusters.Cluster, _ clusters.Options) (clusters.Made, error) {
 	<-ctx.Done()
-	return nil, fmt.Errorf("%w: a member is silent", ErrRefused)
+	return nil, fmt.Errorf("%w: a member is silent", clusters.ErrUnsafe)
 }
 
 // TestTakeOverInterrupted: an interrupt while the cluster is taken over is not a refusal.
@@ -346,14 +346,14 @@ func TestResumeRefused(t *testing.T) {
 	if err := p.Divide(refuser{}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.CarryOut(t.Context(), refuser{}, out, shown); err != nil || !strings.Contains(p.Refused(), "refused: a member is silent") {
+	if _, err := p.CarryOut(t.Context(), refuser{}, out, shown); err != nil || !strings.Contains(p.Refused(), "a member is silent") {
 		t.Fatalf("%v, refused: %q", err, p.Refused())
 	}
 	for range 2 {
 		if p, err = Load(out); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Resume(t.Context(), refuser{}, out, shown); err != nil || !strings.Contains(p.Refused(), "refused: a member is silent") {
+		if _, err := p.Resume(t.Context(), refuser{}, out, shown); err != nil || !strings.Contains(p.Refused(), "a member is silent") {
 			t.Errorf("resumed: %v, refused: %q", err, p.Refused())
 		}
 	}

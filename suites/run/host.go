@@ -31,7 +31,7 @@ func (p *Plan) Host(provider clusters.Provider, dir string, part *Part, progress
 }
 
 // Create creates the part's cluster, unless the host has one. If the worker died, the host starts
-// another one. The error is ErrRefused if an existing cluster must not be broken.
+// another one. The error is clusters.ErrUnsafe if an existing cluster must not be broken.
 func (h *Host) Create(ctx context.Context) error {
 	if h.worker == nil {
 		w, err := worker.Start(h.provider, filepath.Join(h.dir, "logs", h.part.Name+".log"), workerName, h.dir, h.part.Name)

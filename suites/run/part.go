@@ -31,7 +31,7 @@ type Part struct {
 	// Judging is how long it took to judge each scenario.
 	Judging map[string]time.Duration `json:"judging,omitempty"`
 
-	refused bool // its cluster must not be broken; see ErrRefused
+	refused bool // its cluster must not be broken; see clusters.ErrUnsafe
 	began   bool // a scenario was run on it
 	earlier bool // it is of the run before it was resumed
 }

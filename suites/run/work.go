@@ -67,7 +67,7 @@ type Settled struct {
 // created is the answer to a request for a cluster.
 type created struct {
 	Took time.Duration `json:"took"` // 0 if it already existed
-	// Refused is why the cluster must not be broken, in which case none is given; see ErrRefused.
+	// Refused is why the cluster must not be broken, in which case none is given; see clusters.ErrUnsafe.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -144,7 +144,7 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 	began := time.Now()
 	if w.plan.Attach {
 		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, w.plan.Harmless(), progress)
-		if errors.Is(err, ErrRefused) {
+		if errors.Is(err, clusters.ErrUnsafe) {
 			return created{Refused: err.Error()}, nil
 		}
 		if err != nil {
