@@ -233,14 +233,17 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	if err != nil {
 		return err
 	}
-	data := filepath.Clean(e.data)
-	restored := filepath.Join(filepath.Dir(data), ".holdfast-"+filepath.Base(data)+"-restored")
+	restored := e.restored()
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("making room for the snapshot: %w", err)
 	}
+	point, err := mountPoint(e.data)
+	if err != nil {
+		return fmt.Errorf("finding the member's data: %w", err)
+	}
 	defer e.dropRestored()
 	// Before it exists, so that the next agent or a shell removes it.
-	if err := e.store.updateDurably(func(st *state) { st.Restoring = restored }); err != nil {
+	if err := e.store.updateDurably(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} }); err != nil {
 		return err
 	}
 	err = etcddata.Restore{Snapshot: snapshot, Name: name, PeerURLs: peerURLs,
@@ -260,9 +263,9 @@ func (e *etcd) list() (files []string, err error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // etcd removes files while it runs
 			return nil
-		case err == nil && path == e.aside():
+		case err == nil && d.IsDir() && strings.HasPrefix(d.Name(), etcddata.Others):
 			return fs.SkipDir
-		case err == nil && (d.IsDir() || d.Name() == fillName):
+		case err == nil && (d.IsDir() || strings.HasPrefix(d.Name(), etcddata.Others)):
 			return nil
 		}
 		if err != nil {

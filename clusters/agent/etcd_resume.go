@@ -3,7 +3,10 @@ package agent
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 )
 
 // resume takes over what an earlier agent left. When the node starts nothing runs yet, and data
@@ -32,18 +35,39 @@ func (e *etcd) resume(restarted, over bool) {
 	}
 }
 
-// dropRestored removes what a restore that did not complete has left: a copy of all of etcd.
+// restored returns the directory in which the member's data are restored from a snapshot. Like aside,
+// it is in the data directory.
+func (e *etcd) restored() string { return filepath.Join(e.data, etcddata.Others+"restored") }
+
+// restoringState describes such a directory.
+type restoringState struct {
+	Path  string `json:"path"`
+	Mount string `json:"mount"` // of the file system of the data
+}
+
+// dropRestored removes what a restore that did not complete has left, a copy of all of etcd, and
+// retries until it succeeds; with mu held.
 func (e *etcd) dropRestored() {
-	dir := ""
-	e.store.read(func(st *state) { dir = st.Restoring })
-	if dir == "" {
-		return
+	drop := func() error {
+		var r *restoringState
+		e.store.read(func(st *state) { r = st.Restoring })
+		if r == nil {
+			return nil
+		}
+		err := mountedAt(e.data, r.Mount)
+		if err == nil {
+			err = os.RemoveAll(r.Path)
+		}
+		if err != nil {
+			return fmt.Errorf("removing what a restore of etcd has left: %w", err)
+		}
+		e.store.note(func(st *state) { st.Restoring = nil })
+		return nil
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		complain(fmt.Errorf("removing what a restore of etcd has left: %w", err))
-		return
+	if err := drop(); err != nil {
+		complain(err)
+		e.timers.Start(&e.mu, e.restored(), retryPause, drop)
 	}
-	e.store.note(func(st *state) { st.Restoring = "" })
 }
 
 // runs reports whether a process of the member may run: something may have started it before the

@@ -170,7 +170,10 @@ func TestRestoreEtcd(t *testing.T) {
 	n, db := etcdNode(t)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
 	write(t, snapshot, strings.Repeat("nonsense", 100))
-	restored := filepath.Join(filepath.Dir(n.config.EtcdData), ".holdfast-etcd-restored")
+	// As a volume of its own is, from which nothing can be renamed to another one.
+	must(t, unix.Mount(n.config.EtcdData, n.config.EtcdData, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(n.config.EtcdData, unix.MNT_DETACH)) })
+	restored := filepath.Join(n.config.EtcdData, ".holdfast-restored")
 	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
 	if err := n.RestoreEtcd(t.Context(), snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "not held down") {
 		t.Errorf("restoring under a member that runs: %v", err)
@@ -192,6 +195,9 @@ func TestRestoreEtcd(t *testing.T) {
 	if err != nil || status.Revision != revision {
 		t.Errorf("the data restored are %+v, want revision %d: %v", status, revision, err)
 	}
+	if info, err := os.Stat(db); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the database, with all Secrets, has mode %s: %v", info.Mode(), err)
+	}
 	if p := n.process(framework.Etcd); p.PID != 0 || !p.Held {
 		t.Errorf("it is not held down any more: %+v", p)
 	}
@@ -205,7 +211,9 @@ func TestRestoreEtcd(t *testing.T) {
 	n.kill()
 	mkdir(t, filepath.Join(restored, "member", "snap"))
 	write(t, filepath.Join(n.config.Dir, "snapshot.db"), "of all")
-	n.saves("restoring", restored)
+	point, err := mountPoint(restored)
+	must(t, err)
+	n.saves("restoringEtcd", restoringState{restored, point})
 	n.up()
 	if exists(restored) || exists(filepath.Join(n.config.Dir, "snapshot.db")) || !exists(db) {
 		t.Errorf("the next agent: copies of the data are left: %t; the member's data are there: %t", exists(restored), exists(db))

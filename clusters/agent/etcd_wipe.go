@@ -18,7 +18,7 @@ import (
 
 // aside returns the directory for the data of a wiped member. It is in the data directory, since that
 // may be a mount point, and a rename works within a file system only.
-func (e *etcd) aside() string { return filepath.Join(e.data, ".holdfast-aside") }
+func (e *etcd) aside() string { return filepath.Join(e.data, etcddata.Others+"aside") }
 
 // wipedState describes a member's data to put back.
 type wipedState struct {

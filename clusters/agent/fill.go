@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -44,7 +45,7 @@ type filledState struct {
 const (
 	// fillName is the name of the file, in etcd's data directory: that may be all of the file
 	// system.
-	fillName = ".holdfast-fill"
+	fillName = etcddata.Others + "fill"
 	// fillPiece is how much space is taken at once. Between two pieces the request can be given up.
 	fillPiece = 1 << 30
 	// fillLimit is how long filling may take: the client waits for answerLimit.

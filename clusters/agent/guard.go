@@ -152,8 +152,8 @@ func healScript(c Config, st *state) string {
 		}
 	}
 	b.WriteString(filterScript(st.Filters))
-	if st.Restoring != "" {
-		fmt.Fprintf(&b, "rm -rf %s || rc=1\n", shellescape.Quote(st.Restoring))
+	if r := st.Restoring; r != nil {
+		fmt.Fprintf(&b, "%srm -rf %s || rc=1\n", awaitMount(r.Mount), shellescape.Quote(r.Path))
 	}
 	if st.Filled != nil {
 		b.WriteString(unfilling(c, st.Filled))
@@ -202,7 +202,7 @@ if [ -d %[1]s ]; then
 fi
 %[4]s
 fi
-`, own, place, stop, start, shellescape.Quote(filepath.Join(c.EtcdData, ".holdfast-replaced-")))
+`, own, place, stop, start, shellescape.Quote(filepath.Join(c.EtcdData, etcddata.Others+"replaced-")))
 }
 
 // writeHealing updates the script that heals what is active, before a fault begins.

@@ -118,14 +118,16 @@ func TestHealScriptOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server's.crt")
 	write(t, file, "spoilt")
 	must(t, os.Chmod(file, 0o640))
-	restored := filepath.Join(t.TempDir(), "their own", ".holdfast-etcd-restored")
+	restored := filepath.Join(t.TempDir(), "their own", ".holdfast-restored")
 	mkdir(t, filepath.Join(restored, "member"))
+	point, err := mountPoint(restored)
+	must(t, err)
 	c := Config{Socket: filepath.Join(t.TempDir(), "run", "agent.sock"), Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
 	st := &state{Components: map[framework.Component]*componentState{
 		etcdPod:             {HoldUntil: at, PID: 8},
 		scheduler:           {HoldUntil: at, Stopped: []shim{{PID: 7}}},
 		framework.APIServer: {HoldUntil: at, CrashUntil: at},
-	}, Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte("own\n")}}}, Restoring: restored}
+	}, Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte("own\n")}}}, Restoring: &restoringState{Path: restored, Mount: point}}
 	script := healScript(c, st)
 	for _, want := range []string{"systemctl reset-failed etcd.service 2>/dev/null\nsystemctl start --no-block etcd.service\n", "kill -CONT 7\n", "mv /etc/kubernetes/holdfast-aside/kube-scheduler.yaml /etc/kubernetes/manifests/kube-scheduler.yaml || rc=1\n"} {
 		if !strings.Contains(script, want) {

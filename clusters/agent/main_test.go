@@ -140,7 +140,7 @@ func (n *testNode) restarted() {
 }
 
 // saves puts a value into the state of an agent that does not run.
-func (n *testNode) saves(key, value string) {
+func (n *testNode) saves(key string, value any) {
 	n.t.Helper()
 	file := filepath.Join(n.config.Dir, "state.json")
 	var s map[string]any

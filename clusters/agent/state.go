@@ -44,7 +44,7 @@ type state struct {
 	Counted map[string]uint64 `json:"counted,omitempty"`
 	// Restoring is the directory in which the data of etcd are restored from a snapshot, before
 	// they take the place of the member's.
-	Restoring string `json:"restoring,omitempty"`
+	Restoring *restoringState `json:"restoringEtcd,omitempty"`
 }
 
 // componentState is what is known of a component, and its faults.
@@ -79,7 +79,7 @@ func (c *componentState) faulty() bool {
 
 // outlasts reports whether a fault is active that outlasts a loss of power.
 func (st *state) outlasts() bool {
-	return len(st.Spoilt) > 0 || st.Wiped != nil || st.Filled != nil || len(st.Promises) > 0 || st.Restoring != ""
+	return len(st.Spoilt) > 0 || st.Wiped != nil || st.Filled != nil || len(st.Promises) > 0 || st.Restoring != nil
 }
 
 // store keeps the state in a file.

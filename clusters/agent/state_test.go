@@ -26,7 +26,7 @@ func TestDurableWrites(t *testing.T) {
 		"wiped data":     {func(st *state) { st.Wiped = &wipedState{Until: until} }, func(st *state) { st.Wiped = nil }, true},
 		"a full volume":  {func(st *state) { st.Filled = &filledState{Until: until} }, func(st *state) { st.Filled = nil }, true},
 		"a promise":      {func(st *state) { st.Promises["x"] = &promiseState{Until: until} }, func(st *state) { delete(st.Promises, "x") }, true},
-		"a restore":      {func(st *state) { st.Restoring = "/x" }, func(st *state) { st.Restoring = "" }, true},
+		"a restore":      {func(st *state) { st.Restoring = &restoringState{Path: "/x"} }, func(st *state) { st.Restoring = nil }, true},
 		"a clock's move": {func(st *state) { st.Shifted = true }, func(st *state) { st.Shifted = false }, false},
 	} {
 		s, err := openStore(t.TempDir())

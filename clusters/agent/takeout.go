@@ -141,7 +141,7 @@ func Footprint() []string {
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
 		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
 		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables, network devices named " + detourDevice + "*, the setting rp_filter of the other devices, and defective certificates in place of the node's own",
-		"while etcd's manifest or data is changed, the directory " + asideDir + " next to that of the static pods, and directories named .holdfast-* in or next to etcd's data",
+		"while etcd's manifest or data is changed, the directory " + asideDir + " next to that of the static pods, and directories named .holdfast-* in the directory of etcd's data",
 		"while a fault fills the file system of etcd's data, the file " + fillName + " in the data directory, which takes its space (only if that file system holds nothing else)",
 		"stays: the annotation " + renewed + " in the manifest of a static pod that was started before its back-off ended, and that file's comments are lost (any change of the manifest, even removing the annotation, restarts the pod)",
 		"stays: the arguments --initial-cluster and --initial-cluster-state in etcd's manifest, if its member was removed and added again, and that file's comments are lost (etcd ignores both while it has data)",

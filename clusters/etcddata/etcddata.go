@@ -11,12 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -81,22 +81,20 @@ func InitialCluster(members []framework.EtcdPeer) string {
 	return strings.Join(all, ",")
 }
 
-// Replace empties a member's data directory, which may be a mount point, except for what other faults
-// have put there, and moves the content of from into it. Without from it stays empty. Within a file system the old data stay until the
-// new ones can take their place: a member that is started without any, since the process that
-// replaces them was killed, may form a cluster by itself.
+// Replace empties a member's data directory, except for what faults have put there, and moves the
+// content of from, a directory on the same file system, into it. Without from it stays empty. The old
+// data stay until the new ones can take their place: a member that is started without any, since the
+// process that replaces them was killed, may form a cluster by itself.
 func Replace(data, from string) error {
 	if from == "" {
 		return wipe(data, "")
 	}
 	err := swap(data, from)
-	switch {
-	case err == nil:
+	if err == nil {
+		err = system.SyncDir(data)
+	}
+	if err == nil {
 		err = wipe(data, Member)
-	case errors.Is(err, syscall.EXDEV):
-		if err = wipe(data, ""); err == nil {
-			err = os.CopyFS(filepath.Join(data, Member), os.DirFS(filepath.Join(from, Member)))
-		}
 	}
 	if err != nil {
 		return fmt.Errorf("filling the member's data directory: %w", err)
@@ -130,9 +128,9 @@ func swap(data, from string) error {
 	return err
 }
 
-// others is the prefix of the names of what faults have put into a data directory: each fault ends with
+// Others is the prefix of the names of what faults put into a data directory: each fault ends with
 // its own.
-const others = ".holdfast-"
+const Others = ".holdfast-"
 
 // wipe deletes the content of a data directory, except for one name if that is not empty, and what
 // belongs to other faults.
@@ -142,7 +140,7 @@ func wipe(data, except string) error {
 		return fmt.Errorf("reading the member's data directory: %w", err)
 	}
 	for _, e := range entries {
-		if e.Name() == except || strings.HasPrefix(e.Name(), others) {
+		if e.Name() == except || strings.HasPrefix(e.Name(), Others) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
