@@ -225,13 +225,15 @@ func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) erro
 	if err := c.balanceStep(ctx, n, record.StepUnbalance, left, nil); err != nil {
 		return err
 	}
+	var up scaling.Node
 	if n.works(ctx) {
+		up = n
 		back.Add(func(ctx context.Context) error { return scaling.Undrain(ctx, n) })
 		if err := scaling.Drain(ctx, n.name, n); err != nil {
 			return err
 		}
 	}
-	return scaling.TakeOut(ctx, c.etcdMembers(), n.name, n.peerURL())
+	return scaling.TakeOut(ctx, c.etcdMembers(), n.name, n.peerURL(), up)
 }
 
 // discard removes the node's container, whatever its state, and its data. Its logs stay.

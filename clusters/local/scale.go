@@ -215,13 +215,15 @@ func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) erro
 	if err := c.balanceStep(ctx, n, record.StepUnbalance, left); err != nil {
 		return err
 	}
+	var up scaling.Node
 	if n.machine.powered() {
+		up = n
 		back.Add(n.undrain)
 		if err := scaling.Drain(ctx, n.Name(), n); err != nil {
 			return err
 		}
 	}
-	return scaling.TakeOut(ctx, c.etcdMembers(), n.Name(), n.peerURL())
+	return scaling.TakeOut(ctx, c.etcdMembers(), n.Name(), n.peerURL(), up)
 }
 
 // undrain starts them again.

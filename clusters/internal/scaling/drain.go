@@ -33,20 +33,21 @@ type Node interface {
 // do not exit in time. One that is not running, or cannot be reached, counts as stopped.
 func Drain(ctx context.Context, name string, n Node) error {
 	return framework.DoStep(ctx, name, record.StepStop, func(ctx context.Context) (string, error) {
-		drain(ctx, n)
+		stop(ctx, n, drained...)
 		return "none of their processes is left", nil
 	})
 }
 
-func drain(ctx context.Context, n Node) {
+// stop stops components whose connections must close before the machine becomes unreachable: clients
+// would wait for answers that cannot come.
+func stop(ctx context.Context, n Node, components ...framework.Component) {
 	// An interrupted stop may take effect after the start that undoes it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
-	_ = framework.Each(drained, func(c framework.Component) error {
+	_ = framework.Each(components, func(c framework.Component) error {
 		if n.Stop(ctx, c, drainHold) == nil {
 			return nil
 		}
-		// Its connections must close before the machine becomes unreachable.
 		return n.Kill(context.WithoutCancel(ctx), c, drainHold)
 	})
 }

@@ -208,16 +208,17 @@ func (s *stalling) MemberRemove(_ context.Context, r *pb.MemberRemoveRequest) (*
 	return &pb.MemberRemoveResponse{}, nil
 }
 
-// A removal, and what shows it, wait for a leader that stalls.
-func TestRemoveStalls(t *testing.T) {
+// A removal, and what shows it, wait for a leader that stalls. The member is stopped once it is removed.
+func TestTakeOut(t *testing.T) {
+	n := &fakeNode{}
 	all := serve(t, &stalling{members: []*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}}})
-	var says string
-	err := all.Remove(t.Context(), "b")
-	if err == nil {
-		says, err = all.listed(t.Context())
+	var steps []string
+	ctx := framework.WithSteps(t.Context(), func(s framework.Step) error { steps = append(steps, s.Proof); return nil })
+	if err := TakeOut(ctx, all, "b", "b", n); err != nil || steps[len(steps)-1] != "etcd has 1 members, 1 of which vote" {
+		t.Errorf("%q, %v", steps, err)
 	}
-	if err != nil || says != "etcd has 1 members, 1 of which vote" {
-		t.Errorf("%q, %v", says, err)
+	if !slices.Equal(n.did, []string{"stop etcd"}) {
+		t.Errorf("%q", n.did)
 	}
 }
 

@@ -30,9 +30,10 @@ func Promote(ctx context.Context, all Members, node, url string) error {
 	})
 }
 
-// TakeOut makes the steps that remove a node's member, which first transfers its leadership.
-// Once the member is removed, the removal cannot be undone.
-func TakeOut(ctx context.Context, all Members, node, url string) error {
+// TakeOut makes the steps that remove a node's member, which first transfers its leadership, and
+// stop it: API servers may use members of other nodes. n is nil if the node cannot be reached. Once
+// the member is removed, the removal cannot be undone.
+func TakeOut(ctx context.Context, all Members, node, url string, n Node) error {
 	err := framework.DoStep(ctx, node, record.StepLeader, func(ctx context.Context) (string, error) {
 		return "another etcd member leads", all.HandOn(ctx, node)
 	})
@@ -43,7 +44,11 @@ func TakeOut(ctx context.Context, all Members, node, url string) error {
 		if err := all.Remove(ctx, url); err != nil {
 			return "", err
 		}
-		return all.listed(ctx)
+		left, err := all.listed(ctx)
+		if n != nil {
+			stop(ctx, n, framework.Etcd)
+		}
+		return left, err
 	})
 }
 
