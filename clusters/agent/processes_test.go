@@ -118,6 +118,46 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// stuck is a component whose back-off does not end at first.
+type stuck struct {
+	nobody
+	tries int
+}
+
+func (s *stuck) hurry(context.Context) error {
+	if s.tries++; s.tries == 1 {
+		return errors.New("the disk is full")
+	}
+	return nil
+}
+
+// TestCrashLoopEnds: the end of a crash loop is tried again until the back-off is over, too.
+func TestCrashLoopEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, err := newAgent(Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state"),
+		Components: []Component{{Name: scheduler, Command: "scheduler-" + filepath.Base(dir) + "-of-no-one"}}})
+	must(t, err)
+	defer a.close()
+	w := a.watchers[scheduler]
+	w.mu.Lock()
+	w.keep = &stuck{}
+	w.note(func(st *componentState) { st.CrashUntil = time.Now().Add(time.Hour) })
+	w.mu.Unlock()
+	if err := w.endCrashLoop(t.Context()); err == nil {
+		t.Error("the back-off has not ended, and the crash loop has")
+	}
+	until := func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.saved().CrashUntil
+	}
+	if u := until(); u.IsZero() || u.After(time.Now()) {
+		t.Errorf("it is in a crash loop until %v", u)
+	}
+	eventually(t, "the crash loop is over", func() bool { return until().IsZero() })
+}
+
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, scheduler)

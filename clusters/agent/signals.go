@@ -346,7 +346,11 @@ func (w *watcher) endCrashLoop(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timers.Stop(looping)
-	return w.endLoop(ctx)
+	err := w.endLoop(ctx)
+	if err != nil {
+		w.endCrashLoopIn(retryPause)
+	}
+	return err
 }
 
 // endLoop is endCrashLoop with mu held.
@@ -357,6 +361,11 @@ func (w *watcher) endLoop(ctx context.Context) error {
 	if w.saved().CrashUntil.IsZero() {
 		return nil
 	}
+	// The past: nothing is killed any more, and the end is tried again until the back-off is over.
+	w.note(func(st *componentState) { st.CrashUntil = time.Now() })
+	if err := w.hurry(ctx, w.held()); err != nil {
+		return err
+	}
 	w.note(func(st *componentState) { st.CrashUntil = time.Time{} })
-	return w.hurry(ctx, w.held())
+	return nil
 }
