@@ -51,7 +51,7 @@ func (n *node) startAgent(ctx context.Context) error {
 	switch n.role {
 	case controlPlaneRole:
 		config = agent.ControlPlane()
-		config.Audit = nodeAuditLog
+		config.Audit = n.cluster.audit
 	case balancerRole:
 		config = agent.Balancer(balancer.Program)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
@@ -99,7 +101,7 @@ func describeNode(ctx context.Context, cli docker.CLI, name string) (clusters.No
 	}
 	n := clusters.NodeSpec{KubernetesVersion: clusters.Version(version), ExtraArgs: clusters.ExtraArgs{}}
 	for c, wanted := range clusters.BoundFlags {
-		manifest, err := cli.Run(ctx, "exec", name, "cat", "/etc/kubernetes/manifests/"+string(c)+".yaml")
+		manifest, err := cli.Run(ctx, "exec", name, "cat", manifestOf(c))
 		if err != nil {
 			return clusters.NodeSpec{}, err
 		}
@@ -174,6 +176,9 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 	if err := c.find(ctx); err != nil {
 		return err
 	}
+	if c.audit, err = c.findAudit(ctx); err != nil {
+		return err
+	}
 	c.o.Progress("installing agents")
 	if err := c.startAgents(ctx); err != nil {
 		return err
@@ -183,6 +188,43 @@ func (c *attached) takeOver(ctx context.Context) (err error) {
 		return err
 	}
 	return c.Ready(ctx)
+}
+
+// findAudit returns the path of the audit log on the nodes, from the manifest of one of the API servers:
+// kubeadm gives all of them the same flags.
+func (c *Cluster) findAudit(ctx context.Context) (string, error) {
+	manifest, err := c.cli.Run(ctx, "exec", c.controlPlane()[0].name, "cat", manifestOf(framework.APIServer))
+	if err != nil {
+		return "", err
+	}
+	return auditLogOf(manifest)
+}
+
+// auditLogOf returns the path of the audit log on the node of an API server with this manifest; empty if
+// it writes none to a file.
+func auditLogOf(manifest string) (string, error) {
+	var pod corev1.Pod
+	if err := yaml.Unmarshal([]byte(manifest), &pod); err != nil {
+		return "", fmt.Errorf("failed to parse the manifest of the API server: %w", err)
+	}
+	path := flagsOf(manifest, []string{"audit-log-path"})["audit-log-path"]
+	if path == "-" {
+		path = ""
+	}
+	return agent.OnNode(pod, path), nil
+}
+
+// AuditSupport implements framework.AuditSupporter.
+func (n *node) AuditSupport() error {
+	if n.cluster.audit == "" {
+		return fmt.Errorf("the API server on %s writes no audit log to a file (--audit-log-path)", n.name)
+	}
+	return nil
+}
+
+// manifestOf is the path of a component's static pod.
+func manifestOf(c framework.Component) string {
+	return "/etc/kubernetes/manifests/" + string(c) + ".yaml"
 }
 
 // Close removes the agents, and nodes that were added, and leaves the cluster.

@@ -97,6 +97,38 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestAuditLog: an API server that another tool made may have its audit log anywhere, or none.
+func TestAuditLog(t *testing.T) {
+	const manifest = `spec:
+  containers:
+  - command:
+    - kube-apiserver
+    FLAG
+    volumeMounts:
+    - {name: logs, mountPath: /var/log/kubernetes}
+    - {name: others, mountPath: /var/log}
+  volumes:
+  - {name: logs, hostPath: {path: /srv/logs}}
+  - {name: others, hostPath: {path: /var/log}}
+`
+	for flag, want := range map[string]string{
+		"":                     "",
+		"- --audit-log-path=-": "",
+		"- --audit-log-path=/var/log/kubernetes/audit.log": "/srv/logs/audit.log",
+	} {
+		if got, err := auditLogOf(strings.Replace(manifest, "FLAG", flag, 1)); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", flag, got, err, want)
+		}
+	}
+	n := &node{cluster: &Cluster{}}
+	if n.AuditSupport() == nil {
+		t.Error("an API server without an audit log can be followed")
+	}
+	if n.cluster.audit = nodeAuditLog; n.AuditSupport() != nil {
+		t.Error("an API server with an audit log cannot be followed")
+	}
+}
+
 func TestPinExisting(t *testing.T) {
 	pin := func(dir string) (network, string, error) {
 		t.Helper()

@@ -53,6 +53,8 @@ type Cluster struct {
 	network  network
 	// foreign reports that another tool created it.
 	foreign bool
+	// audit is the path of the audit log on control-plane nodes; empty if there is none.
+	audit string
 
 	// find sets these once: kind reads them from files of a node, which a fault may prevent
 	// later.
@@ -100,7 +102,7 @@ func newCluster(spec *clusters.Cluster, o Options) *Cluster {
 		o.Progress = func(string) {}
 	}
 	o.LogDir = cmp.Or(o.LogDir, filepath.Join(o.Dir, "logs"))
-	return &Cluster{Network: agent.NewNetwork(spec.Metadata.Name, nil), spec: spec, o: o, settled: settled,
+	return &Cluster{Network: agent.NewNetwork(spec.Metadata.Name, nil), spec: spec, o: o, settled: settled, audit: nodeAuditLog,
 		cli: docker.CLI{Host: o.Engine}, dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
 }
 

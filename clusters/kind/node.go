@@ -45,6 +45,7 @@ var (
 	_ framework.CrashLooper     = (*node)(nil)
 
 	_ framework.AuditReader        = (*node)(nil)
+	_ framework.AuditSupporter     = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
 	_ framework.EtcdPeerReporter   = (*node)(nil)

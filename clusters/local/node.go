@@ -64,6 +64,7 @@ var (
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.ClockShifter       = (*node)(nil)
 	_ framework.AuditReader        = (*node)(nil)
+	_ framework.AuditSupporter     = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
 	_ framework.EtcdPeerReporter   = (*node)(nil)
 )
@@ -210,16 +211,30 @@ func (n *node) Connections(ctx context.Context, peers []netip.Addr) ([]framework
 	return n.machine.agent.Connections(ctx, peers)
 }
 
-// FollowAudit implements framework.AuditReader.
-func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
-	path := ""
+// auditLog returns the path of the API server's audit log.
+func (n *node) auditLog() (path string, err error) {
 	for _, c := range n.machine.components() {
 		if c.Name == framework.APIServer {
 			path = c.Exec.Argument("audit-log-path")
 		}
 	}
 	if path == "" || path == "-" {
-		return fmt.Errorf("the API server on %s writes no audit log into a file", n.Name())
+		err = fmt.Errorf("the API server on %s writes no audit log to a file (--audit-log-path)", n.Name())
+	}
+	return path, err
+}
+
+// AuditSupport implements framework.AuditSupporter.
+func (n *node) AuditSupport() error {
+	_, err := n.auditLog()
+	return err
+}
+
+// FollowAudit implements framework.AuditReader.
+func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
+	path, err := n.auditLog()
+	if err != nil {
+		return err
 	}
 	return agent.FollowLog(ctx, path, entry)
 }
