@@ -26,8 +26,12 @@ func (n *node) Resume(context.Context) error { return n.machine.resume() }
 
 // Paused implements framework.Pauser.
 func (n *node) Paused(context.Context) (bool, error) {
-	l := n.machine.life.Load()
-	return l != nil && l.still.Load() != nil, nil
+	return n.machine.paused(), nil
+}
+
+func (m *machine) paused() bool {
+	l := m.life.Load()
+	return l != nil && l.still.Load() != nil
 }
 
 // standstill contains the stopped processes of a paused machine.
@@ -60,11 +64,10 @@ func (m *machine) pause(ttl time.Duration) error {
 func (m *machine) resume() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.life.Load()
-	if l == nil || l.still.Load() == nil {
+	if !m.paused() {
 		return nil
 	}
-	if err := l.goOn(); err != nil {
+	if err := m.life.Load().goOn(); err != nil {
 		return fmt.Errorf("failed to resume machine %s: %w", m.name, err)
 	}
 	return nil

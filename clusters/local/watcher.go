@@ -191,8 +191,18 @@ func (w *watcher) freeze(ttl time.Duration) error {
 	case a.State == "T":
 		return agent.ErrFrozen
 	}
-	w.thawing.Start(&w.mu, w.m.name, ttl, a.goOn)
+	w.thawIn(ttl, a)
 	return a.Signal(syscall.SIGSTOP)
+}
+
+// thawIn thaws the agent later, with mu held: not while its machine is paused, in which nothing runs.
+func (w *watcher) thawIn(d time.Duration, a machineProcess) {
+	w.thawing.Start(&w.mu, w.m.name, d, func() error {
+		if w.m.paused() {
+			return fmt.Errorf("the node agent of %s stays frozen until the machine is resumed", w.m.name)
+		}
+		return a.goOn()
+	})
 }
 
 func (w *watcher) thaw() error {
@@ -202,6 +212,10 @@ func (w *watcher) thaw() error {
 	a, err := w.find()
 	if err != nil || a.PID == 0 {
 		return nil // without power, or without a process, nothing is frozen
+	}
+	if w.m.paused() {
+		w.thawIn(expiry.Pause, a)
+		return nil
 	}
 	return a.goOn()
 }
