@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/engine"
@@ -35,7 +36,11 @@ func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 			a := *step.Action
 			words := strings.Split(a.Node, ",")
 			for j, word := range words {
-				words[j] = fault.Shifted(strings.TrimSpace(word), by, nodes)
+				word = strings.TrimSpace(word)
+				if _, err := strconv.Atoi(word); err == nil {
+					word = "node/" + word
+				}
+				words[j] = fault.Shifted(word, by, nodes)
 			}
 			a.Node = strings.Join(words, ",")
 			step.Action = &a

@@ -42,6 +42,7 @@ func TestInTurn(t *testing.T) {
 		{"etcd-leader-killed", 2, 3, "etcd/leader"},
 		// Of the nodes that are left the first two are killed, whichever dies.
 		{"nodes-scaled", 2, 3, "follower apiserver/1 apiserver/2 leader fourth fifth"},
+		{"members-replaced", 2, 3, "zone/a node/1,fifth leader leader"},
 		{"addresses-learnt", 2, 3, "apiserver/2 apiserver/3 apiserver/1 fourth"},
 	} {
 		s := named(test.scenario)

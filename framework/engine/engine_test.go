@@ -220,13 +220,15 @@ func TestUnproven(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)
 	for _, test := range []struct {
-		name    string
-		prepare func(*fakeNode)
-		want    string
+		name      string
+		prepare   func(*fakeNode)
+		want      string
+		untouched bool
 	}{
-		{"inert", func(n *fakeNode) { n.inert = true }, "a injected unproven"},
-		{"down already", func(n *fakeNode) { n.pid = 0 }, "a injected unproven"},
-		{"refused", func(n *fakeNode) { n.refuse = errors.New("no") }, "a failed unproven"},
+		{"inert", func(n *fakeNode) { n.inert = true }, "a injected unproven", false},
+		{"down already", func(n *fakeNode) { n.pid = 0 }, "a injected unproven", false},
+		{"failed", func(n *fakeNode) { n.refuse = errors.New("no") }, "a failed unproven", false},
+		{"refused", func(n *fakeNode) { n.refuse = framework.Untouched{Err: errors.New("no")} }, "a failed unproven", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := &fakeNode{Node: c.nodes[0].Node, pid: 100}
@@ -238,6 +240,9 @@ func TestUnproven(t *testing.T) {
 			}
 			if !contains(faults(run), test.want) || contains(phases(run), "wait 1h") {
 				t.Errorf("%q, %q", faults(run), phases(run))
+			}
+			if f := run.Faults[0].V; f.Untouched != test.untouched {
+				t.Errorf("untouched: %t", f.Untouched)
 			}
 			if last := run.Steadies[len(run.Steadies)-1].V; last.Phase != "after" {
 				t.Errorf("no steady state after: %+v", run.Steadies)
@@ -296,6 +301,22 @@ func TestHealFails(t *testing.T) {
 	}
 	if tried != 2 {
 		t.Errorf("%d attempts to heal, want a second one at the end: %q", tried, got)
+	}
+}
+
+// An existing cluster that did not recover from one fault is not broken further.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	for existing, kills := range map[bool]int{true: 0, false: 1} {
+		c := newFake(t)
+		c.nodes[0].stubborn = true
+		run, err := carryOut(t.Context(), t, c, Options{Existing: existing}, kill("a", "node-1"), Step{Heal: "a"}, kill("b", "node-2"))
+		if err != nil || !run.Complete || run.End.Error != "" {
+			t.Fatal(err, run.End)
+		}
+		if c.nodes[1].killed != kills || contains(phases(run), "nothing more is broken: the healing of a is not proven") != existing {
+			t.Errorf("existing %t: %d kills; %q", existing, c.nodes[1].killed, phases(run))
+		}
 	}
 }
 

@@ -51,6 +51,9 @@ type Options struct {
 	// injects the faults; it leaves judging to judge.Evaluate, which receives the judges as well.
 	Faults []*fault.Fault
 	Judges []judge.Judge
+	// Existing says that the cluster stays: once it has not recovered from a fault, no other one is
+	// injected and no node is changed.
+	Existing bool
 	// Progress receives what happens, one line per step; nil for silence.
 	Progress func(string)
 	// Before is called before each step of the timeline with its number, and once more, with the
@@ -173,6 +176,7 @@ type run struct {
 
 	injections []*activeFault    // in the order of injection
 	foreseen   bool              // it is known that the cluster has the abilities for the rest
+	damaged    string            // how an existing cluster has not recovered; empty if it has
 	unhealthy  bool              // the baseline is, and nothing is injected
 	traffic    *workload.Traffic // nil if it is off
 	recovery   recovery

@@ -57,6 +57,9 @@ func (r *run) timeline(ctx context.Context) error {
 }
 
 func (r *run) step(ctx context.Context, i int, s Step) error {
+	if r.damaged != "" && (s.Inject != nil || s.Action != nil && ChangesNodes(s.Action.Name)) {
+		return cmp.Or(r.phase("nothing more is broken: %s", r.damaged), errUnproven)
+	}
 	switch {
 	case s.Inject != nil:
 		return r.inject(ctx, i, s.Inject)
@@ -108,6 +111,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		return err // Validate would have reported it
 	}
 	var injection fault.Injection
+	entry.Untouched = true
 	target, err := r.resolve(limited, in.Target)
 	if err == nil {
 		aim(&entry, target)
@@ -116,6 +120,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 			// The process is hit.
 		} else if err = f.Check(r.cluster, target, p); err == nil {
 			injection, err = f.Inject(framework.WithSteps(limited, r.stepOf(in.ID, 0)), r.cluster, target, p)
+			entry.Untouched = errors.Is(err, framework.ErrNothingDone)
 		}
 	}
 	if err != nil {
@@ -132,6 +137,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		}
 		return errUnproven
 	}
+	entry.Untouched = false
 	entry.Params = fault.Used(injection, in.Params)
 	one := group(r.cluster, f, target, entry.Params)
 	r.injections = append(r.injections, &activeFault{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl, group: one})
@@ -236,12 +242,22 @@ func (r *run) heal(ctx context.Context, i *activeFault) error {
 	} else {
 		r.say("%s is healed: %s", i.step.ID, entry.Proof)
 	}
+	if !proof.Proven {
+		r.damage(fmt.Sprintf("the healing of %s is not proven", i.step.ID))
+	}
 	var effect time.Time
 	if proof.Proven {
 		effect = proof.Effect
 	}
 	r.recovery.add(r.cluster.Settings(), i, called, effect)
 	return r.w.Append(record.KindFault, entry)
+}
+
+// damage notes that an existing cluster has not recovered.
+func (r *run) damage(how string) {
+	if r.options.Existing {
+		r.damaged = how
+	}
 }
 
 // booted returns when machines started that lost their power after a time, for those that report it.
@@ -317,8 +333,10 @@ func (r *run) recover(ctx context.Context) error {
 	s.Took += late
 	r.recovery.checked, r.recovery.stale = true, false
 	if s.OK {
+		r.damaged = ""
 		r.say("steady again after %s", s.Took.Round(time.Millisecond))
 	} else {
+		r.damage("the cluster was not steady after the last healing")
 		r.say("not steady after %s: %s", s.Took.Round(time.Millisecond), listed(s.Problems))
 	}
 	if err := errors.Join(r.w.Append(record.KindSteady, s), connected()); err != nil {

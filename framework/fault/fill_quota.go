@@ -52,8 +52,8 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)
 	}
 	if quota > most {
-		return nil, fmt.Errorf("fault fill-quota: etcd on %s has a quota of %s, which is more than max=%s: "+
-			"set quota-backend-bytes in the extraArgs of etcd in the cluster file, for example to %d, or raise max", t.Node, mebibytes(quota), mebibytes(most), 64<<20)
+		return nil, r.missing("quota of "+mebibytes(most)+" at most", "etcd on "+t.Node,
+			fmt.Sprintf("its quota is %s: set quota-backend-bytes in the extraArgs of etcd in the cluster file, for example to %d, or raise max", mebibytes(quota), 64<<20))
 	}
 	noSpace := func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }
 	switch list, err := all.alarms(ctx); {

@@ -193,7 +193,8 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
 				go i.expire()
 			}
-			err = fmt.Errorf("%w; and undoing what it may have done failed: %w (%s)", err, undoErr, later)
+			// Whatever err is, something may be left.
+			err = fmt.Errorf("%v; and undoing what it may have done failed: %w (%s)", err, undoErr, later)
 		}
 		return nil, err
 	}

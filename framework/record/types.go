@@ -349,6 +349,8 @@ type Fault struct {
 	// Missing names the ability missing in the cluster, if that is why the fault could not be
 	// injected.
 	Missing string `json:"missing,omitempty"`
+	// Untouched reports that a failed injection was refused before it changed anything.
+	Untouched bool `json:"untouched,omitempty"`
 }
 
 // SteadyApplication is the phase of a Steady that reports that the application of the traffic did

@@ -177,6 +177,7 @@ func TestLeftAsFound(t *testing.T) {
 		"healing failed":      {[]record.Steady{steady}, []record.Fault{injected, failed}, []string{"node-1"}, false},
 		"healed when retried": {[]record.Steady{steady}, []record.Fault{injected, failed, healed}, []string{"node-1"}, true},
 		"injection failed":    {[]record.Steady{steady}, []record.Fault{failed}, []string{"node-1"}, false},
+		"injection refused":   {[]record.Steady{steady}, []record.Fault{{ID: "a", Phase: record.FaultFailed, Untouched: true}}, []string{"node-1"}, true},
 		"fault not possible":  {[]record.Steady{steady}, []record.Fault{{ID: "a", Phase: record.FaultFailed, Missing: "Killer"}}, []string{"node-1"}, true},
 		"a node too many":     {[]record.Steady{steady}, nil, []string{"node-1", "node-2"}, false},
 		"another node":        {[]record.Steady{steady}, nil, []string{"node-2"}, false},

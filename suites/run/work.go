@@ -187,7 +187,7 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 	e := s.Experiment()
 	e.Traffic.Intensity = cmp.Or(e.Traffic.Intensity, w.plan.Intensity)
 	problem := engine.Run(ctx, w.cluster, e, engine.Options{Dir: dir, Run: w.plan.Run, Harness: w.plan.Harness,
-		Provider: w.plan.Provider, Seed: w.plan.Seed, Faults: w.program.Faults, Judges: w.program.Judges, Progress: func(line string) { progress("  " + line) }})
+		Provider: w.plan.Provider, Seed: w.plan.Seed, Faults: w.program.Faults, Judges: w.program.Judges, Existing: w.plan.Attach, Progress: func(line string) { progress("  " + line) }})
 	if problem != nil {
 		settled.Problem = problem.Error()
 	}
@@ -232,7 +232,7 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	}
 	open := map[string]bool{} // injections that may not be completely healed
 	for _, f := range run.Faults {
-		open[f.V.ID] = f.V.Missing == "" && (f.V.Phase != record.FaultHealed || !f.V.Proven)
+		open[f.V.ID] = f.V.Missing == "" && !f.V.Untouched && (f.V.Phase != record.FaultHealed || !f.V.Proven)
 	}
 	if slices.Contains(slices.Collect(maps.Values(open)), true) {
 		return false
