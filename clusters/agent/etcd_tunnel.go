@@ -19,8 +19,8 @@ import (
 // authenticates with the node's own certificate, so that no key leaves the node, and members
 // that listen on the loopback device alone can be reached as well.
 
-// tls returns the configuration of a client.
-func (e EtcdClient) tls() (*tls.Config, error) {
+// TLS returns the configuration of a client.
+func (e EtcdClient) TLS() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the client certificate for etcd: %w", err)
@@ -45,7 +45,7 @@ func (e EtcdClient) dial(ctx context.Context) (net.Conn, error) {
 	if u.Scheme != "https" {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 	}
-	config, err := e.tls()
+	config, err := e.TLS()
 	if err != nil {
 		return nil, err
 	}

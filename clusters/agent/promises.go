@@ -163,7 +163,7 @@ func (c *ownCluster) EtcdConfig(node string) (clientv3.Config, error) {
 		return config, nil
 	}
 	var err error
-	config.TLS, err = c.a.config.EtcdClient.tls()
+	config.TLS, err = c.a.config.EtcdClient.TLS()
 	return config, err
 }
 

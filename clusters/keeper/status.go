@@ -12,13 +12,13 @@ import (
 	"syscall"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Status is the state of a cluster now.
@@ -229,16 +229,12 @@ func activeOf(c framework.Component, hosts []HostStatus) (node string) {
 func etcdStatus(ctx context.Context, access framework.EtcdAccess, node string) *EtcdStatus {
 	st := &EtcdStatus{}
 	err := func() error {
-		config, err := access.EtcdConfig(node)
+		etcd, err := client.NewEtcd(access, node)
 		if err != nil {
 			return err
 		}
-		client, err := clientv3.New(config)
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		answer, err := client.Status(ctx, config.Endpoints[0])
+		defer etcd.Close()
+		answer, err := etcd.Status(ctx, etcd.Endpoints()[0])
 		if err != nil {
 			return err
 		}

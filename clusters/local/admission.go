@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/local/podmaster"
@@ -41,8 +42,8 @@ func (c *Cluster) unelected(args clusters.ExtraArgs) clusters.ExtraArgs {
 // addPodmaster puts the podmaster on a node's machine, if the cluster has components for it.
 func (c *Cluster) addPodmaster(m *machine, spec clusters.Node) error {
 	file := func(name string) string { return filepath.Join(m.dir, pkiDir, name) }
-	config := podmaster.Config{Node: spec.Name, Agent: m.config.Socket, Etcd: component.EtcdURL(m.addr.Addr()),
-		Cert: file(pki.APIServerEtcdCert), Key: file(pki.APIServerEtcdKey), CA: file(pki.EtcdCACert)}
+	config := podmaster.Config{Node: spec.Name, Agent: m.config.Socket, Etcd: agent.EtcdClient{URL: component.EtcdURL(m.addr.Addr()),
+		Cert: file(pki.APIServerEtcdCert), Key: file(pki.APIServerEtcdKey), CA: file(pki.EtcdCACert)}}
 	for i := range m.config.Components {
 		run := &m.config.Components[i]
 		how := c.spec.Spec.Election[run.Name]

@@ -22,7 +22,7 @@ const membersLimit = 10 * time.Second
 // do not answer may be any of those that no other node has: the check of the steady state asks them.
 func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []string) error {
 	answers := framework.Map(nodes, func(node string) (answer *clientv3.MemberListResponse) {
-		_ = askMember(ctx, access, node, func(ctx context.Context, etcd *clientv3.Client) (err error) {
+		_ = client.AskEtcd(ctx, access, node, membersLimit, func(ctx context.Context, etcd *clientv3.Client) (err error) {
 			answer, err = etcd.MemberList(ctx)
 			return err
 		})
@@ -55,18 +55,6 @@ func onlyMembers(ctx context.Context, access framework.EtcdAccess, nodes []strin
 	return nil
 }
 
-// askMember sends a request to the member on a node.
-func askMember(ctx context.Context, access framework.EtcdAccess, node string, ask func(context.Context, *clientv3.Client) error) error {
-	etcd, err := client.NewEtcd(access, node)
-	if err != nil {
-		return err
-	}
-	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, membersLimit)
-	defer cancel()
-	return ask(ctx, etcd)
-}
-
 // kubeSystem is the key of the namespace whose UID identifies a cluster, with the default --etcd-prefix.
 const kubeSystem = "/registry/namespaces/kube-system"
 
@@ -76,7 +64,7 @@ const kubeSystem = "/registry/namespaces/kube-system"
 func sameCluster(ctx context.Context, access framework.EtcdAccess, nodes []string, uid string) error {
 	return framework.Each(nodes, func(node string) error {
 		var answer *clientv3.GetResponse
-		err := askMember(ctx, access, node, func(ctx context.Context, etcd *clientv3.Client) (err error) {
+		err := client.AskEtcd(ctx, access, node, membersLimit, func(ctx context.Context, etcd *clientv3.Client) (err error) {
 			answer, err = etcd.Get(ctx, kubeSystem, clientv3.WithSerializable())
 			return err
 		})

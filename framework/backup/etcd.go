@@ -17,38 +17,30 @@ const askLimit = 5 * time.Second
 
 // ask asks the member on a node, without a quorum, for its member list and its revision.
 func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers []framework.EtcdPeer, revision int64, err error) {
-	etcd, err := client.NewEtcd(access, node)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	read, err := etcd.Get(ctx, "holdfast/none", clientv3.WithSerializable())
-	if err != nil {
-		return nil, 0, err
-	}
-	answer, err := etcd.MemberList(ctx, clientv3.WithSerializable())
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, m := range answer.Members {
-		peers = append(peers, framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs})
-	}
-	return peers, read.Header.Revision, nil
+	err = client.AskEtcd(ctx, access, node, askLimit, func(ctx context.Context, etcd *clientv3.Client) error {
+		read, err := etcd.Get(ctx, "holdfast/none", clientv3.WithSerializable())
+		if err != nil {
+			return err
+		}
+		answer, err := etcd.MemberList(ctx, clientv3.WithSerializable())
+		if err != nil {
+			return err
+		}
+		for _, m := range answer.Members {
+			peers = append(peers, framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs})
+		}
+		revision = read.Header.Revision
+		return nil
+	})
+	return peers, revision, err
 }
 
 // read reads with a quorum through the member on a node.
 func read(ctx context.Context, access framework.EtcdAccess, node string) error {
-	etcd, err := client.NewEtcd(access, node)
-	if err != nil {
+	return client.AskEtcd(ctx, access, node, askLimit, func(ctx context.Context, etcd *clientv3.Client) error {
+		_, err := etcd.Get(ctx, "holdfast/none")
 		return err
-	}
-	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	_, err = etcd.Get(ctx, "holdfast/none")
-	return err
+	})
 }
 
 // Serving returns the first node whose etcd member reads with a quorum, or else the first node, if any.

@@ -68,15 +68,12 @@ func identify(ctx context.Context, access framework.EtcdAccess, c framework.Clus
 // systemUID returns the UID of the namespace kube-system in the member on a node; nil if the
 // member does not have that namespace.
 func systemUID(ctx context.Context, access framework.EtcdAccess, node string) ([]byte, error) {
-	etcd, err := client.NewEtcd(access, node)
-	if err != nil {
-		return nil, err
-	}
-	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, identifyLimit)
-	defer cancel()
-	// This works without a quorum, too.
-	answer, err := etcd.Get(ctx, systemKey, clientv3.WithSerializable())
+	var answer *clientv3.GetResponse
+	err := client.AskEtcd(ctx, access, node, identifyLimit, func(ctx context.Context, etcd *clientv3.Client) (err error) {
+		// This works without a quorum, too.
+		answer, err = etcd.Get(ctx, systemKey, clientv3.WithSerializable())
+		return err
+	})
 	if err != nil || len(answer.Kvs) == 0 {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (r *run) serves(ctx context.Context, api *client.API) error {
 	if err := r.write(ctx, api); err != nil {
 		return err
 	}
-	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: written, Query: url.Values{"watch": {"true"}}})
+	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: written, Query: url.Values{"watch": {"true"}}}, requestLimit)
 	if err != nil {
 		return fmt.Errorf("a watch was not opened: %w", err)
 	}

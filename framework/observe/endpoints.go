@@ -202,28 +202,25 @@ func (c *chain) watch(ctx context.Context) {
 // follow makes one watch from a revision on, and keeps the revision and the
 // objects up to date, until it breaks.
 func (c *chain) follow(ctx context.Context, revision *string, known map[string]object) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	query := url.Values{
 		"watch": {"true"}, "allowWatchBookmarks": {"true"},
 		"resourceVersion": {*revision}, "timeoutSeconds": {strconv.Itoa(watchSeconds)},
 	}
 	maps.Copy(query, c.src.query)
-	tooLong := time.AfterFunc(watchStart, cancel)
-	body, err := c.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: c.src.path, Query: query})
+	body, err := c.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: c.src.path, Query: query}, watchStart)
 	if err != nil {
 		return watchError(err)
 	}
 	defer body.Close()
-	if !tooLong.Stop() {
-		return fmt.Errorf("watch of %s through %s: not accepted in %s", c.src.name, c.via, watchStart)
-	}
 	return c.read(body, revision, known)
 }
 
 func watchError(err error) error {
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Status == http.StatusGone {
 		return errGone
+	}
+	if errors.Is(err, client.ErrNotAccepted) {
+		return fmt.Errorf("the watch was %w", err)
 	}
 	return err
 }

@@ -251,25 +251,15 @@ type objectEvents struct {
 // openWatch watches an object of the probes. It gives up if the watch is not accepted within
 // limit.
 func openWatch(ctx context.Context, api *client.API, name string, from uint64, limit time.Duration) (objectEvents, error) {
-	ctx, cancel := context.WithCancel(ctx)
 	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {strconv.Itoa(watchSeconds)}}
 	if from > 0 {
 		query.Set("resourceVersion", strconv.FormatUint(from, 10))
 	}
-	tooLong := time.AfterFunc(limit, cancel)
-	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: configMaps, Query: query})
-	if !tooLong.Stop() {
-		if err == nil {
-			body.Close()
-		}
-		// Not the context's cause: the timer may not have fired yet.
-		err = fmt.Errorf("the watch was not accepted in %s", limit)
-	}
+	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: configMaps, Query: query}, limit)
 	if err != nil {
-		cancel()
 		return objectEvents{}, watchError(err)
 	}
-	return objectEvents{name, closers{body, cancel}, json.NewDecoder(body)}, nil
+	return objectEvents{name, body, json.NewDecoder(body)}, nil
 }
 
 // next returns the version of the object's next state.
@@ -295,15 +285,4 @@ func (e objectEvents) next() (uint64, error) {
 			return strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64)
 		}
 	}
-}
-
-// closers closes a body and then what it depends on.
-type closers struct {
-	io.Closer
-	then func()
-}
-
-func (c closers) Close() error {
-	defer c.then()
-	return c.Closer.Close()
 }

@@ -57,7 +57,15 @@ var ownPrefixes = []string{"/holdfast/", "holdfast/"}
 func CleanUpEtcd(ctx context.Context, access framework.EtcdAccess, nodes []string) error {
 	var last error
 	for _, node := range nodes {
-		if last = cleanUpMember(ctx, access, node); last == nil {
+		last = client.AskEtcd(ctx, access, node, 10*time.Second, func(ctx context.Context, etcd *clientv3.Client) error {
+			for _, prefix := range ownPrefixes {
+				if _, err := etcd.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
+					return fmt.Errorf("through the member on %s: %w", node, err)
+				}
+			}
+			return nil
+		})
+		if last == nil {
 			return nil
 		}
 	}
@@ -65,20 +73,4 @@ func CleanUpEtcd(ctx context.Context, access framework.EtcdAccess, nodes []strin
 		return nil
 	}
 	return fmt.Errorf("deleting holdfast's keys from etcd: %w; delete the keys with the prefix %s by hand", last, ownPrefixes[0])
-}
-
-func cleanUpMember(ctx context.Context, access framework.EtcdAccess, node string) error {
-	etcd, err := client.NewEtcd(access, node)
-	if err != nil {
-		return err
-	}
-	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for _, prefix := range ownPrefixes {
-		if _, err := etcd.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
-			return fmt.Errorf("through the member on %s: %w", node, err)
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -164,15 +163,11 @@ func (o *objectWatch) list(ctx context.Context) (version string) {
 // follow makes one watch from a version on. It returns the version to continue from, empty if a
 // list is needed.
 func (o *objectWatch) follow(ctx context.Context, from string) string {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	q := o.query()
 	q.Set("watch", "true")
 	q.Set("resourceVersion", from)
 	q.Set("allowWatchBookmarks", "true")
-	tooLong := time.AfterFunc(o.timeout, func() { cancel(fmt.Errorf("not accepted in %s", o.timeout)) })
-	body, err := o.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: q})
-	tooLong.Stop()
+	body, err := o.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: q}, o.timeout)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Status == http.StatusGone {
 		return ""
 	}

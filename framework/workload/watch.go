@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -77,16 +76,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		_ = r.w.Append(record.KindWatch, entry)
 	}
 	result := watched{from: q.from}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	late := fmt.Errorf("not accepted in %s", r.timeout)
-	tooLong := time.AfterFunc(r.timeout, func() { cancel(late) })
-	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)})
-	if err == nil && !tooLong.Stop() {
-		body.Close()
-		cancel(late) // it may still come
-		err = late
-	}
+	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)}, r.timeout)
 	if err != nil {
 		if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 			entry.Status, entry.RetryAfter = refused.Status, refused.RetryAfter

@@ -2,8 +2,6 @@ package podmaster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,13 +23,9 @@ type Config struct {
 	Node string `json:"node"`
 	// Agent is the socket of the node's agent.
 	Agent string `json:"agent"`
-	// Etcd is the URL of the node's own member. A component whose node has lost its etcd could
+	// Etcd is a client of the node's own member. A component whose node has lost its etcd could
 	// not work there.
-	Etcd string `json:"etcd"`
-	// Cert and Key belong to a client of etcd, CA is etcd's CA.
-	Cert string `json:"cert"`
-	Key  string `json:"key"`
-	CA   string `json:"ca"`
+	Etcd agent.EtcdClient `json:"etcd"`
 
 	Components []Component `json:"components"`
 }
@@ -82,18 +76,6 @@ func Main(args []string) error {
 
 // EtcdConfig implements framework.EtcdAccess for the node's own member.
 func (c Config) EtcdConfig(string) (clientv3.Config, error) {
-	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-	if err != nil {
-		return clientv3.Config{}, fmt.Errorf("reading the client certificate: %w", err)
-	}
-	authority, err := os.ReadFile(c.CA)
-	if err != nil {
-		return clientv3.Config{}, fmt.Errorf("reading etcd's CA: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authority) {
-		return clientv3.Config{}, fmt.Errorf("%s holds no certificate", c.CA)
-	}
-	return clientv3.Config{Endpoints: []string{c.Etcd},
-		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}}, nil
+	tls, err := c.Etcd.TLS()
+	return clientv3.Config{Endpoints: []string{c.Etcd.URL}, TLS: tls}, err
 }

@@ -213,12 +213,41 @@ type Streamed struct {
 	io.ReadCloser
 	// Server is as in Answer.
 	Server []string
+	cancel context.CancelFunc
 }
+
+// Close closes the body and gives up the request.
+func (s *Streamed) Close() error {
+	defer s.cancel()
+	return s.ReadCloser.Close()
+}
+
+// ErrNotAccepted is the error of Stream if there is no response within its limit.
+var ErrNotAccepted = errors.New("not accepted")
 
 // Stream makes one request, once, and returns the body of a response with status 200 while it is
 // being received. Cancelling the context stops it. For any other status the error is a
-// *RefusedError.
-func (a *API) Stream(ctx context.Context, r Request) (*Streamed, error) {
+// *RefusedError, and ErrNotAccepted if there is no response within limit.
+func (a *API) Stream(ctx context.Context, r Request, limit time.Duration) (*Streamed, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	tooLong := time.AfterFunc(limit, cancel)
+	s, err := a.stream(ctx, r)
+	if !tooLong.Stop() {
+		if err == nil {
+			s.ReadCloser.Close()
+		}
+		// Not the context's error: the timer may not have cancelled it yet.
+		err = fmt.Errorf("%w in %s", ErrNotAccepted, limit)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s.cancel = cancel
+	return s, nil
+}
+
+func (a *API) stream(ctx context.Context, r Request) (*Streamed, error) {
 	res, on, err := a.roundTrip(ctx, r)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -313,5 +314,44 @@ func TestUntrustedServerIsRefused(t *testing.T) {
 	a := api.Do(t.Context(), Request{Method: http.MethodPut, Path: "/", Body: []byte(`{}`)})
 	if a.Outcome() != record.Refused || !strings.Contains(a.Problem(), "certificate") {
 		t.Errorf("outcome %s: %s", a.Outcome(), a.Problem())
+	}
+}
+
+// TestStreamLimit: the limit is for the response, also for one that refuses, and not for the body.
+func TestStreamLimit(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/refuses":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/goes-on":
+			w.WriteHeader(http.StatusOK)
+		}
+		if r.URL.Path != "/silent" {
+			_ = http.NewResponseController(w).Flush()
+		}
+		select {
+		case <-time.After(2 * limit):
+			_, _ = io.WriteString(w, "late")
+		case <-r.Context().Done():
+		}
+	}))
+	defer s.Close()
+	api := open(t, s.Listener.Addr().String(), Options{})
+	for _, path := range []string{"/silent", "/refuses"} {
+		_, err := api.Stream(t.Context(), Request{Method: http.MethodGet, Path: path}, limit)
+		if !errors.Is(err, ErrNotAccepted) || err.Error() != "not accepted in 300ms" {
+			t.Errorf("%s: error %v", path, err)
+		}
+	}
+	body, err := api.Stream(t.Context(), Request{Method: http.MethodGet, Path: "/goes-on"}, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(body); err != nil || string(b) != "late" {
+		t.Errorf("body %q, error %v", b, err)
+	}
+	if err := body.Close(); err != nil {
+		t.Error(err)
 	}
 }

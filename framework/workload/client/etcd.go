@@ -39,6 +39,19 @@ func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error)
 	return c, nil
 }
 
+// AskEtcd calls ask with a client of the one etcd member on a node, and with a context that ends
+// after limit at the latest.
+func AskEtcd(ctx context.Context, access framework.EtcdAccess, node string, limit time.Duration, ask func(context.Context, *clientv3.Client) error) error {
+	etcd, err := NewEtcd(access, node)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return ask(ctx, etcd)
+}
+
 // etcdRefusals are the errors with which etcd reports that a request was not even proposed, or
 // that applying it stopped before it changed anything (go.etcd.io/etcd/server/v3,
 // etcdserver/apply). ErrNoSpace is not among them: etcd applies the write that exhausts the
