@@ -18,6 +18,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -391,9 +392,11 @@ func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
 	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
 }
 
+// etcdAt is how to reach a node's etcd member: like its API server, without a proxy from the
+// environment.
 func (c *Cluster) etcdAt(n *node) clientv3.Config {
 	return clientv3.Config{Endpoints: []string{"https://" + net.JoinHostPort(n.address.String(), etcdPort)},
-		TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout}
+		TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout, DialOptions: []grpc.DialOption{grpc.WithNoProxy()}}
 }
 
 // Backends implements framework.BackendReporter. The Envoy that kind starts if its image is
