@@ -234,6 +234,9 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 // nothing left to heal. It leaves out nodes that were added: their containers are removed, and
 // what they would have to heal is deleted with them.
 func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
+	if err := finishPinning(ctx, cli, name); err != nil {
+		return err
+	}
 	all, err := machines(ctx, cli, name)
 	if err != nil {
 		return err

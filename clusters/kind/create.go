@@ -280,7 +280,7 @@ func Delete(ctx context.Context, name, engine string) error {
 			return fmt.Errorf("deleting cluster %s: %w", name, err)
 		}
 	}
-	return removeNetwork(ctx, cli, name)
+	return errors.Join(removeNetwork(ctx, cli, name), forgetPlan(ctx, cli, name))
 }
 
 // steps is kind's logger. It shows only its steps, each once: kind logs the beginning and the
