@@ -50,6 +50,9 @@ const engineOfTwo = `case "$1 $2" in
 "info "*|"version "*) exit 1;;
 "network ls") case "$*" in *=demo*) cat $DIR/network 2>/dev/null;; esac;;
 "network rm") rm -f $DIR/network;;
+"volume ls") cat $DIR/plan 2>/dev/null;;
+"container inspect") echo "[{\"Name\":\"/other-control-plane\",\"Config\":{\"Labels\":{$(cat $DIR/labels 2>/dev/null)}},\"State\":{\"Running\":$([ -f $DIR/off ] && echo false || echo true)}}]";;
+"exec other-control-plane") if [ -f $DIR/off ]; then exit 1; elif [ -f $DIR/agent ]; then echo agent; fi;;
 "ps --all") case "$*" in *=demo*) [ -f $DIR/network ] && echo demo-control-plane;; *) echo other-control-plane;; esac;;
 esac
 true`
@@ -88,5 +91,44 @@ func TestRemove(t *testing.T) {
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	if err != nil || !strings.Contains(string(calls), "rm --force --volumes demo-control-plane") || strings.Contains(string(calls), "rm --force --volumes other") {
 		t.Errorf("%s, %v", calls, err)
+	}
+}
+
+// What holdfast left in a cluster of another tool is reported, also if no state of it is left.
+func TestRemoveAttached(t *testing.T) {
+	for name, test := range map[string]struct {
+		files, labels, says string
+		held                bool
+	}{
+		"nothing is left":           {},
+		"it may be off":             {files: "off"},
+		"an agent":                  {files: "agent", says: "other-control-plane has a node agent"},
+		"an agent and the lock":     {files: "agent", held: true, says: "other-control-plane has a node agent"},
+		"a change of the network":   {files: "plan", says: "its addresses are not all pinned"},
+		"a node that was added":     {labels: `"dev.holdfast.added":"true"`, says: "other-control-plane is a node that was added"},
+		"an added node that is off": {files: "off", labels: `"dev.holdfast.added":"true"`, says: "other-control-plane is a node that was added"},
+	} {
+		dir := fakeDocker(t, engineOfTwo)
+		t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+		if test.files != "" {
+			touch(t, dir, test.files)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "labels"), []byte(test.labels), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if test.held {
+			lock, err := hold("other")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = lock.Close() // its process was killed
+		}
+		found, err := remove(t.Context(), "unix:///x", "other")
+		if found || (err == nil) != (test.says == "") || err != nil && (!strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "`holdfast up --provider kind --attach other`")) {
+			t.Errorf("%s: %t, %v", name, found, err)
+		}
+		if _, err := os.Stat(lockOf("other")); (err == nil) != test.held {
+			t.Errorf("%s: there is a lock: %t", name, err == nil)
+		}
 	}
 }

@@ -248,8 +248,9 @@ func remove(ctx context.Context, engine, name string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("looking for what is left of cluster %s: %w", name, err)
 	}
+	cli := docker.CLI{Host: engine}
 	if _, noted := os.Stat(lockOf(name)); out == "" && noted != nil {
-		return false, nil
+		return false, notAttached(ctx, cli, name)
 	}
 	held, err := hold(name)
 	if err != nil {
@@ -257,9 +258,12 @@ func remove(ctx context.Context, engine, name string) (bool, error) {
 	}
 	defer held.Close()
 	if out != "" {
-		if err := Delete(ctx, name, engine); err != nil {
-			return false, err
-		}
+		err = Delete(ctx, name, engine)
+	} else {
+		err = notAttached(ctx, cli, name)
+	}
+	if err != nil {
+		return false, err
 	}
 	return out != "", os.Remove(held.Path())
 }
