@@ -242,6 +242,10 @@ func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, isAdded)
+	// An upgrade that was killed may have left a container, and parts on its node.
+	if err := removeLabelled(ctx, cli, name, upgradeLabel); err != nil {
+		return fmt.Errorf("removing what is left of an upgrade of cluster %s: %w", name, err)
+	}
 	return framework.Each(all, func(container docker.Container) error {
 		if err := takeOut(ctx, cli, container, used); err != nil {
 			return fmt.Errorf("removing the agent from %s: %w", container.Name, err)
@@ -268,7 +272,7 @@ func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, us
 			return err
 		}
 	}
-	_, err := cli.Run(ctx, "exec", "--privileged", container.Name, "sh", "-c", agent.TakeOut())
+	_, err := cli.Run(ctx, "exec", "--privileged", container.Name, "sh", "-c", "rm -rf "+upgradeDir+"\n"+agent.TakeOut())
 	return err
 }
 

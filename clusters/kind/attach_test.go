@@ -35,6 +35,7 @@ case "$*" in
 esac
 case "$*" in
 *"ps --all"*network=*) echo y-control-plane; echo y-worker; cat $DIR/others 2>/dev/null;;
+*"ps --all"*upgrade=y*) if [ -f $DIR/upgrade ]; then echo holdfast-upgrade-y; fi;;
 *"ps --all"*cluster=y*) echo y-worker; echo y-control-plane;;
 *"ps --all"*cluster=*) ;;
 *"ps --all"*) echo y; echo x; echo y;;
@@ -199,7 +200,8 @@ func TestPinningKilled(t *testing.T) {
 	}
 }
 
-// Agents are taken out where there are any; machines that are off are brought back.
+// Agents are taken out where there are any, and what a killed upgrade left; machines that are off are
+// brought back.
 func TestDetach(t *testing.T) {
 	dir := fakeDocker(t, engineOfTheirs)
 	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil || strings.Contains(calls(t, dir), "--privileged") {
@@ -208,13 +210,15 @@ func TestDetach(t *testing.T) {
 	touch(t, dir, "agent")
 	touch(t, dir, "off")
 	touch(t, dir, "added")
+	touch(t, dir, "upgrade")
 	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil {
 		t.Error(err)
 	}
 	if got := calls(t, dir); strings.Contains(got, " y-control-plane2 ") {
 		t.Errorf("the container of an added node is removed, and needs neither to start nor to answer:\n%s", got)
 	}
-	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c", "exec --privileged y-control-plane sh -c"} {
+	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c rm -rf /var/lib/holdfast-upgrade\n", "exec --privileged y-control-plane sh -c rm -rf /var/lib/holdfast-upgrade\n",
+		"rm --force --volumes holdfast-upgrade-y\n"} {
 		if got := calls(t, dir); !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
 		}

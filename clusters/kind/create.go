@@ -188,11 +188,7 @@ func withPorts(create, clear func() error) error {
 
 // removeContainers removes the containers that kind has made.
 func (c *Cluster) removeContainers(ctx context.Context) error {
-	there, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
-	if err == nil && len(there) > 0 {
-		_, err = c.cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...)
-	}
-	return err
+	return removeLabelled(ctx, c.cli, c.Name(), clusterLabel)
 }
 
 // kindCreates makes kind create the cluster. kind cannot be cancelled, so if ctx ends its
@@ -266,21 +262,31 @@ func (c *Cluster) keepLogs() error {
 // does nothing if there is nothing.
 func Delete(ctx context.Context, name, engine string) error {
 	cli := docker.CLI{Host: engine}
+	if err := removeLabelled(ctx, cli, name, clusterLabel, upgradeLabel); err != nil {
+		return fmt.Errorf("deleting cluster %s: %w", name, err)
+	}
+	return errors.Join(removeNetwork(ctx, cli, name), forgetPlan(ctx, cli, name))
+}
+
+// removeLabelled removes the containers that have one of the labels with the name of a cluster.
+func removeLabelled(ctx context.Context, cli docker.CLI, cluster string, labels ...string) error {
 	var there []string
-	for _, label := range []string{clusterLabel, upgradeLabel} {
-		names, err := cli.List(ctx, label+"="+name)
+	for _, label := range labels {
+		names, err := cli.List(ctx, label+"="+cluster)
 		if err != nil {
-			return fmt.Errorf("deleting cluster %s: %w", name, err)
+			return err
 		}
 		there = append(there, names...)
 	}
-	if len(there) > 0 {
-		// Own volumes contain /var of the nodes.
-		if _, err := cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...); err != nil && !docker.Says(err, "no such container") {
-			return fmt.Errorf("deleting cluster %s: %w", name, err)
-		}
+	if len(there) == 0 {
+		return nil
 	}
-	return errors.Join(removeNetwork(ctx, cli, name), forgetPlan(ctx, cli, name))
+	// Own volumes contain /var of the nodes.
+	_, err := cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...)
+	if docker.Says(err, "no such container") {
+		return nil
+	}
+	return err
 }
 
 // steps is kind's logger. It shows only its steps, each once: kind logs the beginning and the
