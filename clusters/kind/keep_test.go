@@ -1,16 +1,20 @@
 package kind
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 func TestKubeconfig(t *testing.T) {
@@ -91,6 +95,48 @@ func TestRemove(t *testing.T) {
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	if err != nil || !strings.Contains(string(calls), "rm --force --volumes demo-control-plane") || strings.Contains(string(calls), "rm --force --volumes other") {
 		t.Errorf("%s, %v", calls, err)
+	}
+}
+
+// A lock that is taken just when its owner removes the file is taken again, on the file that others find.
+func TestHoldRemoved(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	lock, err := hold("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(lock.Path()), lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+	// Opening a named pipe takes until a writer opens it as well, by its other name.
+	other := filepath.Join(t.TempDir(), "pipe")
+	if err := errors.Join(syscall.Mkfifo(other, 0o600), os.Link(other, lock.Path())); err != nil {
+		t.Fatal(err)
+	}
+	held := make(chan error, 1)
+	go func() {
+		again, err := hold("demo")
+		if err == nil && !system.HasPath(again, lockOf("demo")) {
+			err = errors.New("the lock is on a file that is gone")
+		}
+		held <- err
+	}()
+	time.Sleep(200 * time.Millisecond)
+	if err := os.Remove(lock.Path()); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		w, err := os.OpenFile(other, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			defer w.Close()
+		} else if len(held) == 0 {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		break
+	}
+	if err := <-held; err != nil {
+		t.Error(err)
 	}
 }
 
