@@ -435,7 +435,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 			n.Client.Close()
 		}
 		if !c.o.DropLogs {
-			err = c.keepLogs()
+			err = c.keepLogs(ctx)
 		}
 		err = errors.Join(err, Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
 	})

@@ -64,11 +64,11 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	}
 	if err := c.create(ctx); err != nil {
 		err = fmt.Errorf("creating cluster %s: %w", c.Name(), err)
+		if ctx.Err() == nil {
+			err = errors.Join(err, c.keepLogs(ctx))
+		}
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
 		defer cancel()
-		if ctx.Err() == nil {
-			err = errors.Join(err, c.keepLogs())
-		}
 		err = errors.Join(explain(err), os.RemoveAll(c.dir))
 		if failed := Delete(undo, c.Name(), o.Engine); failed != nil {
 			err = errors.Join(err, errLeft, failed)
@@ -246,13 +246,30 @@ func explain(err error) error {
 	return err
 }
 
-// keepLogs collects the existing logs of all nodes.
-func (c *Cluster) keepLogs() error {
-	err := withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) error {
-		return p.CollectLogs(c.Name(), c.o.LogDir)
-	})
+// logsLimit is how long collecting the logs of all nodes may take.
+const logsLimit = time.Minute
+
+// keepLogs collects the existing logs of all nodes. kind cannot be cancelled: if ctx ends or the time is
+// over, it continues until the containers are deleted.
+func (c *Cluster) keepLogs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, logsLimit, fmt.Errorf("not done after %s", logsLimit))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) error {
+			return p.CollectLogs(c.Name(), c.o.LogDir)
+		})
+	}()
+	var err error
+	partly := ""
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("collecting the logs of its nodes: %w", context.Cause(ctx))
+		partly = ", as far as they were collected: " + context.Cause(ctx).Error()
+	}
 	if _, gone := os.Stat(c.o.LogDir); gone == nil {
-		c.o.Progress("the logs of its nodes are in " + c.o.LogDir)
+		c.o.Progress("the logs of its nodes are in " + c.o.LogDir + partly)
 		return nil // some logs are missing on a node that did not come up
 	}
 	return err
