@@ -85,9 +85,9 @@ func AddProgram(t *tar.Writer) error {
 	return err
 }
 
-// AddFiles adds files by path, with their directories, parents first. That of systemd's units is the
-// node's own: tar would change its mode, or put a directory in the place of a link to one.
-func AddFiles(t *tar.Writer, files map[string][]byte) error {
+// AddFiles adds files of a mode by path, with their directories, parents first. That of systemd's units
+// is the node's own: tar would change its mode, or put a directory in the place of a link to one.
+func AddFiles(t *tar.Writer, files map[string][]byte, mode int64) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		b := files[name]
 		var err error
@@ -95,7 +95,7 @@ func AddFiles(t *tar.Writer, files map[string][]byte) error {
 			err = t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
 		}
 		if err == nil {
-			err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(b))})
+			err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: mode, Size: int64(len(b))})
 		}
 		if err == nil {
 			_, err = t.Write(b)

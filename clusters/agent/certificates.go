@@ -1,12 +1,16 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +35,8 @@ type spoiltState struct {
 	Until time.Time `json:"until"`
 	// Own are the component's own files, by path.
 	Own map[string][]byte `json:"own"`
+	// Bad are the defective ones in their place. The state of an earlier version does not have them.
+	Bad map[string][]byte `json:"bad,omitempty"`
 }
 
 // serving are the files that a component serves with, and those of the CA
@@ -58,8 +64,12 @@ func (s *certificates) resume(over bool) {
 		if over {
 			left = 0
 		}
-		if left <= 0 && s.putBack(c) == nil {
-			continue
+		if left <= 0 {
+			err := s.putBack(c)
+			if err == nil {
+				continue
+			}
+			complain(err)
 		}
 		s.restoreIn(c, max(retryPause, left))
 	}
@@ -104,7 +114,7 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 		}
 	}
 	// Save the own certificates to disk before they are replaced.
-	err = s.store.updateDurably(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own} })
+	err = s.store.updateDurably(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own, Bad: bad} })
 	if err != nil {
 		s.store.note(func(st *state) { delete(st.Spoilt, c) })
 		return agenthttp.NothingDone(err.Error())
@@ -139,18 +149,46 @@ func (s *certificates) restore(c framework.Component) error {
 	return s.putBack(c)
 }
 
-// putBack is restore with mu held.
+// putBack is restore with mu held. A certificate that was replaced in the meantime stays, and is
+// reported once: with a renewed certificate, the key is new as well, and does not match the old one.
 func (s *certificates) putBack(c framework.Component) error {
 	spoilt, ok := s.saved()[c]
 	if !ok {
 		return nil
 	}
-	if err := replaceAll(spoilt.Own); err != nil {
+	back, renewed, err := spoilt.ours()
+	if err == nil {
+		err = replaceAll(back)
+	}
+	if err != nil {
 		return fmt.Errorf("restoring the certificates of %s: %w", c, err)
 	}
-	s.timers.Stop(c)
 	s.store.note(func(st *state) { delete(st.Spoilt, c) })
+	if len(renewed) > 0 {
+		return fmt.Errorf("restoring the certificates of %s: %s was replaced while a defective certificate was in its place, and stays; "+
+			"check that it matches its key and has the right names", c, strings.Join(renewed, ", "))
+	}
+	s.timers.Stop(c)
 	return nil
+}
+
+// ours returns the certificates to put back, and the files that another program has replaced. What a
+// script has put back may be only a part.
+func (s *spoiltState) ours() (back map[string][]byte, renewed []string, err error) {
+	back = map[string][]byte{}
+	for _, path := range slices.Sorted(maps.Keys(s.Own)) {
+		now, err := os.ReadFile(path)
+		bad, known := s.Bad[path]
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case known && !bytes.Equal(now, bad) && !bytes.HasPrefix(s.Own[path], now):
+			renewed = append(renewed, path)
+		default:
+			back[path] = s.Own[path]
+		}
+	}
+	return back, renewed, nil
 }
 
 // restoreIn restores later, and retries until it succeeds; with mu held.
@@ -173,6 +211,9 @@ func (s *certificates) handle(mux *http.ServeMux) {
 		return nil, s.spoil(r.Component, r.Defect, r.Name, r.For)
 	})
 	answer(mux, "POST /unspoil", func(_ context.Context, r request) (any, error) { return nil, s.restore(r.Component) })
+	answer(mux, "GET /spoilt", func(context.Context, request) (any, error) {
+		return slices.Sorted(maps.Keys(s.saved())), nil
+	})
 }
 
 // SpoilCertificates implements framework.CertificateFaulter.
@@ -184,4 +225,10 @@ func (c *Client) SpoilCertificates(ctx context.Context, component framework.Comp
 // RestoreCertificates implements framework.CertificateFaulter.
 func (c *Client) RestoreCertificates(ctx context.Context, component framework.Component) error {
 	return c.post(ctx, "unspoil", fmt.Sprintf("restoring the certificates of %s", component), request{Component: component}, nil)
+}
+
+// DefectiveCertificates returns the components that have defective certificates in place of their own.
+func (c *Client) DefectiveCertificates(ctx context.Context) (all []framework.Component, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "spoilt", "asking which certificates are defective", nil, &all)
+	return all, err
 }

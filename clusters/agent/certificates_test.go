@@ -11,6 +11,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +118,35 @@ func TestSpoilCertificates(t *testing.T) {
 	refused(t, n.SpoilCertificates(t.Context(), framework.Scheduler, framework.CertificateExpired, time.Hour))
 	refused(t, n.SpoilCertificates(t.Context(), framework.Etcd, framework.CertificateExpired, 0))
 	refused(t, n.SpoilCertificates(t.Context(), framework.Etcd, "odd", time.Hour))
+}
+
+// TestRenewedCertificateStays: a certificate that was renewed while a defective one was in its place is
+// not replaced by the old one, which would not match its new key. The others are.
+func TestRenewedCertificateStays(t *testing.T) {
+	t.Parallel()
+	n := certificateNode(t)
+	server, peer := filepath.Join(n.config.PKI, "etcd/server.crt"), filepath.Join(n.config.PKI, "etcd/peer.crt")
+	own, err := os.ReadFile(peer)
+	must(t, err)
+	must(t, n.SpoilCertificates(t.Context(), framework.Etcd, framework.CertificateExpired, time.Hour))
+	if all, err := n.DefectiveCertificates(t.Context()); err != nil || !slices.Equal(all, []framework.Component{framework.Etcd}) {
+		t.Errorf("certificates of %v are defective, %v", all, err)
+	}
+	write(t, server, "renewed")
+	err = n.RestoreCertificates(t.Context(), framework.Etcd)
+	if err == nil || !strings.Contains(err.Error(), server+" was replaced") || strings.Contains(err.Error(), peer) {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(server); err != nil || string(b) != "renewed" {
+		t.Errorf("the renewed certificate was replaced: %q, %v", b, err)
+	}
+	if b, err := os.ReadFile(peer); err != nil || !bytes.Equal(b, own) {
+		t.Errorf("the other certificate is not its own again: %v", err)
+	}
+	must(t, n.RestoreCertificates(t.Context(), framework.Etcd))
+	if all, err := n.DefectiveCertificates(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("certificates of %v are defective, %v", all, err)
+	}
 }
 
 // TestCertificatesDeadMan ends the agent while certificates are spoilt: they stay so,

@@ -145,10 +145,7 @@ func healScript(c Config, st *state) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Spoilt)) {
 		for _, path := range slices.Sorted(maps.Keys(st.Spoilt[name].Own)) {
-			// In its place, so that mode, owner and label stay; and beside it first, since there may be
-			// no space for it.
-			fmt.Fprintf(&b, "echo %s | base64 -d >%s && cat %[2]s >%s || rc=1\nrm -f %[2]s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]),
-				shellescape.Quote(system.Temporary(path)), shellescape.Quote(path))
+			b.WriteString(st.Spoilt[name].putBackScript(path))
 		}
 	}
 	b.WriteString(filterScript(st.Filters))
@@ -165,6 +162,26 @@ func healScript(c Config, st *state) string {
 		return ""
 	}
 	return lockScript(c) + "rc=0\n" + b.String() + "exit $rc\n"
+}
+
+// putBackScript returns the shell script that puts a certificate back, unless it was replaced in the
+// meantime; see ours.
+func (s *spoiltState) putBackScript(path string) string {
+	own, quoted := base64.StdEncoding.EncodeToString(s.Own[path]), shellescape.Quote(path)
+	// In its place, so that mode, owner and label stay; and beside it first, since there may be
+	// no space for it.
+	script := fmt.Sprintf("echo %s | base64 -d >%s && cat %[2]s >%s || rc=1\nrm -f %[2]s\n", own, shellescape.Quote(system.Temporary(path)), quoted)
+	bad, known := s.Bad[path]
+	if !known {
+		return script
+	}
+	return fmt.Sprintf(`now=$(cat %[1]s) own=$(echo %[2]s | base64 -d) bad=$(echo %[3]s | base64 -d)
+case "$own" in "$now"*) now=$bad;; esac
+if [ "$now" = "$bad" ]; then
+%[4]selse
+	echo %[1]s "was replaced while a defective certificate was in its place, and stays" >&2
+fi
+`, quoted, own, base64.StdEncoding.EncodeToString(bad), script)
 }
 
 // unwiping returns the shell script that puts the data of etcd back while no member can start:

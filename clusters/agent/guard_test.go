@@ -151,6 +151,26 @@ func TestHealScriptOf(t *testing.T) {
 	}
 }
 
+// TestHealScriptOfRenewed: the script replaces a defective certificate, and one that it replaced only in
+// part, and leaves one that was renewed.
+func TestHealScriptOfRenewed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "server's.crt")
+	const own, bad = "line\n*\n", "defective\n"
+	c := Config{Socket: filepath.Join(t.TempDir(), "run", "agent.sock")}
+	script := healScript(c, &state{Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {
+		Own: map[string][]byte{file: []byte(own)}, Bad: map[string][]byte{file: []byte(bad)}}}})
+	for _, sh := range shells(t) {
+		for is, want := range map[string]string{bad: own, own: own, "li": own, "": own, "renewed\n": "renewed\n", "line\nx\n": "line\nx\n"} {
+			write(t, file, is)
+			out, err := sh("-c", script).CombinedOutput()
+			if b, readErr := os.ReadFile(file); err != nil || readErr != nil || string(b) != want || strings.Contains(string(out), "was replaced") != (is == want && is != own) {
+				t.Errorf("%q became %q, %v; the script: %s, %v", is, b, readErr, out, err)
+			}
+		}
+	}
+}
+
 // TestHealScriptOnFullDisk: a full disk does not damage a certificate, and the script
 // reports that it was not restored. The same with the volume of the data not mounted in time.
 func TestHealScriptOnFullDisk(t *testing.T) {

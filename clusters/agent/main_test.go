@@ -16,13 +16,20 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
 // TestMain runs the tests in new user, mount, PID and network namespaces, so that
 // they need no privileges, find no processes but their own and leave nothing behind.
 func TestMain(m *testing.M) {
+	etcdtest.ProxyMain(func() (clientv3.Config, error) {
+		members := map[string][]string{"node-1": {"http://" + etcdtest.OutsideAddress + ":2379"}}
+		return (&ownCluster{a: &agent{}, members: members}).EtcdConfig("node-1")
+	})
 	shimMain()
 	Main()
 	sandbox.Main()

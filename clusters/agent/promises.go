@@ -12,6 +12,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -152,7 +153,8 @@ func (c *ownCluster) Nodes() []framework.Node {
 
 // EtcdConfig implements framework.EtcdAccess.
 func (c *ownCluster) EtcdConfig(node string) (clientv3.Config, error) {
-	config := clientv3.Config{Endpoints: c.members[node], DialTimeout: networkLimit}
+	// A node may have the proxy of the machine that created it in its environment.
+	config := clientv3.Config{Endpoints: c.members[node], DialTimeout: networkLimit, DialOptions: []grpc.DialOption{grpc.WithNoProxy()}}
 	if url := c.a.config.EtcdClient.URL; node == c.own && url != "" { // it may listen on the loopback device alone
 		config.Endpoints = []string{url}
 	}

@@ -41,6 +41,9 @@ func promisingNode(t *testing.T, members int, pods ...framework.Component) (n *t
 	return n, client, urls
 }
 
+// TestPromisesWithoutProxy: an agent reaches etcd directly, whatever the environment of its node.
+func TestPromisesWithoutProxy(t *testing.T) { etcdtest.IgnoresProxy(t) }
+
 func undoing(t *testing.T, fault string, data any) framework.Undoing {
 	t.Helper()
 	b, err := json.Marshal(data)

@@ -152,7 +152,7 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
-			if !sameFile(s.files[serverLock], filepath.Join(s.dir, lockFile)) {
+			if !system.HasPath(s.files[serverLock], filepath.Join(s.dir, lockFile)) {
 				return fmt.Errorf("the cluster's state in %s was removed, and without it no command finds the cluster (systemd-logind removes it at the user's last logout: run 'loginctl enable-linger')", s.dir)
 			}
 		case err := <-failed:

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,7 +88,7 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 		if _, err := l.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 			return startLock{}, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
 		}
-		if sameFile(l.lock, l.lock.Path()) {
+		if system.HasPath(l.lock, l.lock.Path()) {
 			return l, nil
 		}
 		_ = l.lock.Unlock() // of a file that its last owner removed
@@ -98,16 +97,6 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 
 // startLock is a lock whose file is removed with it.
 type startLock struct{ lock *flock.Flock }
-
-// sameFile reports whether an open file still has its path.
-func sameFile(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	theirs, err := os.Stat(path)
-	return err == nil && os.SameFile(mine, theirs)
-}
 
 // Unlock removes the file before another process can take the lock.
 func (l startLock) Unlock() {

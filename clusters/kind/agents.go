@@ -67,7 +67,7 @@ func (n *node) startAgent(ctx context.Context) error {
 	if n.role == balancerRole {
 		delete(files, agent.UnitPath)
 	}
-	if err := n.put(ctx, func(t *tar.Writer) error { return errors.Join(agent.AddProgram(t), agent.AddFiles(t, files)) }); err != nil {
+	if err := n.put(ctx, func(t *tar.Writer) error { return errors.Join(agent.AddProgram(t), agent.AddFiles(t, files, 0o644)) }); err != nil {
 		return err
 	}
 	if n.role == balancerRole {

@@ -276,11 +276,18 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 // nothing left to heal. It leaves out nodes that were added: their containers are removed, and
 // what they would have to heal is deleted with them.
 func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
+	if err := finishPinning(ctx, cli, name); err != nil {
+		return err
+	}
 	all, err := machines(ctx, cli, name)
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, isAdded)
+	// An upgrade that was killed may have left a container, and parts on its node.
+	if err := removeLabelled(ctx, cli, name, upgradeLabel); err != nil {
+		return fmt.Errorf("removing what is left of an upgrade of cluster %s: %w", name, err)
+	}
 	return framework.Each(all, func(container docker.Container) error {
 		if err := takeOut(ctx, cli, container, used); err != nil {
 			return fmt.Errorf("removing the agent from %s: %w", container.Name, err)
@@ -298,8 +305,7 @@ func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, us
 			return err
 		}
 	}
-	there, err := cli.Run(ctx, "exec", container.Name, "sh", "-c", "! [ -e "+agent.BinaryPath+" ] || echo agent")
-	if err != nil || there == "" {
+	if has, err := hasAgent(ctx, cli, container.Name); err != nil || !has {
 		return err
 	}
 	// The balancer's agent, and all that it would have to heal, is deleted with its container.
@@ -308,8 +314,44 @@ func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, us
 			return err
 		}
 	}
-	_, err = cli.Run(ctx, "exec", "--privileged", container.Name, "sh", "-c", agent.TakeOut())
+	_, err := cli.Run(ctx, "exec", "--privileged", container.Name, "sh", "-c", "rm -rf "+upgradeDir+"\n"+agent.TakeOut())
 	return err
+}
+
+// hasAgent reports whether a node has an agent.
+func hasAgent(ctx context.Context, cli docker.CLI, name string) (bool, error) {
+	there, err := cli.Run(ctx, "exec", name, "sh", "-c", "! [ -e "+agent.BinaryPath+" ] || echo agent")
+	return there != "", err
+}
+
+// notAttached returns an error if a cluster that another tool created has agents or nodes that holdfast
+// added, and the state of its processes is lost, for example with a restart of this machine.
+func notAttached(ctx context.Context, cli docker.CLI, name string) error {
+	left := func(what string) error {
+		return fmt.Errorf("cluster %s was taken over, and %s, but this machine no longer has its state: run `holdfast up --provider kind --attach %[1]s`, then `holdfast down --name %[1]s`", name, what)
+	}
+	all, err := machines(ctx, cli, name)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	if plan, err := pinPlan(ctx, cli, name); err != nil {
+		return err
+	} else if plan != "" {
+		return left("its addresses are not all pinned")
+	}
+	for _, c := range all {
+		has, what := isAdded(c), "is a node that was added"
+		if !has && c.State.Running && !c.State.Paused {
+			what = "has a node agent"
+			if has, err = hasAgent(ctx, cli, c.Name); err != nil {
+				return fmt.Errorf("looking for what is left on %s of cluster %s: %w", c.Name, name, err)
+			}
+		}
+		if has {
+			return left(c.Name + " " + what)
+		}
+	}
+	return nil
 }
 
 // awaitHealed returns when an agent has nothing left to heal. The agent heals automatically.

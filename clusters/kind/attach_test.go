@@ -20,17 +20,26 @@ import (
 // engineOfTheirs is a docker with another tool's cluster: a control-plane node, a worker, and
 // kind's own network. Files in DIR change it.
 const engineOfTheirs = `says() { echo "$1" >&2; exit 1; }
-container() { # name role address
-	echo "{\"Name\":\"/$1\",\"Config\":{\"Labels\":{\"io.x-k8s.kind.role\":\"$2\"}},\"State\":{\"Running\":$(if [ -f $DIR/off ]; then echo false; else echo true; fi)},"
+container() { # name role address ID
+	echo "{\"Id\":\"$4\",\"Name\":\"/$1\",\"Config\":{\"Labels\":{\"io.x-k8s.kind.role\":\"$2\"}},\"State\":{\"Running\":$(if [ -f $DIR/off ]; then echo false; else echo true; fi)},"
+	if [ -f $DIR/off-network ]; then echo "\"NetworkSettings\":{\"Networks\":{}}}"; return; fi
 	echo "\"NetworkSettings\":{\"Networks\":{\"kind\":{\"IPAddress\":\"$3\"$(if [ -f $DIR/pinned ]; then echo ",\"IPAMConfig\":{\"IPv4Address\":\"$3\"}"; fi)}}}}"
 }
 added='{"Name":"/y-control-plane2","Config":{"Labels":{"io.x-k8s.kind.role":"control-plane","dev.holdfast.added":"true"}},"State":{"Running":true},"NetworkSettings":{"Networks":{"kind":{"IPAddress":"172.18.0.153"}}}}'
 case "$*" in
+"volume create "*) printf '%s\n' "${6#*=}" >$DIR/plan; if [ -f $DIR/kill ]; then mv $DIR/kill $DIR/killed; touch $DIR/off-network; fi; exit 0;;
+"volume ls "*) cat $DIR/plan 2>/dev/null; exit 0;;
+"volume rm "*) rm -f $DIR/plan $DIR/off-network; exit 0;;
+"network rm kind"|"network connect"*) if [ -f $DIR/killed ]; then says "it was killed"; fi;;
+"network disconnect"*) if [ -f $DIR/off-network ] && [ ! -f $DIR/killed ]; then says "container 2 is not connected to the network kind"; fi;;
+esac
+case "$*" in
 *"ps --all"*network=*) echo y-control-plane; echo y-worker; cat $DIR/others 2>/dev/null;;
+*"ps --all"*upgrade=y*) if [ -f $DIR/upgrade ]; then echo holdfast-upgrade-y; fi;;
 *"ps --all"*cluster=y*) echo y-worker; echo y-control-plane;;
 *"ps --all"*cluster=*) ;;
 *"ps --all"*) echo y; echo x; echo y;;
-"container inspect"*) echo "[$(container y-control-plane control-plane 172.18.0.3),$(container y-worker worker 172.18.0.2)$(if [ -f $DIR/added ]; then echo ",$added"; fi)]";;
+"container inspect"*) echo "[$(container y-control-plane control-plane 172.18.0.3 2),$(container y-worker worker 172.18.0.2 1)$(if [ -f $DIR/added ]; then echo ",$added"; fi)]";;
 "network inspect kind") cat <<END
 [{"Name":"kind","Driver":"bridge","EnableIPv6":true,"Options":{"com.docker.network.driver.mtu":"1500"},"Labels":{},
   "IPAM":{"Config":[{"Subnet":"fc00:f853:ccd:e793::/64","Gateway":"fc00:f853:ccd:e793::1"},{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"}]},
@@ -143,12 +152,14 @@ func TestPinExisting(t *testing.T) {
 	if _, said, err := pin(dir); err != nil || !strings.Contains(said, "recreating") {
 		t.Errorf("%s, %v", said, err)
 	}
-	want := `network disconnect kind y-control-plane
+	want := `,"Containers":{"1":{"Name":"y-worker","IPv4Address":"172.18.0.2/16","IPv6Address":"fc00:f853:ccd:e793::2/64"},"2":{"Name":"y-control-plane","IPv4Address":"172.18.0.3/16","IPv6Address":""}}} holdfast-pinning-y
+network disconnect kind y-control-plane
 network disconnect kind y-worker
 network rm kind
 network create --driver bridge --ipv6 --subnet fc00:f853:ccd:e793::/64 --gateway fc00:f853:ccd:e793::1 --subnet 172.18.0.0/16 --gateway 172.18.0.1 --opt com.docker.network.driver.mtu=1500 kind
 network connect --ip 172.18.0.3 kind y-control-plane
 network connect --ip 172.18.0.2 --ip6 fc00:f853:ccd:e793::2 kind y-worker
+volume rm --force holdfast-pinning-y
 `
 	if got := calls(t, dir); !strings.HasSuffix(got, want) {
 		t.Errorf("%s", got)
@@ -180,7 +191,49 @@ network connect --ip 172.18.0.2 --ip6 fc00:f853:ccd:e793::2 kind y-worker
 	}
 }
 
-// Agents are taken out where there are any; machines that are off are brought back.
+// Pinning that was killed while the containers had no network is finished by the next process that
+// attaches or detaches.
+func TestPinningKilled(t *testing.T) {
+	for what, finish := range map[string]func() error{
+		"attach": func() error {
+			_, err := pinExisting(t.Context(), docker.CLI{}, "y", func(string) {})
+			return err
+		},
+		"detach": func() error { return detach(t.Context(), docker.CLI{}, "y", false) },
+	} {
+		dir := fakeDocker(t, engineOfTheirs)
+		touch(t, dir, "kill")
+		if _, err := pinExisting(t.Context(), docker.CLI{}, "y", func(string) {}); err == nil || !strings.Contains(err.Error(), "it was killed") {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for _, name := range []string{"killed", "calls"} {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		touch(t, dir, "pinned")
+		if err := finish(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		wantCalls(t, dir, "network create --driver bridge --ipv6 --subnet fc00:f853:ccd:e793::/64 ", "network connect --ip 172.18.0.3 kind y-control-plane\n",
+			"network connect --ip 172.18.0.2 --ip6 fc00:f853:ccd:e793::2 kind y-worker\n", "volume rm --force holdfast-pinning-y\n")
+	}
+	// The plan of an earlier cluster of the name is not carried out.
+	dir := fakeDocker(t, engineOfTheirs)
+	if err := os.WriteFile(filepath.Join(dir, "plan"), []byte(`{"Name":"kind","Containers":{"9":{"Name":"y-worker","IPv4Address":"172.18.0.7/16"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, dir, "off-network")
+	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil {
+		t.Error(err)
+	}
+	if got := calls(t, dir); strings.Contains(got, "connect") || !strings.Contains(got, "volume rm --force holdfast-pinning-y\n") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Agents are taken out where there are any, and what a killed upgrade left; machines that are off are
+// brought back.
 func TestDetach(t *testing.T) {
 	dir := fakeDocker(t, engineOfTheirs)
 	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil || strings.Contains(calls(t, dir), "--privileged") {
@@ -189,13 +242,15 @@ func TestDetach(t *testing.T) {
 	touch(t, dir, "agent")
 	touch(t, dir, "off")
 	touch(t, dir, "added")
+	touch(t, dir, "upgrade")
 	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil {
 		t.Error(err)
 	}
 	if got := calls(t, dir); strings.Contains(got, " y-control-plane2 ") {
 		t.Errorf("the container of an added node is removed, and needs neither to start nor to answer:\n%s", got)
 	}
-	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c", "exec --privileged y-control-plane sh -c"} {
+	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c rm -rf /var/lib/holdfast-upgrade\n", "exec --privileged y-control-plane sh -c rm -rf /var/lib/holdfast-upgrade\n",
+		"rm --force --volumes holdfast-upgrade-y\n"} {
 		if got := calls(t, dir); !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -393,9 +394,11 @@ func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
 	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
 }
 
+// etcdAt is how to reach a node's etcd member: like its API server, without a proxy from the
+// environment.
 func (c *Cluster) etcdAt(n *node) clientv3.Config {
 	return clientv3.Config{Endpoints: []string{"https://" + net.JoinHostPort(n.address.String(), etcdPort)},
-		TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout}
+		TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout, DialOptions: []grpc.DialOption{grpc.WithNoProxy()}}
 }
 
 // Backends implements framework.BackendReporter. The Envoy that kind starts if its image is
@@ -434,7 +437,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 			n.Client.Close()
 		}
 		if !c.o.DropLogs {
-			err = c.keepLogs()
+			err = c.keepLogs(ctx)
 		}
 		err = errors.Join(err, Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
 	})

@@ -64,11 +64,11 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	}
 	if err := c.create(ctx); err != nil {
 		err = fmt.Errorf("creating cluster %s: %w", c.Name(), err)
+		if ctx.Err() == nil {
+			err = errors.Join(err, c.keepLogs(ctx))
+		}
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
 		defer cancel()
-		if ctx.Err() == nil {
-			err = errors.Join(err, c.keepLogs())
-		}
 		err = errors.Join(explain(err), os.RemoveAll(c.dir))
 		if failed := Delete(undo, c.Name(), o.Engine); failed != nil {
 			err = errors.Join(err, errLeft, failed)
@@ -188,11 +188,7 @@ func withPorts(create, clear func() error) error {
 
 // removeContainers removes the containers that kind has made.
 func (c *Cluster) removeContainers(ctx context.Context) error {
-	there, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
-	if err == nil && len(there) > 0 {
-		_, err = c.cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...)
-	}
-	return err
+	return removeLabelled(ctx, c.cli, c.Name(), clusterLabel)
 }
 
 // kindCreates makes kind create the cluster. kind cannot be cancelled, so if ctx ends its
@@ -250,13 +246,30 @@ func explain(err error) error {
 	return err
 }
 
-// keepLogs collects the existing logs of all nodes.
-func (c *Cluster) keepLogs() error {
-	err := withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) error {
-		return p.CollectLogs(c.Name(), c.o.LogDir)
-	})
+// logsLimit is how long collecting the logs of all nodes may take.
+const logsLimit = time.Minute
+
+// keepLogs collects the existing logs of all nodes. kind cannot be cancelled: if ctx ends or the time is
+// over, it continues until the containers are deleted.
+func (c *Cluster) keepLogs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, logsLimit, fmt.Errorf("not done after %s", logsLimit))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) error {
+			return p.CollectLogs(c.Name(), c.o.LogDir)
+		})
+	}()
+	var err error
+	partly := ""
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("collecting the logs of its nodes: %w", context.Cause(ctx))
+		partly = ", as far as they were collected: " + context.Cause(ctx).Error()
+	}
 	if _, gone := os.Stat(c.o.LogDir); gone == nil {
-		c.o.Progress("the logs of its nodes are in " + c.o.LogDir)
+		c.o.Progress("the logs of its nodes are in " + c.o.LogDir + partly)
 		return nil // some logs are missing on a node that did not come up
 	}
 	return err
@@ -266,21 +279,31 @@ func (c *Cluster) keepLogs() error {
 // does nothing if there is nothing.
 func Delete(ctx context.Context, name, engine string) error {
 	cli := docker.CLI{Host: engine}
+	if err := removeLabelled(ctx, cli, name, clusterLabel, upgradeLabel); err != nil {
+		return fmt.Errorf("deleting cluster %s: %w", name, err)
+	}
+	return errors.Join(removeNetwork(ctx, cli, name), forgetPlan(ctx, cli, name))
+}
+
+// removeLabelled removes the containers that have one of the labels with the name of a cluster.
+func removeLabelled(ctx context.Context, cli docker.CLI, cluster string, labels ...string) error {
 	var there []string
-	for _, label := range []string{clusterLabel, upgradeLabel} {
-		names, err := cli.List(ctx, label+"="+name)
+	for _, label := range labels {
+		names, err := cli.List(ctx, label+"="+cluster)
 		if err != nil {
-			return fmt.Errorf("deleting cluster %s: %w", name, err)
+			return err
 		}
 		there = append(there, names...)
 	}
-	if len(there) > 0 {
-		// Own volumes contain /var of the nodes.
-		if _, err := cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...); err != nil && !docker.Says(err, "no such container") {
-			return fmt.Errorf("deleting cluster %s: %w", name, err)
-		}
+	if len(there) == 0 {
+		return nil
 	}
-	return removeNetwork(ctx, cli, name)
+	// Own volumes contain /var of the nodes.
+	_, err := cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...)
+	if docker.Says(err, "no such container") {
+		return nil
+	}
+	return err
 }
 
 // steps is kind's logger. It shows only its steps, each once: kind logs the beginning and the

@@ -1,8 +1,12 @@
 package kind
 
 import (
+	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 )
@@ -62,5 +66,32 @@ esac`)
 		if _, err := Create(t.Context(), clusters.Default(), Options{Dir: t.TempDir()}); err == nil || errors.Is(err, errLeft) != left {
 			t.Errorf("%v, want %t", err, left)
 		}
+	}
+}
+
+// Collecting logs from an engine that hangs delays the deletion only until the context ends.
+func TestKeepLogsEnds(t *testing.T) {
+	for _, exists := range []bool{false, true} {
+		dir := fakeDocker(t, `while [ ! -f $DIR/continue ]; do sleep 0.05; done; exit 1`)
+		c := scaled("x-control-plane")
+		said := ""
+		c.o.Progress = func(s string) { said = s }
+		c.o.LogDir = filepath.Join(t.TempDir(), "logs")
+		if exists {
+			c.o.LogDir = t.TempDir()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		err := c.keepLogs(ctx)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if exists != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) || exists != strings.Contains(said, "as far as they were collected") {
+			t.Errorf("the directory exists: %t; %v; progress: %q", exists, err, said)
+		}
+		touch(t, dir, "continue")
+		kindMu.Lock() // kind is done
+		kindMu.Unlock()
 	}
 }

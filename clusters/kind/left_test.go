@@ -48,8 +48,7 @@ const engineOfLeft = `case "$*" in
 *"/etc/kubernetes/admin.conf") cat $DIR/admin.conf;;
 *"/pki/etcd/ca.crt"|*"/pki/apiserver-etcd-client.crt") cat $DIR/crt;;
 *"/pki/apiserver-etcd-client.key") cat $DIR/key;;
-"exec --interactive "*) exec $DIR/${4##*/} $DIR/agent;;
-"cp - "*) cat >/dev/null;;
+` + connectAgents + `"cp - "*) cat >/dev/null;;
 "rm --force "*) rm $DIR/$4.json;;
 esac`
 
@@ -110,7 +109,7 @@ clusters: [{name: y, cluster: {server: "https://y:6443", certificate-authority-d
 users: [{name: y, user: {client-certificate-data: "%[1]s", client-key-data: "%[2]s"}}]
 `, base64.StdEncoding.EncodeToString(crt), base64.StdEncoding.EncodeToString(key)))
 	y.serve(t, addresses[:2], crt, key)
-	y.serveAgents(t)
+	serveAgents(t, y.dir, accept)
 	return y
 }
 
@@ -153,23 +152,29 @@ func (y *leftCluster) serve(t *testing.T, addresses []string, crt, key []byte) {
 	}
 }
 
-// serveAgents serves the agents of all nodes, which accept every request.
-func (y *leftCluster) serveAgents(t *testing.T) {
+// accept is an agent that accepts every request.
+func accept(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "null\n") }
+
+// connectAgents is the part of a fake docker that connects clients to what serveAgents serves.
+const connectAgents = `"exec --interactive "*"` + agent.ConnectPath + `") exec $DIR/${4##*/} $DIR/agent;;
+`
+
+// serveAgents serves the agents of all nodes of a fake docker in dir.
+func serveAgents(t *testing.T, dir string, agents http.HandlerFunc) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err == nil {
-		err = os.Symlink(exe, filepath.Join(y.dir, filepath.Base(agent.ConnectPath)))
+		err = os.Symlink(exe, filepath.Join(dir, filepath.Base(agent.ConnectPath)))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("unix", filepath.Join(y.dir, "agent"))
+	l, err := net.Listen("unix", filepath.Join(dir, "agent"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	accept := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "null\n") }
 	ctx := t.Context()
-	go func() { _ = agenthttp.Serve(ctx, l, http.HandlerFunc(accept)) }()
+	go func() { _ = agenthttp.Serve(ctx, l, agents) }()
 }
 
 func (y *leftCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {

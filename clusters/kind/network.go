@@ -57,11 +57,15 @@ func makeNetwork(ctx context.Context, cli docker.CLI, cluster string) (network, 
 const networkLabel = "dev.holdfast.cluster"
 
 func removeNetwork(ctx context.Context, cli docker.CLI, cluster string) error {
-	if _, err := cli.Run(ctx, "network", "rm", networkName(cluster)); err != nil &&
-		!docker.Says(err, "no such network") && !docker.Says(err, "not found") {
+	if _, err := cli.Run(ctx, "network", "rm", networkName(cluster)); err != nil && !noNetwork(err) {
 		return fmt.Errorf("removing the network of cluster %s: %w", cluster, err)
 	}
 	return nil
+}
+
+// noNetwork reports whether a command failed because the network does not exist.
+func noNetwork(err error) bool {
+	return docker.Says(err, "no such network") || docker.Says(err, "not found")
 }
 
 // gateway is the engine's own address on the network, and the harness's.

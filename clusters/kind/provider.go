@@ -223,11 +223,16 @@ func hold(name string) (*flock.Flock, error) {
 	if err := system.MakeStateRoot(); err != nil {
 		return nil, err
 	}
-	lock := flock.New(lockOf(name))
-	if ok, err := lock.TryLock(); err != nil || !ok {
-		return nil, errors.Join(fmt.Errorf("%w: %s belongs to another process", ErrExists, name), err)
+	for {
+		lock := flock.New(lockOf(name))
+		if ok, err := lock.TryLock(); err != nil || !ok {
+			return nil, errors.Join(fmt.Errorf("%w: %s belongs to another process", ErrExists, name), err)
+		}
+		if system.HasPath(lock, lock.Path()) {
+			return lock, nil
+		}
+		_ = lock.Close() // of a file that its last owner removed
 	}
-	return lock, nil
 }
 
 // Remove implements clusters.Remover.
@@ -248,8 +253,9 @@ func remove(ctx context.Context, engine, name string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("looking for what is left of cluster %s: %w", name, err)
 	}
+	cli := docker.CLI{Host: engine}
 	if _, noted := os.Stat(lockOf(name)); out == "" && noted != nil {
-		return false, nil
+		return false, notAttached(ctx, cli, name)
 	}
 	held, err := hold(name)
 	if err != nil {
@@ -257,9 +263,12 @@ func remove(ctx context.Context, engine, name string) (bool, error) {
 	}
 	defer held.Close()
 	if out != "" {
-		if err := Delete(ctx, name, engine); err != nil {
-			return false, err
-		}
+		err = Delete(ctx, name, engine)
+	} else {
+		err = notAttached(ctx, cli, name)
+	}
+	if err != nil {
+		return false, err
 	}
 	return out != "", os.Remove(held.Path())
 }
@@ -292,6 +301,9 @@ func sweep(ctx context.Context, engine, name string) error {
 		return err // its process still runs
 	}
 	defer left.Close()
+	if !system.HasPath(left, left.Path()) {
+		return nil // its process has deleted it, and another one may be creating it again
+	}
 	if err := Delete(ctx, name, engine); err != nil {
 		return fmt.Errorf("deleting cluster %s, which was left behind: %w", name, err)
 	}

@@ -15,7 +15,17 @@ import (
 
 // Docker gives a container a fixed address only on a network with an explicit subnet. kind's
 // network has none. So pinning the addresses of an existing cluster recreates its network with
-// the same settings.
+// the same settings. Meanwhile the containers have no network: a volume has the plan in a label, so that
+// the next process that attaches or detaches finishes it if this one is killed. It is as durable
+// as the containers.
+
+// pinLabel marks the volume of a cluster, and planLabel has the network before, as JSON.
+const (
+	pinLabel  = "dev.holdfast.pinning"
+	planLabel = "dev.holdfast.pinning.plan"
+)
+
+func pinVolume(cluster string) string { return "holdfast-pinning-" + cluster }
 
 // existing is a network that another tool created.
 type existing struct {
@@ -87,6 +97,9 @@ func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing,
 // pinExisting pins the current addresses of the containers of an existing cluster, and returns
 // their network. If that would affect other containers it returns an error instead.
 func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress func(string)) (network, error) {
+	if err := finishPinning(ctx, cli, cluster); err != nil {
+		return network{}, err
+	}
 	all, err := machines(ctx, cli, cluster)
 	if err != nil {
 		return network{}, err
@@ -113,7 +126,52 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 		return n, nil
 	}
 	progress("pinning addresses: recreating the network " + name)
-	return n, makeAgain(ctx, cli, before)
+	return n, makeAgain(ctx, cli, cluster, before)
+}
+
+// finishPinning finishes what a process began that was killed, for the containers that still exist.
+func finishPinning(ctx context.Context, cli docker.CLI, cluster string) error {
+	ctx = context.WithoutCancel(ctx)
+	plan, err := pinPlan(ctx, cli, cluster)
+	if err != nil || plan == "" {
+		return err
+	}
+	var before existing
+	if err := json.Unmarshal([]byte(plan), &before); err != nil {
+		return fmt.Errorf("reading how the network of cluster %s was, in a label of the volume %s: %w", cluster, pinVolume(cluster), err)
+	}
+	all, err := machines(ctx, cli, cluster)
+	if err != nil {
+		return err
+	}
+	exists, off := map[string]bool{}, false
+	for _, c := range all {
+		if _, planned := before.Containers[c.ID]; planned {
+			_, on := c.NetworkSettings.Networks[before.Name]
+			exists[c.ID], off = true, off || !on
+		}
+	}
+	if !off {
+		return forgetPlan(ctx, cli, cluster)
+	}
+	maps.DeleteFunc(before.Containers, func(id string, _ struct{ Name, IPv4Address, IPv6Address string }) bool { return !exists[id] })
+	return makeAgain(ctx, cli, cluster, before)
+}
+
+// pinPlan returns the plan that a process left; empty if there is none.
+func pinPlan(ctx context.Context, cli docker.CLI, cluster string) (string, error) {
+	plan, err := cli.Run(ctx, "volume", "ls", "--filter", "label="+pinLabel+"="+cluster, "--format", `{{.Label "`+planLabel+`"}}`)
+	if err != nil {
+		return "", fmt.Errorf("looking for an interrupted change of the network of cluster %s: %w", cluster, err)
+	}
+	return plan, nil
+}
+
+func forgetPlan(ctx context.Context, cli docker.CLI, cluster string) error {
+	if _, err := cli.Run(ctx, "volume", "rm", "--force", pinVolume(cluster)); err != nil && !docker.Says(err, "no such volume") {
+		return fmt.Errorf("removing the volume %s, which has a plan that is done: %w", pinVolume(cluster), err)
+	}
+	return nil
 }
 
 // othersOn returns the containers on a cluster's network that are not the cluster's.
@@ -146,27 +204,35 @@ func networkOf(all []docker.Container) (name string, pinned bool, err error) {
 }
 
 // makeAgain recreates a network, with a fixed address for each of its containers. Even after an
-// error they are on a network of the name in the end.
-func makeAgain(ctx context.Context, cli docker.CLI, n existing) error {
+// error they are on a network of the name in the end. If it is killed, see finishPinning.
+func makeAgain(ctx context.Context, cli docker.CLI, cluster string, n existing) error {
+	plan, err := json.Marshal(n)
+	if err == nil {
+		_, err = cli.Run(ctx, "volume", "create", "--label", pinLabel+"="+cluster, "--label", planLabel+"="+string(plan), pinVolume(cluster))
+	}
+	if err != nil {
+		return fmt.Errorf("recording how the network %s is, before pinning the addresses on it: %w", n.Name, err)
+	}
 	var errs []error
 	containers := slices.SortedFunc(maps.Values(n.Containers), func(a, b struct{ Name, IPv4Address, IPv6Address string }) int {
 		return strings.Compare(a.Name, b.Name)
 	})
 	ctx = context.WithoutCancel(ctx) // a few seconds; do not stop halfway
 	for _, c := range containers {
-		if _, err := cli.Run(ctx, "network", "disconnect", n.Name, c.Name); err != nil {
+		if _, err := cli.Run(ctx, "network", "disconnect", n.Name, c.Name); err != nil && !docker.Says(err, "is not connected to") && !noNetwork(err) {
 			errs = append(errs, err)
 			break
 		}
 	}
 	if len(errs) == 0 {
-		if _, err := cli.Run(ctx, "network", "rm", n.Name); err != nil {
+		if _, err := cli.Run(ctx, "network", "rm", n.Name); err != nil && !noNetwork(err) {
 			errs = append(errs, err)
 		}
 	}
 	if _, err := cli.Run(ctx, n.create()...); err != nil && !docker.Says(err, "already exists") {
 		errs = append(errs, err)
 	}
+	connected := true
 	for _, c := range containers {
 		args := []string{"network", "connect"}
 		if address, _, _ := strings.Cut(c.IPv4Address, "/"); address != "" {
@@ -181,11 +247,14 @@ func makeAgain(ctx context.Context, cli docker.CLI, n existing) error {
 		}
 		errs = append(errs, err)
 		if _, err := cli.Run(ctx, "network", "connect", n.Name, c.Name); err != nil {
-			errs = append(errs, err)
+			errs, connected = append(errs, err), false
 		}
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("pinning the addresses on the network %s: %w", n.Name, errors.Join(errs...))
+	if connected {
+		errs = append(errs, forgetPlan(ctx, cli, cluster))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("pinning the addresses on the network %s: %w", n.Name, err)
 	}
 	return nil
 }

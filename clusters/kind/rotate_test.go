@@ -3,6 +3,8 @@ package kind
 import (
 	"encoding/pem"
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -31,6 +33,40 @@ func TestRotateNothingDone(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(filepath.Join(dir, "calls")); string(b) != "container inspect x-control-plane\n" {
 		t.Errorf("docker was asked:\n%s", b)
+	}
+}
+
+// A node with defective certificates is neither upgraded nor rotated: kubeadm would renew those.
+func TestDefectiveCertificatesStay(t *testing.T) {
+	dir := fakeDocker(t, `case "$*" in
+`+connectAgents+`*) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":true}}]";;
+esac`)
+	serveAgents(t, dir, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/spoilt" {
+			_, _ = io.WriteString(w, `["etcd"]`)
+			return
+		}
+		accept(w, r)
+	})
+	c := upgradable(t, "v1.36.3", map[string]string{"x-control-plane": "v1.36.3", "x-control-plane2": "v1.36.3"})
+	c.workers = nil
+	t.Cleanup(func() { c.nodes[0].Client.Close() })
+	for what, err := range map[string]error{
+		"rotation":             c.RotateCertificates(t.Context(), "x-control-plane"),
+		"check of the upgrade": c.CheckUpgrade(t.Context(), "x-control-plane", "v1.37.1"),
+		"upgrade":              c.UpgradeNode(t.Context(), "x-control-plane", "v1.37.1"),
+	} {
+		if !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), "its etcd serves with defective certificates") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// Nor if they became defective after the check.
+	u := &upgrade{node: c.nodes[0], version: "v1.37.1", image: "holdfast/node:v1.37.1"}
+	if err := u.change(t.Context()); err == nil || !strings.Contains(err.Error(), "its etcd serves with defective certificates") {
+		t.Error(err)
+	}
+	if got := calls(t, dir); strings.Contains(got, "kubeadm upgrade") {
+		t.Errorf("kubeadm ran:\n%s", got)
 	}
 }
 

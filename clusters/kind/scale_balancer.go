@@ -63,7 +63,7 @@ func (c *Cluster) rebalance(ctx context.Context, nodes []*node) error {
 		return err
 	}
 	const next = balancer.ClustersFile + ".tmp"
-	if err := b.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, map[string][]byte{next: changed}) }); err != nil {
+	if err := b.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, map[string][]byte{next: changed}, 0o644) }); err != nil {
 		return err
 	}
 	_, err = b.docker(ctx, "exec", b.name, "mv", next, balancer.ClustersFile)

@@ -74,7 +74,8 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 	if files[kubeadmConfig], err = joinConfiguration(files[kubeadmConfig], n.name, n.address, n.spec.Zone, token); err != nil {
 		return fmt.Errorf("the configuration of kubeadm on %s: %w", sponsor.name, err)
 	}
-	if err := n.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, files) }); err != nil {
+	// Most of them are keys of the cluster.
+	if err := n.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, files, 0o600) }); err != nil {
 		return fmt.Errorf("writing the certificates of the cluster to %s: %w", n.name, err)
 	}
 	c.o.Progress("kubeadm joins " + n.name)

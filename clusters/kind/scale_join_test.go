@@ -1,9 +1,12 @@
 package kind
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -215,6 +218,15 @@ esac`)
 	for _, want := range []string{"etc/kubernetes/pki/sa.key", "kind/kubeadm.conf", "token: abc.def", "advertiseAddress: 10.88.0.153"} {
 		if !strings.Contains(string(put), want) {
 			t.Errorf("no %q is put there", want)
+		}
+	}
+	for r := tar.NewReader(bytes.NewReader(put)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil || h.Typeflag == tar.TypeReg && h.Mode != 0o600 {
+			t.Fatalf("others can read %s, with mode %o, %v", h.Name, h.Mode, err)
 		}
 	}
 	// The image of a sponsor that was upgraded is not of its version.

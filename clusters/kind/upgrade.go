@@ -131,7 +131,21 @@ func (n *node) undisturbed(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking its agent: %w", err)
 	}
-	return upgrading.Undisturbed(all)
+	if err := upgrading.Undisturbed(all); err != nil {
+		return err
+	}
+	return n.ownCertificates(ctx)
+}
+
+// ownCertificates returns an error while defective certificates are in place of the node's own. kubeadm
+// reads the names for a new certificate from the old one, and makes a new key, so the own one could not
+// be put back.
+func (n *node) ownCertificates(ctx context.Context) error {
+	defective, err := n.DefectiveCertificates(ctx)
+	if err == nil && len(defective) > 0 {
+		err = fmt.Errorf("its %s serves with defective certificates: heal that (`holdfast heal`) first", defective[0])
+	}
+	return err
 }
 
 // carryOut upgrades the node. If it fails, the node is between two versions, and the upgrade
@@ -177,6 +191,9 @@ func (u *upgrade) change(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("loading images of %s on %s, for add-ons: %w", u.version, n.name, err)
 		}
+	}
+	if err := u.ownCertificates(ctx); err != nil { // all of the above takes minutes
+		return err
 	}
 	if err := u.kubeadm(ctx); err != nil {
 		return err

@@ -191,7 +191,7 @@ func TestUpgradeNothingDone(t *testing.T) {
 }
 
 const upgradingDocker = `case "$*" in
-"container inspect "*) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":true}}]";;
+` + connectAgents + `"container inspect "*) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":true}}]";;
 *"images export"*) echo parts;;
 *"images import"*) cat >> $DIR/received;;
 *"/bin/kubeadm upgrade"*) cat $DIR/kubeadm; [ ! -f $DIR/fails ] || { echo "etcd cluster is not healthy" >&2; exit 1; };;
@@ -201,6 +201,7 @@ esac`
 // will run, and its kubelet is started last. Common steps are done once.
 func TestUpgradeOrder(t *testing.T) {
 	dir := fakeDocker(t, upgradingDocker)
+	serveAgents(t, dir, accept)
 	says := `[upgrade/staticpods] Preparing for "etcd" upgrade
 [upgrade/staticpods] Component "etcd" upgraded successfully!
 [addons] Applied essential addon: CoreDNS
@@ -249,6 +250,7 @@ func TestUpgradeOrder(t *testing.T) {
 // Where kubeadm fails, it is said what it said, and nothing of it stays.
 func TestUpgradeFails(t *testing.T) {
 	dir := fakeDocker(t, upgradingDocker)
+	serveAgents(t, dir, accept)
 	for _, file := range []string{"fails", "kubeadm"} {
 		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -285,6 +287,7 @@ func TestUpgradeFails(t *testing.T) {
 // last one that needs them.
 func TestUpgradeWorker(t *testing.T) {
 	dir := fakeDocker(t, upgradingDocker)
+	serveAgents(t, dir, accept)
 	if err := os.WriteFile(filepath.Join(dir, "kubeadm"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

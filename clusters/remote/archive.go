@@ -39,5 +39,5 @@ func packProgram() ([]byte, error) { return packed(false, agent.AddProgram) }
 
 // packFiles returns the last part of an archive, with a node's own files.
 func packFiles(files map[string][]byte) ([]byte, error) {
-	return packed(true, func(t *tar.Writer) error { return agent.AddFiles(t, files) })
+	return packed(true, func(t *tar.Writer) error { return agent.AddFiles(t, files, 0o644) })
 }

@@ -86,8 +86,13 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 	if _, err := b.engine.run(ctx, "tag", fresh, image.Name); err != nil {
 		return Image{}, err
 	}
-	if old != "" {
-		// It has no name any more. If containers use it, it stays.
+	switch {
+	case old == "":
+		b.say("%s is now the balancer that was built here", image.Name)
+	case label == "":
+		b.say("%s is now the balancer that was built here; the image that had this name stays, as %s", image.Name, old)
+	default:
+		// An earlier one, which has no name any more. If containers use it, it stays.
 		b.engine.cleanup(ctx, "image", "rm", old)
 	}
 	return image, nil

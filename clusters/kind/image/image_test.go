@@ -268,7 +268,8 @@ func TestAutoWithSilence(t *testing.T) {
 	}
 }
 
-// A pulled balancer image is not replaced, unless a build was requested.
+// A pulled balancer image is not replaced, unless a build was requested. Then it loses its name, which is
+// reported, and stays. One that was built here is removed.
 func TestPublishedBalancerStays(t *testing.T) {
 	f := newFake(t, SourceAuto)
 	f.put("images/envoyproxy_envoy_v1.36.2", "")
@@ -281,12 +282,21 @@ func TestPublishedBalancerStays(t *testing.T) {
 	if err != nil || images.Balancer.Source != sourceBuild || len(f.asked("tag")) != 1 {
 		t.Errorf("images = %+v, %v", images, err)
 	}
+	removed := func() (n int) {
+		for _, call := range f.asked("image rm") {
+			n += strings.Count(call, "sha256:")
+		}
+		return n
+	}
+	if said := strings.Join(f.said, "\n"); removed() != 0 || !strings.Contains(said, BalancerName+" is now the balancer that was built here; the image that had this name stays, as sha256:") {
+		t.Errorf("%d images were removed; progress:\n%s", removed(), said)
+	}
 	// Another program makes another image.
 	if err := os.WriteFile(f.BalancerProgram, []byte("other"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.ensure(t.Context()); err != nil || len(f.asked("tag")) != 2 {
-		t.Errorf("tag was called: %q, %v", f.asked("tag"), err)
+	if _, err := f.ensure(t.Context()); err != nil || len(f.asked("tag")) != 2 || removed() != 1 {
+		t.Errorf("tag was called: %q, %d images were removed, %v", f.asked("tag"), removed(), err)
 	}
 	f.assertClean()
 }
