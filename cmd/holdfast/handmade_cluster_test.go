@@ -83,10 +83,15 @@ holdfast run --inventory nodes.yaml --profile smoke --out results || true`)
 	if !strings.Contains(said, "processes") {
 		t.Errorf("the profile is not detected:\n%s", said)
 	}
-	passed := 0
-	for _, verdict := range noneFails(t, filepath.Join(cluster, "results")) {
+	passed, verdicts := 0, noneFails(t, filepath.Join(cluster, "results"))
+	for _, verdict := range verdicts {
 		if verdict == judge.Pass {
 			passed++
+		}
+	}
+	for _, id := range []string{"HA-TOP-001", "HA-TOP-002", "HA-LE-001", "HA-SEC-001", "HA-QR-005"} {
+		if verdict := verdicts[id]; verdict != judge.Pass && verdict != judge.Inconclusive {
+			t.Errorf("%s is %q, want %q", id, verdict, judge.Pass)
 		}
 	}
 	if passed < 20 {
