@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // newCluster creates a cluster for a test or a benchmark. Those that need one are skipped where
@@ -53,16 +54,7 @@ func newCluster(t testing.TB, change func(*clusters.Cluster)) *Cluster {
 	return c
 }
 
-func eventually(t *testing.T, limit time.Duration, what string, good func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !good() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
+var eventually = polltest.Within
 
 func process(t testing.TB, n framework.Node, c framework.Component) framework.Process {
 	t.Helper()
