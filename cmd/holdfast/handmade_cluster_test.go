@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -45,7 +46,9 @@ func byHand(t *testing.T, commands string, variables ...string) (cluster, said s
 	}
 	cluster = filepath.Join(c.run, "cluster")
 	cmd := exec.Command("sh", "../../docs/handmade/cluster.sh", cluster, "sh", "-c", "set -e\nPATH=$1:$PATH\n"+commands, "sh", dir)
-	cmd.Env = append(os.Environ(), variables...)
+	program := filepath.Join(dir, "holdfast-agent")
+	buildAgent(t, program)
+	cmd.Env = append(append(os.Environ(), agent.ProgramEnv+"="+program), variables...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

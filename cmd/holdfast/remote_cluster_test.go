@@ -106,10 +106,17 @@ func newForeign(t testing.TB, up ...string) *foreign {
 		t.Fatal(err)
 	}
 	// No test binary is known to be built from the same commit, so inside names it.
-	if out, err := exec.Command("go", "build", "-o", f.agent(), "../holdfast-agent").CombinedOutput(); err != nil {
+	buildAgent(t, f.agent())
+	return f
+}
+
+// buildAgent builds the node agent as `make build` does. holdfast would copy the test binary to the
+// nodes, which is three times as large.
+func buildAgent(t testing.TB, file string) {
+	t.Helper()
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "../holdfast-agent").CombinedOutput(); err != nil {
 		t.Fatalf("building the node agent: %v\n%s", err, out)
 	}
-	return f
 }
 
 // writeSSH writes an ssh configuration with a new key, and returns the file of its public half.
