@@ -44,7 +44,7 @@ func testAdministration(t *testing.T, c *Cluster) {
 		{fault.DNSSlow, "workers", "delay=300ms"},
 		{fault.DNSDead, "node/1", ""},
 		{fault.RestoreSnapshot, "etcd/any", "age=1s writes=5"},
-	}, func(t *testing.T) { whole(t, c) })
+	}, whole)
 
 	t.Run("several at once, the first healed first", func(t *testing.T) {
 		var all []fault.Injection

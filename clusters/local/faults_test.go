@@ -35,16 +35,13 @@ func TestFaults(t *testing.T) {
 		{"clocks", testClocks},
 		{"administration", testAdministration},
 	} {
-		whole := t.Run(group.name, func(t *testing.T) {
+		ok := t.Run(group.name, func(t *testing.T) {
 			group.test(t, c)
 			unscathed(t, c)
 		})
-		if !whole {
+		if !ok {
 			return
 		}
-	}
-	if err := c.Ready(t.Context()); err != nil {
-		t.Errorf("after all of it: %v", err)
 	}
 }
 
@@ -67,13 +64,15 @@ func (f faultCase) values() map[string]string {
 	return all
 }
 
-// healEach injects each of the faults, heals it, and calls after, with proofs of effect and healing.
-func healEach(t *testing.T, c *Cluster, all []faultCase, after func(*testing.T)) {
+// healEach injects each of the faults and heals it, and wants the proofs of both. Then it checks.
+func healEach(t *testing.T, c *Cluster, all []faultCase, check ...func(*testing.T, *Cluster)) {
 	t.Helper()
 	for _, f := range all {
 		t.Run(f.String(), func(t *testing.T) {
 			heal(t, f.inject(t, c, longTTL))
-			after(t)
+			for _, is := range check {
+				is(t, c)
+			}
 		})
 	}
 }

@@ -62,7 +62,7 @@ func testNetwork(t *testing.T, c *Cluster) {
 		{fault.Reset, "harness", "established=true peer=node-3 port=etcd-client"},
 		{fault.Split, "node/leader", ""},
 		{fault.Split, "node/leader", "shape=bridge hosts=balancer:2"},
-	}, func(t *testing.T) { wholeLinks(t, c) })
+	}, wholeLinks)
 
 	t.Run("healed by the provider", func(t *testing.T) {
 		began := time.Now()

@@ -56,7 +56,7 @@ func testHealed(t *testing.T, c *Cluster) {
 		{fault.MemoryPressure, "etcd/leader", "size=64Mi"},
 		{fault.MemoryPressure, "kwok", "size=64Mi"},
 		{fault.MemoryPressure, "zone/b", "size=64Mi"},
-	}, func(*testing.T) {})
+	})
 }
 
 // testWithoutAgent holds an agent down, and freezes it: its components do not

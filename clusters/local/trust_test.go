@@ -36,7 +36,7 @@ func testCertificates(t *testing.T, c *Cluster) {
 	n := c.nodes[1]
 	own := certificateFiles(t, n)
 	for _, f := range []*fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.AuthorityRotated} {
-		healEach(t, c, []faultCase{{f, "apiserver/2", ""}, {f, "etcd/2", ""}}, func(*testing.T) {})
+		healEach(t, c, []faultCase{{f, "apiserver/2", ""}, {f, "etcd/2", ""}})
 	}
 	t.Run("overlapping", func(t *testing.T) {
 		first := inject(t, c, fault.CertExpired, "etcd/2", longTTL, "")
@@ -62,6 +62,7 @@ func testCertificates(t *testing.T, c *Cluster) {
 	if certificateFiles(t, n) != own {
 		t.Error("the certificates are not what they were")
 	}
+	readyAgain(t, c)
 }
 
 func testClocks(t *testing.T, c *Cluster) {
@@ -69,15 +70,20 @@ func testClocks(t *testing.T, c *Cluster) {
 		t.Skipf("clocks cannot be shifted here: %v", err)
 	}
 	n := c.nodes[2]
-	before := identities(t, n)
-	healEach(t, c, []faultCase{
+	for _, f := range []faultCase{
 		{fault.ClockJump, "node/3", "offset=60s"},
 		{fault.ClockJump, "etcd/3", "offset=-60s"},
 		{fault.ClockJump, "etcd/3", "offset=-87600h"},
 		{fault.ClockJump, "kcm/active", "offset=1s"},
 		{fault.ClockDrift, "node/3", ""},
 		{fault.ClockDrift, "apiserver/3", "rate=-20%"},
-	}, func(t *testing.T) { sameProcesses(t, n, before) })
+	} {
+		t.Run(f.String(), func(t *testing.T) {
+			before := identities(t, n)
+			heal(t, f.inject(t, c, longTTL))
+			sameProcesses(t, n, before)
+		})
+	}
 
 	t.Run("overlapping, with a restart of the component and one of the agent", func(t *testing.T) {
 		jump := inject(t, c, fault.ClockJump, "node/3", longTTL, "offset=-90s")
@@ -126,6 +132,17 @@ func testClocks(t *testing.T, c *Cluster) {
 			t.Error("a shift without a time to live was accepted")
 		}
 	})
+	readyAgain(t, c)
+}
+
+// readyAgain wants all of the cluster to be ready, which takes trust and time.
+func readyAgain(t *testing.T, c *Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // identities returns the processes of a node.
