@@ -70,9 +70,11 @@ doctor: build ## Report what this machine can do
 ##@ Develop
 
 .PHONY: test
+# The scenarios of ./suites run in ./suites/ginkgotest, as users run them.
 test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS)
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
-	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $(INTEGRATION)
+	$(GO) test -timeout 10m -short $(TEST_ARGS) ./suites
+	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $$($(GO) list $(INTEGRATION) | grep -v '/suites$$')
 	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 60m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
 	$(MAKE) test-library
 

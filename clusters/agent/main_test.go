@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
@@ -196,14 +197,7 @@ func sleeper(t *testing.T, name string) *exec.Cmd {
 
 const patience = 20 * time.Second
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("within %s it has not come about that %s", patience, what)
-		}
-	}
-}
+var eventually = polltest.Until
 
 func must(t *testing.T, err error) {
 	t.Helper()

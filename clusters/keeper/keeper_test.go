@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 var providers = []clusters.Provider{standIn{}}
@@ -208,11 +209,7 @@ func kill(t *testing.T, h *Handle, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); running(h.dir); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is kept after 20 s")
-		}
-	}
+	polltest.Until(t, "nothing keeps it", func() bool { return !running(h.dir) })
 }
 
 // child returns the server.
@@ -406,14 +403,10 @@ func TestUpgrade(t *testing.T) {
 		!strings.Contains(err.Error(), `the last complete step, number 1, was "stop" on one, and the next one may still complete; run the same command again to finish`) {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(slow); err != nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the upgrade goes on")
-		}
-	}
+	polltest.Until(t, "the upgrade stops", func() bool {
+		_, err := os.Stat(slow)
+		return err != nil
+	})
 	h.provider = struct{ clusters.Provider }{standIn{}}
 	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, p); !errors.As(err, new(*fault.Refused)) || !strings.Contains(err.Error(), "the provider stand-in cannot") {
 		t.Error(err)

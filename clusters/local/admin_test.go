@@ -8,8 +8,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -26,75 +24,52 @@ func whole(t *testing.T, c *Cluster) {
 	})
 }
 
-const longTTL = 5 * time.Minute
-
-// TestAdministration does to one cluster what its administrators could.
-func TestAdministration(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) {
-		s.Spec.Workers = 1
-		s.Spec.ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"quota-backend-bytes": "67108864"}}
-	})
-	values := func(pairs ...string) fault.Params {
-		p := fault.Params{TTL: longTTL, Values: map[string]string{}}
-		for _, pair := range pairs {
-			name, value, _ := strings.Cut(pair, "=")
-			p.Values[name] = value
-		}
-		return p
-	}
-	for _, x := range []struct {
-		name   string
-		fault  *fault.Fault
-		target string
-		params fault.Params
-	}{
-		{"compact", fault.Compact, "etcd/leader", values("keep=5", "physical=true")},
-		{"defragment", fault.Defragment, "etcd/follower", values()},
-		{"alarm NOSPACE", fault.Alarm, "etcd/2", values()},
-		{"alarm CORRUPT", fault.Alarm, "etcd/leader", values("type=CORRUPT")},
-		{"fill-quota", fault.FillQuota, "etcd/any", values()},
-		{"remove-member", fault.RemoveMember, "etcd/leader", values()},
-		{"lease-delete", fault.LeaseDelete, "kcm/active", values()},
-		{"lease-steal", fault.LeaseSteal, "scheduler/active", values()},
-		{"lease-steal without renewal", fault.LeaseSteal, "kcm/active", values("renew=false")},
-		{"overload", fault.Overload, "apiserver/2", values()},
-		{"webhook-hang", fault.WebhookHang, "apiserver/1", values("timeout=2s")},
-		{"webhook-hang that is ignored", fault.WebhookHang, "apiserver/any", values("timeout=1s", "failurePolicy=Ignore", "namespace=default")},
-		{"dns-wrong", fault.DNSWrong, "harness", values()},
-		{"dns-wrong address", fault.DNSWrong, "node/2", values("names=node-3", "address=10.77.0.99")},
-		{"dns-slow", fault.DNSSlow, "workers", values("delay=300ms")},
-		{"dns-dead", fault.DNSDead, "node/1", values()},
-		{"restore-snapshot", fault.RestoreSnapshot, "etcd/any", values("age=1s", "writes=5")},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			heal(t, inject(t, c, x.fault, x.target, x.params))
-			whole(t, c)
-		})
-	}
+// testAdministration does what administrators could.
+func testAdministration(t *testing.T, c *Cluster) {
+	healEach(t, c, []faultCase{
+		{fault.Compact, "etcd/leader", "keep=5 physical=true"},
+		{fault.Defragment, "etcd/follower", ""},
+		{fault.Alarm, "etcd/2", ""},
+		{fault.Alarm, "etcd/leader", "type=CORRUPT"},
+		{fault.FillQuota, "etcd/any", ""},
+		{fault.RemoveMember, "etcd/leader", ""},
+		{fault.LeaseDelete, "kcm/active", ""},
+		{fault.LeaseSteal, "scheduler/active", ""},
+		{fault.LeaseSteal, "kcm/active", "renew=false"},
+		{fault.Overload, "apiserver/2", ""},
+		{fault.WebhookHang, "apiserver/1", "timeout=2s"},
+		{fault.WebhookHang, "apiserver/any", "timeout=1s failurePolicy=Ignore namespace=default"},
+		{fault.DNSWrong, "harness", ""},
+		{fault.DNSWrong, "node/2", "names=node-3 address=10.77.0.99"},
+		{fault.DNSSlow, "workers", "delay=300ms"},
+		{fault.DNSDead, "node/1", ""},
+		{fault.RestoreSnapshot, "etcd/any", "age=1s writes=5"},
+	}, whole)
 
 	t.Run("several at once, the first healed first", func(t *testing.T) {
-		all := []fault.Injection{
-			inject(t, c, fault.DNSSlow, "node/1", values("delay=100ms")),
-			inject(t, c, fault.LeaseSteal, "kcm/1", values()),
-			inject(t, c, fault.WebhookHang, "apiserver/2", values("timeout=1s", "failurePolicy=Ignore")),
-			inject(t, c, fault.DNSWrong, "node/2", values()),
-			inject(t, c, fault.LeaseDelete, "scheduler/1", values()),
+		var all []fault.Injection
+		for _, f := range []faultCase{
+			{fault.DNSSlow, "node/1", "delay=100ms"},
+			{fault.LeaseSteal, "kcm/1", ""},
+			{fault.WebhookHang, "apiserver/2", "timeout=1s failurePolicy=Ignore"},
+			{fault.DNSWrong, "node/2", ""},
+			{fault.LeaseDelete, "scheduler/1", ""},
+		} {
+			all = append(all, f.inject(t, c, longTTL))
 		}
-		for _, i := range all {
-			heal(t, i)
-		}
+		heal(t, all...)
 		whole(t, c)
 	})
 
 	t.Run("healed without an API server", func(t *testing.T) {
 		all := []fault.Injection{
-			inject(t, c, fault.LeaseSteal, "scheduler/1", values()),
-			inject(t, c, fault.WebhookHang, "apiserver/1", values("timeout=1s")),
-			inject(t, c, fault.Overload, "apiserver/2", values()),
+			inject(t, c, fault.LeaseSteal, "scheduler/1", longTTL, ""),
+			inject(t, c, fault.WebhookHang, "apiserver/1", longTTL, "timeout=1s"),
+			inject(t, c, fault.Overload, "apiserver/2", longTTL, ""),
 		}
 		var down []fault.Injection
 		for _, target := range []string{"apiserver/1", "apiserver/2", "apiserver/3"} {
-			down = append(down, inject(t, c, fault.Kill, target, values()))
+			down = append(down, inject(t, c, fault.Kill, target, longTTL, ""))
 		}
 		for _, i := range all {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -115,46 +90,40 @@ func TestAdministration(t *testing.T) {
 				t.Errorf("%s is left: %q", prefix, got)
 			}
 		}
-		for _, i := range append(down, all...) {
-			heal(t, i)
-		}
+		heal(t, append(down, all...)...)
 		whole(t, c)
 	})
 
 	// These are not healed explicitly, and nothing of them may be left.
 	for _, x := range []struct {
-		name   string
-		fault  *fault.Fault
-		target string
-		params fault.Params
-		ttl    time.Duration
-		over   func() bool
+		faultCase
+		ttl  time.Duration
+		over func() bool
 	}{
-		{"dns-dead", fault.DNSDead, "workers", values(), 3 * time.Second, func() bool {
+		{faultCase{fault.DNSDead, "workers", ""}, 3 * time.Second, func() bool {
 			l, err := c.LookUp(t.Context(), "workers", "node-1")
 			return err == nil && l.Problem == ""
 		}},
-		{"alarm", fault.Alarm, "etcd/any", values(), time.Second, func() bool { return etcdTakes(t, c, "node-1") }},
-		{"remove-member", fault.RemoveMember, "etcd/follower", values(), 5 * time.Second, func() bool {
+		{faultCase{fault.Alarm, "etcd/any", ""}, time.Second, func() bool { return etcdTakes(t, c, "node-1") }},
+		{faultCase{fault.RemoveMember, "etcd/follower", ""}, 5 * time.Second, func() bool {
 			return etcdTakes(t, c, "node-1") && etcdTakes(t, c, "node-2") && etcdTakes(t, c, "node-3")
 		}},
-		{"lease-steal", fault.LeaseSteal, "kcm/active", values(), time.Second, func() bool {
+		{faultCase{fault.LeaseSteal, "kcm/active", ""}, time.Second, func() bool {
 			return !strings.Contains(stored(t, c, "/registry/leases/kube-system/kube-controller-manager"), "holdfast-stranger")
 		}},
-		{"overload", fault.Overload, "apiserver/1", values("concurrency=50", "rate=2000"), 3 * time.Second, func() bool {
+		{faultCase{fault.Overload, "apiserver/1", "concurrency=50 rate=2000"}, 3 * time.Second, func() bool {
 			return stored(t, c, "/registry/clusterroles/holdfast") == ""
 		}},
-		{"webhook-hang", fault.WebhookHang, "apiserver/3", values("timeout=1s"), 3 * time.Second, func() bool {
+		{faultCase{fault.WebhookHang, "apiserver/3", "timeout=1s"}, 3 * time.Second, func() bool {
 			return stored(t, c, "/registry/validatingwebhookconfigurations/") == ""
 		}},
 	} {
-		t.Run(x.name+" left alone", func(t *testing.T) {
-			x.params.TTL = x.ttl
+		t.Run(x.fault.Name+" left alone", func(t *testing.T) {
 			on, err := fault.Resolve(t.Context(), c, x.target)
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := x.fault.Inject(t.Context(), c, on, x.params)
+			i, err := x.fault.Inject(t.Context(), c, on, fault.Params{TTL: x.ttl, Values: x.values()})
 			if err != nil {
 				t.Fatal(err)
 			}

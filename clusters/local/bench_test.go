@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
-	"github.com/holdfast-ha/holdfast/clusters/release"
-	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // cpuTime returns the processor time of every process in the sandbox so far, including their
@@ -65,27 +62,6 @@ func memory(b *testing.B) float64 {
 	return float64(kib) / 1024
 }
 
-func benchCluster(b *testing.B, nodes int) *Cluster {
-	b.Helper()
-	return benchClusterOf(b, func(s *clusters.Cluster) { s.SetNodes(nodes) })
-}
-
-func benchClusterOf(b *testing.B, change func(*clusters.Cluster)) *Cluster {
-	b.Helper()
-	spec := clusters.Default()
-	change(spec)
-	for _, bin := range Binaries(spec) {
-		if _, err := release.Lookup(bin.Product, bin.Version, release.Options{}); err != nil {
-			b.Skipf("run `holdfast fetch %s %s` first: %v", bin.Product, bin.Version, err)
-		}
-	}
-	c, err := Create(b.Context(), spec, Options{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return c
-}
-
 // BenchmarkCreate measures the way from nothing to a ready cluster: s/ready is
 // the wall time, floor-ratio that time over the processor time it took divided
 // by the number of cores (1 would be perfect), MiB the proportional set size
@@ -97,7 +73,7 @@ func BenchmarkCreate(b *testing.B) {
 			var mib float64
 			for b.Loop() {
 				before, began := cpuTime(b), time.Now()
-				c := benchCluster(b, nodes)
+				c := newCluster(b, func(s *clusters.Cluster) { s.SetNodes(nodes) })
 				wall += time.Since(began)
 				cpu += cpuTime(b) - before
 				b.StopTimer()
@@ -120,44 +96,5 @@ func BenchmarkCreate(b *testing.B) {
 			b.ReportMetric(mib, "MiB")
 			b.ReportMetric(idle.Seconds()/n/10*100, "idle-%")
 		})
-	}
-}
-
-// benchFault injects and heals one fault, at least the given number of times since
-// healing can take seconds, and reports the time from the call to the proof of its effect, and
-// from the call of healing to the proof of that. It prepares each time.
-func benchFault(b *testing.B, c *Cluster, f *fault.Fault, target string, params map[string]string, samples int, prepare ...func()) {
-	b.Helper()
-	took := map[string][]time.Duration{}
-	note := func(what string, p fault.Proof, err error) {
-		if err != nil || !p.Proven {
-			b.Fatal(what, p.What, err)
-		}
-		took[what] = append(took[what], p.Effect.Sub(p.Called))
-	}
-	for b.Loop() {
-		for range samples {
-			for _, do := range prepare {
-				do()
-			}
-			on, err := fault.Resolve(b.Context(), c, target)
-			if err != nil {
-				b.Fatal(err)
-			}
-			in, err := f.Inject(b.Context(), c, on, fault.Params{TTL: time.Hour, Values: params})
-			if err != nil {
-				b.Fatal(err)
-			}
-			note("inject", in.Proof(), nil)
-			p, err := in.Heal(b.Context())
-			note("heal", p, err)
-		}
-	}
-	b.ReportMetric(0, "ns/op")
-	for what, all := range took {
-		slices.Sort(all)
-		for name, share := range map[string]int{"p50": 50, "p99": 99} {
-			b.ReportMetric(float64(all[len(all)*share/100].Microseconds())/1000, what+"-"+name+"-ms")
-		}
 	}
 }

@@ -19,7 +19,7 @@ func TestBalancerOnDemand(t *testing.T) {
 		s.SetNodes(1)
 		s.Spec.Workers, s.Spec.LoadBalancer.Kind = 0, clusters.BalancerOnDemand
 	})
-	names := writing(t, c)
+	w := writing(t, c)
 	runs := func(want bool) {
 		t.Helper()
 		eventually(t, 5*time.Second, "the load balancer to come or go", func() bool {
@@ -80,7 +80,7 @@ func TestBalancerOnDemand(t *testing.T) {
 	runs(false)
 	added(t, c)
 	runs(true)
-	if acknowledged := names(); len(acknowledged) < 20 {
+	if acknowledged := w.stop(t); len(acknowledged) < 20 {
 		t.Errorf("only %d writes were acknowledged", len(acknowledged))
 	}
 }

@@ -19,11 +19,12 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
-// newCluster makes a cluster for a test. Tests that need one are skipped where
+// newCluster creates a cluster for a test or a benchmark. Those that need one are skipped where
 // the binaries are not in the cache.
-func newCluster(t *testing.T, change func(*clusters.Cluster)) *Cluster {
+func newCluster(t testing.TB, change func(*clusters.Cluster)) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("makes a cluster")
@@ -37,7 +38,11 @@ func newCluster(t *testing.T, change func(*clusters.Cluster)) *Cluster {
 			t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
 		}
 	}
-	c, err := Create(t.Context(), spec, Options{Dir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
+	o := Options{Dir: t.TempDir()}
+	if t, ok := t.(*testing.T); ok {
+		o.Progress = func(s string) { t.Log(s) }
+	}
+	c, err := Create(t.Context(), spec, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,16 +54,7 @@ func newCluster(t *testing.T, change func(*clusters.Cluster)) *Cluster {
 	return c
 }
 
-func eventually(t *testing.T, limit time.Duration, what string, good func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !good() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
+var eventually = polltest.Within
 
 func process(t testing.TB, n framework.Node, c framework.Component) framework.Process {
 	t.Helper()
@@ -69,9 +65,8 @@ func process(t testing.TB, n framework.Node, c framework.Component) framework.Pr
 	return p
 }
 
-// TestProcesses does to one cluster what faults do to processes.
-func TestProcesses(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) { s.SetNodes(1); s.Spec.Workers = 0 })
+// testOneProcess does to one process what faults do.
+func testOneProcess(t *testing.T, c *Cluster) {
 	n := c.Nodes()[0]
 
 	t.Run("killed and left to the watcher", func(t *testing.T) {
@@ -165,9 +160,8 @@ func ready(t *testing.T, c *Cluster, entrance string) bool {
 	return false
 }
 
-// TestPowerAndNetwork does to one cluster what faults do to machines and links.
-func TestPowerAndNetwork(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
+// testPowerAndLinks does to one node what faults do to machines and links.
+func testPowerAndLinks(t *testing.T, c *Cluster) {
 	n := c.Nodes()[2]
 
 	t.Run("isolated for a time", func(t *testing.T) {

@@ -15,10 +15,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
-	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // startEtcd starts an etcd of one member and returns a client of it.
@@ -119,21 +117,5 @@ func BenchmarkEtcdPut(b *testing.B) {
 			b.ReportMetric(median(took[1]), "fuse-µs")
 			b.ReportMetric(median(took[1])/median(took[0]), "ratio")
 		})
-	}
-}
-
-// BenchmarkDiskFaults measures the injection and healing of the faults of the disk;
-// those that end the member are healed when it serves again.
-func BenchmarkDiskFaults(b *testing.B) {
-	c := benchClusterOf(b, func(s *clusters.Cluster) { s.Spec.Disk = clusters.DiskFUSE })
-	defer c.Close(context.Background())
-	for _, f := range []struct {
-		fault  *fault.Fault
-		params map[string]string
-	}{
-		{fault.DiskSlow, map[string]string{"delay": "5ms"}}, {fault.DiskError, map[string]string{"op": "read"}}, {fault.DiskFull, nil},
-		{fault.DiskLie, nil}, {fault.DiskFlip, nil}, {fault.DiskWipe, nil},
-	} {
-		b.Run(f.fault.Name, func(b *testing.B) { benchFault(b, c, f.fault, "etcd/2", f.params, 10) })
 	}
 }

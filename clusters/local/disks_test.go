@@ -89,7 +89,7 @@ func TestDisks(t *testing.T) {
 	for i, f := range []struct {
 		fault  *fault.Fault
 		params string
-		ends   bool // etcd cannot go on
+		ends   bool // etcd cannot continue
 	}{
 		{fault.DiskSlow, "delay=200ms jitter=20ms", false},
 		{fault.DiskSlow, "op=all delay=20ms", false},
@@ -108,7 +108,7 @@ func TestDisks(t *testing.T) {
 		t.Run(f.fault.Name+" "+f.params, func(t *testing.T) {
 			n, target := on(i % 3)
 			before := process(t, n, framework.Etcd)
-			in := injectFor(t, c, f.fault, target.Asked, time.Hour, strings.Fields(f.params)...)
+			in := inject(t, c, f.fault, target.Asked, longTTL, f.params)
 			if f.ends {
 				eventually(t, 60*time.Second, "etcd ends", func() bool {
 					p := process(t, n, framework.Etcd)
@@ -136,7 +136,7 @@ func TestDisks(t *testing.T) {
 			params string
 		}{{fault.DiskFull, ""}, {fault.DiskLie, ""}, {fault.DiskFlip, "offset=0 bytes=64 file=" + log}} {
 			_, target := on(i)
-			injectFor(t, c, f.fault, target.Asked, 3*time.Second, strings.Fields(f.params)...)
+			inject(t, c, f.fault, target.Asked, 3*time.Second, f.params)
 		}
 		if wal(flipped) == intact {
 			t.Error("nothing is flipped")
@@ -150,7 +150,7 @@ func TestDisks(t *testing.T) {
 		// A wipe ends under a member that crashes or runs.
 		n, target := on(0)
 		intact = wal(n)
-		injectFor(t, c, fault.DiskWipe, target.Asked, 2*time.Second)
+		inject(t, c, fault.DiskWipe, target.Asked, 2*time.Second, "")
 		eventually(t, 90*time.Second, "the member has its data again and takes writes", func() bool {
 			_, err := n.(framework.DiskDamager).ReadDisk(t.Context(), log, 0, 64)
 			return err == nil && wal(n) == intact && serves(n)
@@ -161,11 +161,9 @@ func TestDisks(t *testing.T) {
 		n, target := on(1)
 		var all []fault.Injection
 		for _, f := range []*fault.Fault{fault.DiskSlow, fault.DiskLie, fault.DiskFlip, fault.DiskSlow} {
-			all = append(all, injectFor(t, c, f, target.Asked, time.Hour))
+			all = append(all, inject(t, c, f, target.Asked, longTTL, ""))
 		}
-		for _, i := range []int{2, 0, 3, 1} {
-			heal(t, all[i])
-		}
+		heal(t, all[2], all[0], all[3], all[1])
 		if !sound(n) {
 			t.Error("the disk is not as it was")
 		}
@@ -173,7 +171,7 @@ func TestDisks(t *testing.T) {
 
 	t.Run("a slow disk does not keep a killed member", func(t *testing.T) {
 		n, target := on(2)
-		in := injectFor(t, c, fault.DiskSlow, target.Asked, time.Hour, strings.Fields("op=all delay=1m")...)
+		in := inject(t, c, fault.DiskSlow, target.Asked, longTTL, "op=all delay=1m")
 		began := time.Now()
 		if err := n.(framework.Killer).Kill(t.Context(), framework.Etcd, 0); err != nil {
 			t.Fatal(err)
@@ -198,7 +196,7 @@ func TestDisks(t *testing.T) {
 			if lying {
 				for i := range 3 {
 					_, target := on(i)
-					lies = append(lies, injectFor(t, c, fault.DiskLie, target.Asked, time.Hour))
+					lies = append(lies, inject(t, c, fault.DiskLie, target.Asked, longTTL, ""))
 				}
 			}
 			acknowledged := 0
@@ -282,7 +280,7 @@ func TestDiskOfOneNode(t *testing.T) {
 		!strings.Contains(err.Error(), "holdfast up --disk fuse") {
 		t.Errorf("a node without such a disk: %v", err)
 	}
-	injectFor(t, c, fault.DiskSlow, "etcd/2", time.Hour, strings.Fields("op=all delay=1m")...)
+	inject(t, c, fault.DiskSlow, "etcd/2", longTTL, "op=all delay=1m")
 	began := time.Now()
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)

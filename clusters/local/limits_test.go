@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
@@ -47,12 +46,12 @@ func cpuGroup(text string) string {
 	return unified
 }
 
-func TestLimits(t *testing.T) {
+// testLimits limits processes with control groups.
+func testLimits(t *testing.T, c *Cluster) {
 	places, why := cgroup.Find()
 	if !slices.ContainsFunc(places, func(p cgroup.Place) bool { return p.Has(cgroup.CPU) }) {
 		t.Skipf("no control groups for processor time here: %v", why[cgroup.CPU])
 	}
-	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
 	n := c.nodes[1]
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -64,11 +63,11 @@ func TestLimits(t *testing.T) {
 	t.Run("restarts stay under it, and several end in any order", func(t *testing.T) {
 		// Two groups of one node share its time evenly, so that the scheduler's
 		// can always have what it may.
-		node := injectFor(t, c, fault.CPUPressure, "node/2", time.Hour, "by=cgroup", "quota=50")
-		wide := injectFor(t, c, fault.CPUPressure, "scheduler/2", time.Hour, "by=cgroup", "quota=20")
-		narrow := injectFor(t, c, fault.CPUPressure, "scheduler/2", time.Hour, "by=cgroup", "quota=10")
+		node := inject(t, c, fault.CPUPressure, "node/2", longTTL, "by=cgroup quota=50")
+		wide := inject(t, c, fault.CPUPressure, "scheduler/2", longTTL, "by=cgroup quota=20")
+		narrow := inject(t, c, fault.CPUPressure, "scheduler/2", longTTL, "by=cgroup quota=10")
 		for _, f := range []struct{ target, signal string }{{"scheduler/2", "signal=KILL"}, {"agent/2", "signal=KILL"}, {"kcm/2", "signal=KILL"}} {
-			heal(t, injectFor(t, c, fault.Restart, f.target, time.Hour, f.signal))
+			heal(t, inject(t, c, fault.Restart, f.target, longTTL, f.signal))
 		}
 		if g := groupOf(t, n, framework.Scheduler); !strings.HasSuffix(g, "/"+string(framework.Scheduler)) {
 			t.Errorf("the scheduler that was restarted is in group %s", g)
@@ -100,13 +99,13 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	t.Run("dead man", func(t *testing.T) {
-		injectFor(t, c, fault.CPUPressure, "apiserver/2", 3*time.Second, "by=cgroup")
+		inject(t, c, fault.CPUPressure, "apiserver/2", 3*time.Second, "by=cgroup")
 		eventually(t, 20*time.Second, "the limit is gone", func() bool { return !limited(framework.APIServer) })
 		unscathed(t, c)
 	})
 	t.Run("it ends with the machine's power", func(t *testing.T) {
-		i := injectFor(t, c, fault.CPUPressure, "node/2", time.Hour, "by=cgroup", "quota=50")
-		heal(t, injectFor(t, c, fault.Reboot, "node/2", time.Hour, "off=100ms"))
+		i := inject(t, c, fault.CPUPressure, "node/2", longTTL, "by=cgroup quota=50")
+		heal(t, inject(t, c, fault.Reboot, "node/2", longTTL, "off=100ms"))
 		heal(t, i)
 		if limited(framework.APIServer) {
 			t.Error("the API server is still limited")
@@ -117,7 +116,6 @@ func TestLimits(t *testing.T) {
 			t.Skip(err)
 		}
 		// More than it needs, so that only the probe is killed.
-		heal(t, injectFor(t, c, fault.MemoryPressure, "scheduler/2", time.Hour, "by=cgroup", "oom=true", "limit=256Mi"))
+		heal(t, inject(t, c, fault.MemoryPressure, "scheduler/2", longTTL, "by=cgroup oom=true limit=256Mi"))
 	})
-	unscathed(t, c)
 }

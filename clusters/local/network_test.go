@@ -9,21 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
-
-// injectFault injects a fault and checks the proof of its effect.
-func injectFault(t *testing.T, c *Cluster, name, target string, values map[string]string, ttl time.Duration) fault.Injection {
-	t.Helper()
-	f, err := fault.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inject(t, c, f, target, fault.Params{TTL: ttl, Values: values})
-}
 
 // links returns the state of every link.
 func links(c *Cluster) (all []vnet.LinkStatus) {
@@ -50,53 +39,35 @@ func wholeLinks(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestNetworkFaults injects every fault of the network into one cluster.
-func TestNetworkFaults(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) {
-		for i, zone := range []string{"a", "b", "b"} {
-			s.Spec.Nodes[i].Zone = zone
-		}
-	})
-	for _, tc := range []struct {
-		fault, target string
-		values        map[string]string
-	}{
-		{"bandwidth", "etcd/leader", map[string]string{"rate": "5M"}},
-		{"black-hole", "etcd/follower", map[string]string{"established": "true", "port": "etcd-peer"}},
-		{"black-hole", "harness", map[string]string{"established": "true", "peer": "node-2"}},
-		{"corrupt", "node/2", map[string]string{"share": "20%"}},
-		{"cut", "etcd/leader", map[string]string{"direction": "in", "port": "etcd-peer"}},
-		{"cut", "apiserver/1", nil},
-		{"cut", "balancer", map[string]string{"peer": "harness", "direction": "out"}},
-		{"cut", "workers", nil},
-		{"cut", "zone/b", map[string]string{"peer": "zone/a", "port": "etcd-peer", "flap": "200ms/300ms"}},
-		{"duplicate", "etcd/leader", map[string]string{"share": "50%"}},
-		{"isolate", "zone/b", map[string]string{"keep": "harness"}},
-		{"latency", "etcd/leader", map[string]string{"delay": "15ms", "jitter": "3ms", "distribution": "pareto"}},
-		{"latency", "harness", map[string]string{"delay": "30ms"}},
-		{"loss", "node/leader", map[string]string{"share": "30%"}},
-		{"reorder", "etcd/leader", map[string]string{"share": "30%"}},
-		{"reset", "etcd/leader", map[string]string{"port": "etcd-peer"}},
-		{"reset", "harness", map[string]string{"established": "true", "peer": "node-3", "port": "apiserver"}},
-		{"reset", "harness", map[string]string{"established": "true", "peer": "node-3", "port": "etcd-client"}},
-		{"split", "node/leader", nil},
-		{"split", "node/leader", map[string]string{"shape": "bridge", "hosts": "balancer:2"}},
-	} {
-		name := tc.fault + " " + tc.target
-		for k, v := range tc.values {
-			name += " " + k + "=" + v
-		}
-		t.Run(name, func(t *testing.T) {
-			i := injectFault(t, c, tc.fault, tc.target, tc.values, time.Minute)
-			heal(t, i)
-			wholeLinks(t, c)
-		})
-	}
+// testNetwork injects faults of the network.
+func testNetwork(t *testing.T, c *Cluster) {
+	healEach(t, c, []faultCase{
+		{fault.Bandwidth, "etcd/leader", "rate=5M"},
+		{fault.BlackHole, "etcd/follower", "established=true port=etcd-peer"},
+		{fault.BlackHole, "harness", "established=true peer=node-2"},
+		{fault.Corrupt, "node/2", "share=20%"},
+		{fault.Cut, "etcd/leader", "direction=in port=etcd-peer"},
+		{fault.Cut, "apiserver/1", ""},
+		{fault.Cut, "balancer", "peer=harness direction=out"},
+		{fault.Cut, "workers", ""},
+		{fault.Cut, "zone/b", "peer=zone/a port=etcd-peer flap=200ms/300ms"},
+		{fault.Duplicate, "etcd/leader", "share=50%"},
+		{fault.Isolate, "zone/b", "keep=harness"},
+		{fault.Latency, "etcd/leader", "delay=15ms jitter=3ms distribution=pareto"},
+		{fault.Latency, "harness", "delay=30ms"},
+		{fault.Loss, "node/leader", "share=30%"},
+		{fault.Reorder, "etcd/leader", "share=30%"},
+		{fault.Reset, "etcd/leader", "port=etcd-peer"},
+		{fault.Reset, "harness", "established=true peer=node-3 port=apiserver"},
+		{fault.Reset, "harness", "established=true peer=node-3 port=etcd-client"},
+		{fault.Split, "node/leader", ""},
+		{fault.Split, "node/leader", "shape=bridge hosts=balancer:2"},
+	}, wholeLinks)
 
 	t.Run("healed by the provider", func(t *testing.T) {
 		began := time.Now()
-		injectFault(t, c, "loss", "node/2", map[string]string{"share": "50%"}, time.Second)
-		injectFault(t, c, "cut", "etcd/2", map[string]string{"flap": "100ms/50ms"}, 1500*time.Millisecond)
+		inject(t, c, fault.Loss, "node/2", time.Second, "share=50%")
+		inject(t, c, fault.Cut, "etcd/2", 1500*time.Millisecond, "flap=100ms/50ms")
 		eventually(t, 30*time.Second, "no link has an impairment", func() bool {
 			for _, l := range links(c) {
 				if len(l.Rules) > 0 {
@@ -127,19 +98,22 @@ func TestNetworkFaults(t *testing.T) {
 			return n
 		}
 		eventually(t, 60*time.Second, "none waits after the faults before", func() bool { return stalled() == 0 })
-		i := injectFault(t, c, "isolate", "node/2", nil, time.Minute)
+		i := inject(t, c, fault.Isolate, "node/2", longTTL, "")
 		eventually(t, 10*time.Second, "both ends wait", func() bool { return stalled() == 2 })
 		heal(t, i)
 		eventually(t, 60*time.Second, "none waits any longer", func() bool { return stalled() == 0 })
 	})
 
 	t.Run("overlapping, healed in any order", func(t *testing.T) {
-		all := []fault.Injection{
-			injectFault(t, c, "latency", "node/2", map[string]string{"delay": "5ms"}, time.Minute),
-			injectFault(t, c, "loss", "etcd/2", map[string]string{"share": "20%"}, time.Minute),
-			injectFault(t, c, "duplicate", "zone/b", map[string]string{"share": "20%"}, time.Minute),
-			injectFault(t, c, "cut", "node/2", map[string]string{"peer": "workers,balancer"}, time.Minute),
-			injectFault(t, c, "isolate", "node/2", nil, time.Minute),
+		var all []fault.Injection
+		for _, f := range []faultCase{
+			{fault.Latency, "node/2", "delay=5ms"},
+			{fault.Loss, "etcd/2", "share=20%"},
+			{fault.Duplicate, "zone/b", "share=20%"},
+			{fault.Cut, "node/2", "peer=workers,balancer"},
+			{fault.Isolate, "node/2", ""},
+		} {
+			all = append(all, f.inject(t, c, longTTL))
 		}
 		for _, at := range rand.Perm(len(all)) {
 			heal(t, all[at])

@@ -10,68 +10,53 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// TestProcessFaults injects every fault on processes and machines into one
-// cluster.
-func TestProcessFaults(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) {
-		s.Spec.Workers = 1
-		for i, zone := range []string{"a", "b", "b"} {
-			s.Spec.Nodes[i].Zone = zone
-		}
-	})
+// testProcesses injects faults on processes and machines.
+func testProcesses(t *testing.T, c *Cluster) {
 	t.Run("injected and healed", func(t *testing.T) { testHealed(t, c) })
 	t.Run("components go on without their agent", func(t *testing.T) { testWithoutAgent(t, c) })
 	t.Run("overlapping", func(t *testing.T) { testOverlapping(t, c) })
 	t.Run("dead man", func(t *testing.T) { testDeadMan(t, c) })
 	t.Run("power", func(t *testing.T) { testPower(t, c) })
-	unscathed(t, c)
 }
 
 func testHealed(t *testing.T, c *Cluster) {
-	for _, tt := range []struct {
-		fault  *fault.Fault
-		target string
-		params []string
-	}{
-		{fault.Kill, "balancer", nil},
-		{fault.Stop, "balancer", nil},
-		{fault.Freeze, "balancer", nil},
-		{fault.Restart, "balancer", nil},
-		{fault.CrashLoop, "balancer", []string{"after=10ms"}},
-		{fault.Kill, "kwok", nil},
-		{fault.Kill, "kwok", []string{"restart=true"}},
-		{fault.Stop, "kwok", nil},
-		{fault.Freeze, "kwok", nil},
-		{fault.Kill, "agent/2", nil},
-		{fault.Kill, "agent/2", []string{"restart=true"}},
-		{fault.Stop, "agent/2", nil},
-		{fault.Freeze, "agent/2", nil},
-		{fault.Restart, "agent/2", nil},
-		{fault.Restart, "agent/2", []string{"signal=KILL"}},
-		{fault.CrashLoop, "agent/2", []string{"after=0s"}},
-		{fault.Restart, "scheduler/2", nil},
-		{fault.Restart, "etcd/follower", []string{"signal=KILL"}},
-		{fault.CrashLoop, "kcm/standby", []string{"after=200ms"}},
-		{fault.CPUPressure, "node/2", []string{"workers=1"}},
-		{fault.CPUPressure, "balancer", []string{"workers=1"}},
-		{fault.MemoryPressure, "etcd/leader", []string{"size=64Mi"}},
-		{fault.MemoryPressure, "kwok", []string{"size=64Mi"}},
-		{fault.MemoryPressure, "zone/b", []string{"size=64Mi"}},
-	} {
-		t.Run(strings.Join(append([]string{tt.fault.Name, tt.target}, tt.params...), " "), func(t *testing.T) {
-			i := injectFor(t, c, tt.fault, tt.target, time.Hour, tt.params...)
-			if down := tt.fault == fault.Kill || tt.fault == fault.Stop || tt.fault == fault.Freeze; down && tt.target == "balancer" && ready(t, c, "balancer") {
+	for _, f := range []*fault.Fault{fault.Kill, fault.Stop, fault.Freeze} {
+		t.Run(f.Name+" balancer", func(t *testing.T) {
+			i := inject(t, c, f, "balancer", longTTL, "")
+			if ready(t, c, "balancer") {
 				t.Error("the balancer answers")
 			}
 			heal(t, i)
 		})
 	}
+	healEach(t, c, []faultCase{
+		{fault.Restart, "balancer", ""},
+		{fault.CrashLoop, "balancer", "after=10ms"},
+		{fault.Kill, "kwok", ""},
+		{fault.Kill, "kwok", "restart=true"},
+		{fault.Stop, "kwok", ""},
+		{fault.Freeze, "kwok", ""},
+		{fault.Kill, "agent/2", ""},
+		{fault.Kill, "agent/2", "restart=true"},
+		{fault.Stop, "agent/2", ""},
+		{fault.Freeze, "agent/2", ""},
+		{fault.Restart, "agent/2", ""},
+		{fault.Restart, "agent/2", "signal=KILL"},
+		{fault.CrashLoop, "agent/2", "after=0s"},
+		{fault.Restart, "scheduler/2", ""},
+		{fault.Restart, "etcd/follower", "signal=KILL"},
+		{fault.CrashLoop, "kcm/standby", "after=200ms"},
+		{fault.CPUPressure, "node/2", "workers=1"},
+		{fault.CPUPressure, "balancer", "workers=1"},
+		{fault.MemoryPressure, "etcd/leader", "size=64Mi"},
+		{fault.MemoryPressure, "kwok", "size=64Mi"},
+		{fault.MemoryPressure, "zone/b", "size=64Mi"},
+	})
 }
 
 // testWithoutAgent holds an agent down, and freezes it: its components do not
@@ -82,7 +67,7 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 	for _, component := range n.Components() {
 		before[component] = process(t, n, component)
 	}
-	i := injectFor(t, c, fault.Kill, "agent/2", time.Hour)
+	i := inject(t, c, fault.Kill, "agent/2", longTTL, "")
 	if p := process(t, n, framework.NodeAgent); p.PID != 0 || !p.Held || p.LastExit != "signal: killed" {
 		t.Errorf("the agent is not held down: %+v", p)
 	}
@@ -115,7 +100,7 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 		}
 	}
 
-	i = injectFor(t, c, fault.Freeze, "agent/2", time.Hour)
+	i = inject(t, c, fault.Freeze, "agent/2", longTTL, "")
 	if p := process(t, n, framework.NodeAgent); p.State != "T" {
 		t.Errorf("the agent is not frozen: %+v", p)
 	}
@@ -140,15 +125,18 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 
 // testOverlapping heals faults that overlap one by one, in an order of their own.
 func testOverlapping(t *testing.T, c *Cluster) {
-	injections := []fault.Injection{
-		injectFor(t, c, fault.CPUPressure, "zone/b", time.Hour, "workers=1"),
-		injectFor(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=64Mi"),
-		injectFor(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=80Mi"),
-		injectFor(t, c, fault.Kill, "scheduler/2", time.Hour),
-		injectFor(t, c, fault.CrashLoop, "kcm/2", time.Hour, "after=0s"),
-		injectFor(t, c, fault.Freeze, "agent/3", time.Hour),
-		injectFor(t, c, fault.Restart, "agent/2", time.Hour, "signal=KILL"),
-		injectFor(t, c, fault.Freeze, "kwok", time.Hour),
+	var injections []fault.Injection
+	for _, f := range []faultCase{
+		{fault.CPUPressure, "zone/b", "workers=1"},
+		{fault.MemoryPressure, "node/2", "size=64Mi"},
+		{fault.MemoryPressure, "node/2", "size=80Mi"},
+		{fault.Kill, "scheduler/2", ""},
+		{fault.CrashLoop, "kcm/2", "after=0s"},
+		{fault.Freeze, "agent/3", ""},
+		{fault.Restart, "agent/2", "signal=KILL"},
+		{fault.Freeze, "kwok", ""},
+	} {
+		injections = append(injections, f.inject(t, c, longTTL))
 	}
 	// The agent's successor has kept what was active.
 	eventually(t, 10*time.Second, "the agent answers", func() bool {
@@ -171,36 +159,44 @@ func testOverlapping(t *testing.T, c *Cluster) {
 // take a while to show live longer.
 func testDeadMan(t *testing.T, c *Cluster) {
 	const short, long = 3 * time.Second, 10 * time.Second
-	injectFor(t, c, fault.CPUPressure, "zone/b", long, "workers=1")
-	injectFor(t, c, fault.MemoryPressure, "node/1", long, "size=64Mi")
-	injectFor(t, c, fault.CrashLoop, "scheduler/3", long, "after=0s")
-	injectFor(t, c, fault.Kill, "balancer", short)
-	injectFor(t, c, fault.Freeze, "kwok", short)
-	injectFor(t, c, fault.Kill, "agent/1", short)
-	injectFor(t, c, fault.Freeze, "agent/2", short)
-	injectFor(t, c, fault.CrashLoop, "agent/3", short, "after=0s")
+	for _, f := range []faultCase{
+		{fault.CPUPressure, "zone/b", "workers=1"},
+		{fault.MemoryPressure, "node/1", "size=64Mi"},
+		{fault.CrashLoop, "scheduler/3", "after=0s"},
+	} {
+		f.inject(t, c, long)
+	}
+	for _, f := range []faultCase{
+		{fault.Kill, "balancer", ""},
+		{fault.Freeze, "kwok", ""},
+		{fault.Kill, "agent/1", ""},
+		{fault.Freeze, "agent/2", ""},
+		{fault.CrashLoop, "agent/3", "after=0s"},
+	} {
+		f.inject(t, c, short)
+	}
 	eventually(t, 90*time.Second, "everything is as before", func() bool { return scathed(t, c) == "" })
 }
 
 func testPower(t *testing.T, c *Cluster) {
-	heal(t, injectFor(t, c, fault.PowerOff, "zone/b", time.Hour))
-	heal(t, injectFor(t, c, fault.Pause, "zone/b", time.Hour))
+	heal(t, inject(t, c, fault.PowerOff, "zone/b", longTTL, ""))
+	heal(t, inject(t, c, fault.Pause, "zone/b", longTTL, ""))
 	t.Run("a pause ends with its time, and with the power", func(t *testing.T) {
-		injectFor(t, c, fault.Pause, "node/3", 2*time.Second)
+		inject(t, c, fault.Pause, "node/3", 2*time.Second, "")
 		eventually(t, 30*time.Second, "node 3 goes on", func() bool {
 			paused, err := c.nodes[2].Paused(t.Context())
 			return err == nil && !paused
 		})
-		i := injectFor(t, c, fault.Pause, "node/3", time.Hour)
-		heal(t, injectFor(t, c, fault.PowerOff, "node/3", time.Hour))
+		i := inject(t, c, fault.Pause, "node/3", longTTL, "")
+		heal(t, inject(t, c, fault.PowerOff, "node/3", longTTL, ""))
 		heal(t, i)
 	})
-	heal(t, injectFor(t, c, fault.Reboot, "node/3", time.Hour, "off=100ms"))
-	heal(t, injectFor(t, c, fault.Reboot, "zone/b", time.Hour, "off=100ms"))
+	heal(t, inject(t, c, fault.Reboot, "node/3", longTTL, "off=100ms"))
+	heal(t, inject(t, c, fault.Reboot, "zone/b", longTTL, "off=100ms"))
 
 	t.Run("a load ends with its machine", func(t *testing.T) {
-		i := injectFor(t, c, fault.CPUPressure, "node/1", time.Hour, "workers=1")
-		heal(t, injectFor(t, c, fault.Reboot, "node/1", time.Hour, "off=100ms"))
+		i := inject(t, c, fault.CPUPressure, "node/1", longTTL, "workers=1")
+		heal(t, inject(t, c, fault.Reboot, "node/1", longTTL, "off=100ms"))
 		heal(t, i)
 	})
 	m := c.nodes[2].machine

@@ -67,19 +67,25 @@ func followed(t *testing.T, c *Cluster) {
 	t.Logf("%v listed after %s", want, time.Since(began).Round(10*time.Millisecond))
 }
 
-// writing creates objects through the balancer until it is stopped, and returns the names of
-// those that were acknowledged.
-func writing(t *testing.T, c *Cluster) (stop func() []string) {
+// writer creates objects through the balancer until it is stopped.
+type writer struct {
+	cancel func()
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	names   []string // of those that were acknowledged
+	refused int
+}
+
+func writing(t *testing.T, c *Cluster) *writer {
 	t.Helper()
 	client, err := await.Client(c.Entrances()[0].Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var names []string
-	refused := 0
-	var all sync.WaitGroup
-	all.Go(func() {
+	w := &writer{cancel: cancel}
+	w.work.Go(func() {
 		defer client.CloseIdleConnections()
 		for n := 0; ctx.Err() == nil; n++ {
 			name := fmt.Sprintf("scale-%d", n)
@@ -87,20 +93,32 @@ func writing(t *testing.T, c *Cluster) (stop func() []string) {
 			_, err := await.Request(one, client, http.MethodPost, c.Entrances()[0].Config.Host+scaleNamespace,
 				fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name))
 			done()
+			w.mu.Lock()
 			if err == nil {
-				names = append(names, name)
+				w.names = append(w.names, name)
 			} else {
-				refused++
+				w.refused++
 			}
+			w.mu.Unlock()
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	return func() []string {
-		cancel()
-		all.Wait()
-		t.Logf("%d writes acknowledged, %d not", len(names), refused)
-		return names
-	}
+	return w
+}
+
+// acknowledged returns how many writes were acknowledged so far.
+func (w *writer) acknowledged() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.names)
+}
+
+// stop ends the writing, and returns the names of the objects whose writes were acknowledged.
+func (w *writer) stop(t *testing.T) []string {
+	w.cancel()
+	w.work.Wait()
+	t.Logf("%d writes acknowledged, %d not", len(w.names), w.refused)
+	return w.names
 }
 
 func added(t *testing.T, c *Cluster) framework.Node {
@@ -149,18 +167,22 @@ func leaderNode(t *testing.T, c *Cluster) string {
 	return ""
 }
 
-// TestScale takes a cluster from 3 nodes to 5 and back under writes, and replaces a
-// node that died.
+// TestScale takes a cluster from 3 nodes to 5 and back under writes, and replaces a node that died.
 func TestScale(t *testing.T) {
 	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
 	first := c.Nodes()
-	stop := writing(t, c)
-	t.Run("3 to 5 to 3", func(t *testing.T) {
-		for i := range 2 {
-			n := added(t, c)
-			if want := fmt.Sprintf("node-%d", 4+i); n.Name() != want || len(c.Nodes()) != 4+i || len(c.Entrances()) != 5+i {
-				t.Fatalf("it is %s, and there are %d nodes, %d entrances", n.Name(), len(c.Nodes()), len(c.Entrances()))
-			}
+	w := writing(t, c)
+	t.Run("3 to 4, with a member that is killed", func(t *testing.T) {
+		before := w.acknowledged()
+		joinedUnderKills(t, c)
+		if n := w.acknowledged() - before; n < 10 {
+			t.Errorf("only %d writes were acknowledged meanwhile", n)
+		}
+	})
+	t.Run("4 to 5 to 3", func(t *testing.T) {
+		n := added(t, c)
+		if n.Name() != "node-5" || len(c.Nodes()) != 5 || len(c.Entrances()) != 6 {
+			t.Fatalf("it is %s, and there are %d nodes, %d entrances", n.Name(), len(c.Nodes()), len(c.Entrances()))
 		}
 		followed(t, c)
 		backends, err := c.Backends(t.Context())
@@ -218,7 +240,7 @@ func TestScale(t *testing.T) {
 		followed(t, c)
 	})
 	t.Run("nothing is lost", func(t *testing.T) {
-		names := stop()
+		names := w.stop(t)
 		if len(names) < 100 {
 			t.Errorf("only %d writes were acknowledged", len(names))
 		}
@@ -287,18 +309,18 @@ func TestScaleFromOne(t *testing.T) {
 	}
 }
 
-// TestJoiningMemberKilled adds a node whose etcd member is killed again and again while
-// it joins: before it has data, as it begins its log, and as it catches up.
-func TestJoiningMemberKilled(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
-	stop := writing(t, c)
+// joinedUnderKills adds a node whose etcd member is killed again and again while it joins: before it
+// has data, as it begins its log, and as it catches up.
+func joinedUnderKills(t *testing.T, c *Cluster) {
+	t.Helper()
+	const name, nodes = "node-4", 4
 	ctx, cancel := context.WithCancel(t.Context())
 	var killing sync.WaitGroup
 	kills := 0
 	killing.Go(func() {
 		last := 0
 		for delay := time.Duration(0); kills < 3 && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-			pids, err := procfs.Find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name=node-4") })
+			pids, err := procfs.Find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name="+name) })
 			if err != nil || len(pids) == 0 || pids[0] == last {
 				continue
 			}
@@ -315,13 +337,13 @@ func TestJoiningMemberKilled(t *testing.T) {
 	if t.Logf("the member of %s was killed %d times", n.Name(), kills); kills == 0 {
 		t.Error("it was not killed while it joined")
 	}
+	if n.Name() != name || len(c.Nodes()) != nodes || len(c.Entrances()) != nodes+1 {
+		t.Fatalf("it is %s, and there are %d nodes, %d entrances", n.Name(), len(c.Nodes()), len(c.Entrances()))
+	}
 	followed(t, c)
-	if n := voters(t, c); n != 4 {
+	if n := voters(t, c); n != nodes {
 		t.Errorf("%d voting members", n)
 	}
 	// The last kill may have come just now, and its agent be waiting.
 	eventually(t, 30*time.Second, "every member answers", func() bool { return len(c.etcdMembers().Silent(t.Context())) == 0 })
-	if names := stop(); len(names) < 10 {
-		t.Errorf("only %d writes were acknowledged meanwhile", len(names))
-	}
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -17,8 +16,7 @@ import (
 // the operations that were made over those asked for, by the rate at
 // intensity 1. A ratio that falls well below 1 is more than the machine can bear.
 func BenchmarkTraffic(b *testing.B) {
-	c := benchCluster(b, 3)
-	defer c.Close(context.Background())
+	c := newCluster(b, nil)
 	const length = 10 * time.Second
 	first := 0.0
 	for _, intensity := range []int{1, 3, 10} {

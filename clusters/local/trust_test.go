@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,56 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
-
-// provenInjection injects a fault into a target and wants its effect proven.
-func provenInjection(t *testing.T, c *Cluster, f *fault.Fault, target string, ttl time.Duration, values map[string]string) fault.Injection {
-	t.Helper()
-	resolved, err := fault.Resolve(t.Context(), c, target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := f.Inject(t.Context(), c, resolved, fault.Params{TTL: ttl, Values: values})
-	if err != nil {
-		t.Fatal(err)
-	}
-	proof := in.Proof()
-	if !proof.Proven {
-		t.Fatalf("%s of %s: no proof: %s", f.Name, target, proof.What)
-	}
-	t.Logf("%s of %s after %s: %s", f.Name, target, proof.Effect.Sub(proof.Called).Round(time.Millisecond), proof.What)
-	return in
-}
-
-// provenHealing heals a fault and wants that proven.
-func provenHealing(t *testing.T, in fault.Injection) {
-	t.Helper()
-	proof, err := in.Heal(t.Context())
-	if err != nil || !proof.Proven {
-		t.Fatalf("no proof of healing: %s, %v", proof.What, err)
-	}
-	t.Logf("healed after %s: %s", proof.Effect.Sub(proof.Called).Round(time.Millisecond), proof.What)
-}
-
-// TestTrustAndTime does to one cluster what faults do to certificates and clocks.
-func TestTrustAndTime(t *testing.T) {
-	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
-	t.Run("certificates", func(t *testing.T) { testCertificates(t, c) })
-	t.Run("clocks", func(t *testing.T) {
-		if err := clock.Supported(); err != nil {
-			t.Skipf("clocks cannot be shifted here: %v", err)
-		}
-		testClocks(t, c)
-	})
-	if err := c.Ready(t.Context()); err != nil {
-		t.Errorf("after all of it: %v", err)
-	}
-}
 
 // certificateFiles are the contents of all certificates that a node serves with.
 func certificateFiles(t *testing.T, n *node) string {
@@ -82,28 +36,23 @@ func testCertificates(t *testing.T, c *Cluster) {
 	n := c.nodes[1]
 	own := certificateFiles(t, n)
 	for _, f := range []*fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.AuthorityRotated} {
-		for _, target := range []string{"apiserver/2", "etcd/2"} {
-			t.Run(f.Name+" of "+target, func(t *testing.T) {
-				provenHealing(t, provenInjection(t, c, f, target, time.Hour, nil))
-			})
-		}
+		healEach(t, c, []faultCase{{f, "apiserver/2", ""}, {f, "etcd/2", ""}})
 	}
 	t.Run("overlapping", func(t *testing.T) {
-		first := provenInjection(t, c, fault.CertExpired, "etcd/2", time.Hour, nil)
-		second := provenInjection(t, c, fault.CertWrongNames, "apiserver/2", time.Hour, nil)
+		first := inject(t, c, fault.CertExpired, "etcd/2", longTTL, "")
+		second := inject(t, c, fault.CertWrongNames, "apiserver/2", longTTL, "")
 		target, err := fault.Resolve(t.Context(), c, "etcd/2")
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := fault.AuthorityRotated.Inject(t.Context(), c, target, fault.Params{TTL: time.Hour})
+		again, err := fault.AuthorityRotated.Inject(t.Context(), c, target, fault.Params{TTL: longTTL})
 		if err != nil || again.Proof().Proven {
 			t.Errorf("bad certificates in place of bad certificates: %+v, %v", again, err)
 		}
-		provenHealing(t, first)
-		provenHealing(t, second)
+		heal(t, first, second)
 	})
 	t.Run("for a time, across a power cut", func(t *testing.T) {
-		provenInjection(t, c, fault.CertExpired, "etcd/2", 4*time.Second, nil)
+		inject(t, c, fault.CertExpired, "etcd/2", 4*time.Second, "")
 		if err := n.PowerOff(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -113,32 +62,32 @@ func testCertificates(t *testing.T, c *Cluster) {
 	if certificateFiles(t, n) != own {
 		t.Error("the certificates are not what they were")
 	}
+	readyAgain(t, c)
 }
 
 func testClocks(t *testing.T, c *Cluster) {
+	if err := clock.Supported(); err != nil {
+		t.Skipf("clocks cannot be shifted here: %v", err)
+	}
 	n := c.nodes[2]
-	for _, x := range []struct {
-		fault  *fault.Fault
-		target string
-		values map[string]string
-	}{
-		{fault.ClockJump, "node/3", map[string]string{"offset": "60s"}},
-		{fault.ClockJump, "etcd/3", map[string]string{"offset": "-60s"}},
-		{fault.ClockJump, "etcd/3", map[string]string{"offset": "-87600h"}},
-		{fault.ClockJump, "kcm/active", map[string]string{"offset": "1s"}},
-		{fault.ClockDrift, "node/3", nil},
-		{fault.ClockDrift, "apiserver/3", map[string]string{"rate": "-20%"}},
+	for _, f := range []faultCase{
+		{fault.ClockJump, "node/3", "offset=60s"},
+		{fault.ClockJump, "etcd/3", "offset=-60s"},
+		{fault.ClockJump, "etcd/3", "offset=-87600h"},
+		{fault.ClockJump, "kcm/active", "offset=1s"},
+		{fault.ClockDrift, "node/3", ""},
+		{fault.ClockDrift, "apiserver/3", "rate=-20%"},
 	} {
-		t.Run(fmt.Sprintf("%s of %s %v", x.fault.Name, x.target, x.values), func(t *testing.T) {
+		t.Run(f.String(), func(t *testing.T) {
 			before := identities(t, n)
-			provenHealing(t, provenInjection(t, c, x.fault, x.target, time.Hour, x.values))
+			heal(t, f.inject(t, c, longTTL))
 			sameProcesses(t, n, before)
 		})
 	}
 
 	t.Run("overlapping, with a restart of the component and one of the agent", func(t *testing.T) {
-		jump := provenInjection(t, c, fault.ClockJump, "node/3", time.Hour, map[string]string{"offset": "-90s"})
-		drift := provenInjection(t, c, fault.ClockDrift, "scheduler/3", time.Hour, map[string]string{"rate": "-10%"})
+		jump := inject(t, c, fault.ClockJump, "node/3", longTTL, "offset=-90s")
+		drift := inject(t, c, fault.ClockDrift, "scheduler/3", longTTL, "rate=-10%")
 		killAgent(t, n)
 		if err := n.Kill(t.Context(), framework.Scheduler, 0); err != nil {
 			t.Fatal(err)
@@ -147,12 +96,11 @@ func testClocks(t *testing.T, c *Cluster) {
 			r, err := n.ReadClock(t.Context(), framework.Scheduler)
 			return err == nil && r.Offset < -80*time.Second && r.Drift < -0.09 && len(r.Shifts) == 2
 		})
-		provenHealing(t, jump)
-		provenHealing(t, drift)
+		heal(t, jump, drift)
 	})
 
 	t.Run("for a time, with nobody to heal it", func(t *testing.T) {
-		provenInjection(t, c, fault.ClockJump, "node/3", 3*time.Second, map[string]string{"offset": "60s"})
+		inject(t, c, fault.ClockJump, "node/3", 3*time.Second, "offset=60s")
 		killAgent(t, n)
 		for _, name := range n.Components() {
 			eventually(t, 30*time.Second, string(name)+" has the kernel's own code", func() bool {
@@ -163,7 +111,7 @@ func testClocks(t *testing.T, c *Cluster) {
 	})
 
 	t.Run("a power cut ends it", func(t *testing.T) {
-		in := provenInjection(t, c, fault.ClockJump, "etcd/3", time.Hour, map[string]string{"offset": "60s"})
+		in := inject(t, c, fault.ClockJump, "etcd/3", longTTL, "offset=60s")
 		if err := n.PowerOff(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +121,7 @@ func testClocks(t *testing.T, c *Cluster) {
 		if err := n.PowerOn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		provenHealing(t, in)
+		heal(t, in)
 	})
 
 	t.Run("refused", func(t *testing.T) {
@@ -184,6 +132,17 @@ func testClocks(t *testing.T, c *Cluster) {
 			t.Error("a shift without a time to live was accepted")
 		}
 	})
+	readyAgain(t, c)
+}
+
+// readyAgain wants all of the cluster to be ready, which takes trust and time.
+func readyAgain(t *testing.T, c *Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // identities returns the processes of a node.

@@ -34,7 +34,7 @@ func BenchmarkUpgrade(b *testing.B) {
 			asked, failed := 0, 0
 			for b.Loop() {
 				b.StopTimer()
-				c := benchClusterOf(b, func(s *clusters.Cluster) {
+				c := newCluster(b, func(s *clusters.Cluster) {
 					s.Spec.KubernetesVersion, s.Spec.Workers = olderKubernetes, 0
 					s.Spec.ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"shutdown-watch-termination-grace-period": "1s"}}.
 						Merge(clusters.ExtraArgs{framework.APIServer: args})

@@ -32,7 +32,7 @@ func TestUpgrade(t *testing.T) {
 		s.Spec.ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"shutdown-watch-termination-grace-period": "1s"}}
 	})
 	const node = "node-1"
-	names := writing(t, c)
+	w := writing(t, c)
 	var steps []string
 	stop := errors.New("interrupted")
 	interrupt := true
@@ -162,8 +162,6 @@ func TestUpgrade(t *testing.T) {
 	})
 	// The only API server is down for most of the test, and the balancer has to notice that
 	// it is back.
-	time.Sleep(2 * c.Settings().BalancerDetection)
-	if acknowledged := names(); len(acknowledged) < 5 {
-		t.Errorf("only %d writes were acknowledged", len(acknowledged))
-	}
+	eventually(t, 2*c.Settings().BalancerDetection, "five writes are acknowledged", func() bool { return w.acknowledged() >= 5 })
+	w.stop(t)
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // firstThreadEnds in the environment turns a test's process into one whose first thread has
@@ -60,11 +62,7 @@ func TestThreadsThatAreLeft(t *testing.T) {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !p.Over(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not end")
-		}
-	}
+	polltest.Until(t, "the process is over", p.Over)
 	_ = cmd.Wait()
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // eachBackend runs a test on both ways to a namespace.
@@ -148,11 +150,7 @@ func TestDeadNeighbour(t *testing.T) {
 	// The other end goes away: the switch stops reading from the port, and the rest continues.
 	ends[1].Close()
 	deaf := l.ports[l.parties["deaf"].port.id]
-	for deadline := time.Now().Add(10 * time.Second); !deaf.lost(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the port does not notice that its socket has ended")
-		}
-	}
+	polltest.Until(t, "the port notices that its socket is closed", deaf.lost)
 	checkStream(t, a.mustDial(b.addr, 1001), 1<<18)
 }
 
@@ -169,11 +167,7 @@ func TestDeviceDeletedUnderThePort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !b.port.lost(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the port does not notice")
-		}
-	}
+	polltest.Until(t, "the port notices", b.port.lost)
 	if err := b.port.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,22 +42,22 @@ holdfast profile detect node-1 --inventory nodes.yaml
 holdfast profile detect etcd-1 --inventory nodes.yaml
 holdfast consent --inventory nodes.yaml --level process,network | kubectl apply -f -
 holdfast inventory check nodes.yaml
-holdfast run --inventory nodes.yaml --scenario etcd-leader-killed --out killed || true
-holdfast run --inventory nodes.yaml -f host-isolated.yaml --out isolated || true`, "EXTERNAL_ETCD=1", "SUPERVISOR=k0s")
+holdfast run --inventory nodes.yaml --scenario etcd-leader-killed -f host-isolated.yaml --out results 2>&1 | tee run.txt
+# On a busy machine the cluster may take too long to become steady, and the run then stops.
+! grep -q "continue with --resume" run.txt || holdfast run --resume results || true`, "EXTERNAL_ETCD=1", "SUPERVISOR=k0s")
 	for _, want := range []string{"profile k0s fits", "profile processes fits", "node node-3 (ssh 10.88.0.13): distribution k0s: kube-apiserver", "node etcd-3 (ssh 10.88.0.16): distribution processes: etcd"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the output does not have %q", want)
 		}
 	}
-	if noneFails(t, filepath.Join(cluster, "killed"))["HA-QR-005"] != judge.Pass {
+	results := filepath.Join(cluster, "results")
+	if noneFails(t, results)["HA-QR-005"] != judge.Pass {
 		t.Error("HA-QR-005 does not pass")
 	}
-	noneFails(t, filepath.Join(cluster, "isolated"))
 	for scenario, targets := range map[string]map[string]string{
-		"killed/etcd-leader-killed": {"kill": "etcd-"}, "isolated/host-isolated": {"kill": "node-", "cut": "etcd-"},
+		"etcd-leader-killed": {"kill": "etcd-"}, "host-isolated": {"kill": "node-", "cut": "etcd-"},
 	} {
-		dir, name := filepath.Split(scenario)
-		run, err := record.Read(record.Dir(filepath.Join(cluster, dir), name))
+		run, err := record.Read(record.Dir(results, scenario))
 		if err != nil {
 			t.Fatal(err)
 		}

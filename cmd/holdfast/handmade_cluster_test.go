@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -45,7 +46,9 @@ func byHand(t *testing.T, commands string, variables ...string) (cluster, said s
 	}
 	cluster = filepath.Join(c.run, "cluster")
 	cmd := exec.Command("sh", "../../docs/handmade/cluster.sh", cluster, "sh", "-c", "set -e\nPATH=$1:$PATH\n"+commands, "sh", dir)
-	cmd.Env = append(os.Environ(), variables...)
+	program := filepath.Join(dir, "holdfast-agent")
+	buildAgent(t, program)
+	cmd.Env = append(append(os.Environ(), agent.ProgramEnv+"="+program), variables...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -83,10 +86,15 @@ holdfast run --inventory nodes.yaml --profile smoke --out results || true`)
 	if !strings.Contains(said, "processes") {
 		t.Errorf("the profile is not detected:\n%s", said)
 	}
-	passed := 0
-	for _, verdict := range noneFails(t, filepath.Join(cluster, "results")) {
+	passed, verdicts := 0, noneFails(t, filepath.Join(cluster, "results"))
+	for _, verdict := range verdicts {
 		if verdict == judge.Pass {
 			passed++
+		}
+	}
+	for _, id := range []string{"HA-TOP-001", "HA-TOP-002", "HA-LE-001", "HA-SEC-001", "HA-QR-005"} {
+		if verdict := verdicts[id]; verdict != judge.Pass && verdict != judge.Inconclusive {
+			t.Errorf("%s is %q, want %q", id, verdict, judge.Pass)
 		}
 	}
 	if passed < 20 {

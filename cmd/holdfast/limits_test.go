@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // TestClusterLimitsLeftBehind kills the keeper of a cluster while a component is in a control
@@ -43,28 +44,16 @@ func TestClusterLimitsLeftBehind(t *testing.T) {
 		_, err := os.Stat(dir)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	awaitGone := func(dir, who string) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !gone(dir); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s is still there after %s", dir, who)
-			}
-		}
-	}
 	first := limit()
 	if err := syscall.Kill(keeper(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, code := c.try("status"); code != exitPass {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the keeper outlives SIGKILL")
-		}
-	}
+	polltest.Until(t, "the keeper is gone", func() bool {
+		_, code := c.try("status")
+		return code != exitPass
+	})
 	second := limit()
-	awaitGone(first, "the next cluster was made")
+	polltest.Until(t, "the next cluster has removed "+first, func() bool { return gone(first) })
 	// The kernel lists a child with the thread that started it.
 	var children []byte
 	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(keeper()) + "/task/*/children")
@@ -82,5 +71,5 @@ func TestClusterLimitsLeftBehind(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	awaitGone(second, "its keeper has ended")
+	polltest.Until(t, "the keeper has removed "+second, func() bool { return gone(second) })
 }

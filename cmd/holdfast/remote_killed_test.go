@@ -54,6 +54,26 @@ func (f *foreign) endSSH() (killed int) {
 	return killed
 }
 
+// killAll kills every process of a run, by its results directory.
+func (f *foreign) killAll(dir string) {
+	f.t.Helper()
+	killed := 0
+	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range dirs {
+		args, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(args), dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	if killed < 2 {
+		f.t.Errorf("%d processes of the run were killed, want the command and its worker", killed)
+	}
+}
+
 // endBeside kills the processes of a mode on a node, ssh, or the node itself.
 func (f *foreign) endBeside(mode, node string) {
 	f.t.Helper()

@@ -43,12 +43,12 @@ func newKubeadmBed(t *testing.T, levels string, arguments ...string) *foreign {
 		os.Symlink(exe, filepath.Join(f.dir, "holdfast")),
 		os.Symlink(exe, filepath.Join(f.dir, "etcdctl")),
 		exec.Command("go", "build", "-o", filepath.Join(f.dir, "kind"), "sigs.k8s.io/kind").Run(),
-		exec.Command("go", "build", "-o", f.agent(), "../holdfast-agent").Run(),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+	buildAgent(t, f.agent())
 	authorized := f.writeSSH()
 	out, _ := f.do(exitPass, "kind", "image", "-o", "json")
 	var images struct{ Nodes []struct{ Name string } }

@@ -84,7 +84,8 @@ if [ "$role" = --node ]; then
 	mount --bind "$data/lib" /var/lib
 	mount --bind "$data/bin" /usr/local/bin
 	until ip address show eth0 2>/dev/null | grep -q "$ip"; do sleep 0.1; done
-	printf 'HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\n' "$pki/ssh" "$pki/ssh.pub" >/run/sshd.conf
+	# With SHLVL, bash does not read root's .bashrc for each command.
+	printf 'HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\nSetEnv SHLVL=2\n' "$pki/ssh" "$pki/ssh.pub" >/run/sshd.conf
 	"$(command -v sshd)" -f /run/sshd.conf -E "$DIR/logs/$me.sshd.log"
 	tls="--cert-file=$pki/$me.crt --key-file=$pki/$me.key --trusted-ca-file=$pki/ca.crt --client-cert-auth"
 	peer="--peer-cert-file=$pki/$me.crt --peer-key-file=$pki/$me.key --peer-trusted-ca-file=$pki/ca.crt --peer-client-cert-auth"

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -77,24 +76,4 @@ func TestCoarserElsewhere(t *testing.T) {
 		{name: "at the same time", story: with(12, 20), want: Inconclusive, says: "Coarser fault: the kill of kube-scheduler on node-3 hit one process with etcd."},
 		{name: "before", story: with(1, 3), want: Fail},
 	})
-}
-
-// TestNotInPart: a requirement does not pass by its other parts.
-func TestNotInPart(t *testing.T) {
-	s := fused(removed())
-	part := record.Check{Requirement: "HA-EP-003", Level: "MUST", Judge: "requests-answered", Bound: "9s", Fault: "kill"}
-	other := removal
-	other.Requirement = "HA-EP-006"
-	s.run.Meta.Checks = []record.Check{removal, part, other}
-	r := Evaluate(s.run)
-	if r[0].Verdict != NotApplicable || !strings.Contains(r[0].Sentence, "Not every part of the requirement can be tested here. This part: ") {
-		t.Errorf("%s: %s", r[0].Verdict, r[0].Sentence)
-	}
-	if r[1].Verdict != NotApplicable || r[2].Verdict != Pass {
-		t.Errorf("%s and %s", r[1].Verdict, r[2].Verdict)
-	}
-	s.run.Faults[0].V.Group = nil
-	if r := Evaluate(s.run); r[0].Verdict != Pass {
-		t.Errorf("with components of their own: %s: %s", r[0].Verdict, r[0].Sentence)
-	}
 }

@@ -29,6 +29,10 @@ func TestSameRecordSameBytes(t *testing.T) {
 		}
 		return s
 	}
+	long := func(run *record.Run) *story {
+		run.Complete, run.EndAt = true, sec(1000)
+		return &story{run: run}
+	}
 	for _, tt := range []struct {
 		name  string
 		story func() *story
@@ -45,6 +49,8 @@ func TestSameRecordSameBytes(t *testing.T) {
 		{"complete", func() *story { return everyJudge(complete()) }},
 		{"taken", func() *story { return everyJudge(taken(20)) }},
 		{"busy", func() *story { return everyJudge(busy(5, 40)) }},
+		{"long", func() *story { return long(closedLoop(8, 3, 2000, 30)) }},
+		{"long and stale", func() *story { return long(stale(closedLoop(8, 3, 2000, 30))) }},
 		{"damaged", func() *story {
 			return brokenKeys().change(func(r *record.Run) { r.Complete, r.Problem = false, "line 9: cut off" })
 		}},

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // tangle is a history that is illegal only as a whole: of concurrent creates and deletes there
@@ -65,21 +63,5 @@ func TestSmallTangleIsDecided(t *testing.T) {
 	f := judges.JudgeLinearizable(&facts.Matter{Run: tangle(4).run}, judges.LinearizeLimit)
 	if f.Verdict != Fail || f.Exhibit == nil || len(f.Exhibit.Spans) != 6 {
 		t.Errorf("%s: %s\n%+v", f.Verdict, f.Sentence, f.Exhibit)
-	}
-}
-
-// The same record gives the same bytes, whatever is wrong with it.
-func TestSameBytes(t *testing.T) {
-	for name, run := range map[string]*record.Run{"legal": closedLoop(8, 3, 2000, 30), "stale": stale(closedLoop(8, 3, 2000, 30))} {
-		run.Complete, run.EndAt = true, sec(1000)
-		first, err := json.Marshal(Evaluate(run))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 10 {
-			if again, _ := json.Marshal(Evaluate(run)); string(again) != string(first) {
-				t.Fatalf("%s: not the same:\n%s\n%s", name, first, again)
-			}
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
@@ -27,14 +28,7 @@ const (
 
 var recording = recordtest.New
 
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
+var waitFor = polltest.Until
 
 func setEndpoints(c *apitest.Cluster, addresses ...string) {
 	list := func(before, after string) string {

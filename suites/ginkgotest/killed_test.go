@@ -25,8 +25,7 @@ func TestKilled(t *testing.T) {
 		// survives: ginkgo reports the rest
 		survives bool
 	}{
-		"ginkgo":  {1, func(t *testing.T, cmd *exec.Cmd) { signal(t, cmd.Process.Pid, syscall.SIGKILL) }, false},
-		"ginkgo2": {2, func(t *testing.T, cmd *exec.Cmd) { signal(t, cmd.Process.Pid, syscall.SIGKILL) }, false},
+		"ginkgo": {2, func(t *testing.T, cmd *exec.Cmd) { signal(t, cmd.Process.Pid, syscall.SIGKILL) }, false},
 		"one process of two": {2, func(t *testing.T, cmd *exec.Cmd) {
 			signal(t, children(t, cmd.Process.Pid)[0], syscall.SIGKILL)
 			time.Sleep(2 * time.Second)
@@ -40,6 +39,7 @@ func TestKilled(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			files := write(t, "one.yaml", strings.ReplaceAll(long, "NAME", "one")) + "," + write(t, "two.yaml", strings.ReplaceAll(other, "NAME", "two"))
 			cluster := write(t, "cluster.yaml", "apiVersion: holdfast.dev/v1alpha1\nkind: Cluster\nmetadata: {name: small}\nspec: {nodes: [{}], data: disk}\n")
 			cmd := command(t, tc.procs, "--cluster", cluster, "--file", files, "--out", "OUT")

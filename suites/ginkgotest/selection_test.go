@@ -73,7 +73,7 @@ func TestSelection(t *testing.T) {
 // Ginkgo's own filters exclude it.
 func TestOtherSpecs(t *testing.T) {
 	beside := filepath.Join(t.TempDir(), "beside.test")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", beside, "./beside").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-o", beside, "./beside").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v: %s", err, out)
 	}
 	file := write(t, "mine.yaml", strings.ReplaceAll(ownScenario, "NAME", "mine"))

@@ -41,7 +41,7 @@ func built(m *testing.M) int {
 		defer os.RemoveAll(dir)
 		suite = filepath.Join(dir, "suites.test")
 		var out []byte
-		if out, err = exec.Command("go", "test", "-c", "-o", suite, "..").CombinedOutput(); err != nil {
+		if out, err = exec.Command("go", "test", "-c", "-ldflags=-s -w", "-o", suite, "..").CombinedOutput(); err != nil {
 			err = fmt.Errorf("go test -c: %w: %s", err, out)
 		}
 	}

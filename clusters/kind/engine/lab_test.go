@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // testRole makes a copy of the test binary play a part.
@@ -160,14 +161,7 @@ func (l *lab) empty(first procfs.Process, data bool) {
 	}
 }
 
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if until(ctx, 5*time.Millisecond, done) != nil {
-		t.Fatalf("waited in vain: %s", what)
-	}
-}
+var eventually = polltest.Until
 
 // fakeDockerd answers at the configured socket, and has a child process.
 func fakeDockerd(bin string, args []string) int {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // server is a stand-in for an API server: it speaks TLS, returns its name, and is ready or not
@@ -138,14 +139,7 @@ func askMany(address string, n int) map[string]int {
 	return got
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
+var eventually = polltest.Until
 
 func (b *Balancer) waitHealthy(t *testing.T, n int) {
 	t.Helper()

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 // loadEnv makes a copy of the test binary a program that reads its clock: in as
@@ -375,14 +377,7 @@ func TestAwkwardMoments(t *testing.T) {
 	}
 }
 
-func eventually(t *testing.T, what string, good func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !good(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10s: %s", what)
-		}
-	}
-}
+var eventually = polltest.Until
 
 func seedVDSO(f *testing.F) {
 	if m, err := thisMachine(); err == nil {

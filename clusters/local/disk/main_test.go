@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/sandbox/sandboxtest"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 )
 
 const (
@@ -61,14 +61,7 @@ func startDisk(t testing.TB, dir string) *Process {
 	return p
 }
 
-func eventually(t *testing.T, limit time.Duration, what string, good func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !good(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-	}
-}
+var eventually = polltest.Within
 
 // runWriter appends lines to a file and syncs each, until it is killed or fails.
 func runWriter(path string) int {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/polltest"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
@@ -76,14 +77,7 @@ func compete(t *testing.T, c *etcdtest.Cluster, node string, careless bool) comp
 	return competitor{m, a, stop}
 }
 
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
+var eventually = polltest.Until
 
 // lock returns the holder's node and the lease, empty and 0 for none.
 func lock(t *testing.T, c *etcdtest.Cluster) (string, clientv3.LeaseID, *clientv3.Client) {
