@@ -111,9 +111,10 @@ func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) erro
 }
 
 func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
+	outside := framework.OutsideEtcd(c)
 	m := record.Meta{
 		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: SeedOf(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
-		Settings: c.Settings().Symbols(), RemoteEtcd: c.Settings().RemoteEtcd || framework.OutsideEtcd(c) != "", GoawayChance: c.Settings().GoawayChance, Assumed: c.Settings().Assumed, Origins: c.Settings().Origins, Checks: e.Checks, Versions: map[string]map[string]string{},
+		Settings: c.Settings().Symbols(), RemoteEtcd: c.Settings().RemoteEtcd || outside != "", OutsideEtcd: outside, GoawayChance: c.Settings().GoawayChance, Assumed: c.Settings().Assumed, Origins: c.Settings().Origins, Checks: e.Checks, Versions: map[string]map[string]string{},
 	}
 	for component, e := range c.Settings().Elections {
 		if m.Elections == nil {

@@ -77,6 +77,9 @@ func TestExternalEtcd(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
 		{name: "no API server beside the member", want: NotApplicable, says: "No API server depends on the etcd member on node-2 alone", story: func() *story { return external(isolated(), "node-2") }},
+		{name: "an address of etcd that is not on a node", want: NotApplicable, says: "API servers reach etcd at https://etcd.example:2379 as well", story: func() *story {
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).change(func(r *record.Run) { r.Meta.RemoteEtcd, r.Meta.OutsideEtcd = true, "https://etcd.example:2379" })
+		}},
 	})
 	rule(t, record.Check{Requirement: "HA-QR-014", Level: "INFO", Judge: "time-travel", Fault: "cut"}, []ruling{
 		{name: "no API server beside the member", want: NotApplicable, says: "No API server depends on", story: func() *story { return external(isolated(), "node-2") }},

@@ -149,6 +149,14 @@ func TestCommitLatency(t *testing.T) {
 		{name: "more, from members of other nodes", want: Fail, took: "500ms", says: "at most 480ms", story: func() *story {
 			return distant(0.01, 0.51).change(func(r *record.Run) { r.Meta.RemoteEtcd = true })
 		}},
+		{name: "hosts of etcd elsewhere", want: NotApplicable, says: "The faults hit node-1 and node-2, where no etcd member runs", story: func() *story {
+			return distant(0.01, 0.01).change(func(r *record.Run) {
+				r.Meta.RemoteEtcd = true
+				for i := range r.Meta.Nodes {
+					r.Meta.Nodes[i].Components = []string{"kube-apiserver"}
+				}
+			})
+		}},
 		{name: "most timed out", want: Fail, took: "4.99s", story: func() *story {
 			return distant(0.01, 0.21).change(func(r *record.Run) {
 				for i := range r.Ops {

@@ -24,6 +24,9 @@ var commitLatency = Definition{verdict.Doc{
 }, judgeCommitLatency}
 
 func judgeCommitLatency(m *facts.Matter) Finding {
+	if f := noMemberHit(m); f != nil {
+		return *f
+	}
 	quietFrom, quietTo := m.Quiet()
 	from, to := m.Active()
 	if from >= to {

@@ -2,6 +2,7 @@ package judges
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -94,4 +95,16 @@ func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (count
 // node has no API server: with an external etcd all of them use every member.
 func noneBeside(node string) Finding {
 	return notApplicable("No API server depends on the etcd member on %s alone: etcd has hosts of its own.", node)
+}
+
+// noMemberHit returns that a check of what faults cost etcd does not apply if they hit no node with a
+// member, since etcd has hosts of its own; nil if they do.
+func noMemberHit(m *facts.Matter) *Finding {
+	from, to := m.Active()
+	hit := m.HitBetween(from, to)
+	if !m.Run.Meta.RemoteEtcd || slices.ContainsFunc(m.NodesWith("etcd"), func(n record.Node) bool { return slices.Contains(hit, n.Name) }) {
+		return nil
+	}
+	f := notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit))
+	return &f
 }

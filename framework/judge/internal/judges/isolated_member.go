@@ -26,6 +26,9 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 	if m.EtcdAlone(node) {
 		return noneBeside(node)
 	}
+	if outside := m.Run.Meta.OutsideEtcd; outside != "" {
+		return notApplicable("API servers reach etcd at %s as well, which is not on a control-plane node: what isolates a member does not isolate the API server beside it.", outside)
+	}
 	cut := []string{node}
 
 	ack, _ := facts.AcknowledgedWithin(m.Run, cut, from, to)

@@ -16,6 +16,7 @@ var linearizable = Definition{verdict.Doc{
 	Params: map[string]string{
 		"attempts": "where the check names a fault: how many operations must have been answered, and how many writes and quorum reads tried, while it lasted, in all and through each API server that it left alone; " +
 			"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the minimum)",
+		"faults": "further injections, separated by commas, that must have taken effect",
 	},
 }, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
 

@@ -21,6 +21,9 @@ var noElection = Definition{verdict.Doc{
 }, judgeNoElection}
 
 func judgeNoElection(m *facts.Matter) Finding {
+	if f := noMemberHit(m); f != nil {
+		return *f
+	}
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
 	for _, id := range text.SplitList(m.Check.Params["faults"]) {
 		from, to = min(from, m.Faults[id].Injected.Called), max(to, m.Faults[id].Healed.Called)

@@ -16,6 +16,7 @@ var takeover = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 	Params: map[string]string{
 		"component": "the elected component (default: the one that the fault hit)",
+		"faults":    "further injections, separated by commas, that must have taken effect",
 		"released":  "the bound if the lost instance released its lease, a formula as for the bound (default: the bound)",
 	},
 }, coordinated(judgeTakeover)}

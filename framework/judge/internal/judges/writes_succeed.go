@@ -23,6 +23,9 @@ var writesSucceed = Definition{verdict.Doc{
 }, judgeWritesSucceed}
 
 func judgeWritesSucceed(m *facts.Matter) Finding {
+	if f := noMemberHit(m); f != nil {
+		return *f
+	}
 	least, problem := shareParam(m, "least")
 	if problem != nil {
 		return *problem
