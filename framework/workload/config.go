@@ -93,73 +93,73 @@ type Config struct {
 
 // RegisterSettings are those of the profile "registers".
 type RegisterSettings struct {
-	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
+	ClientsPerEntrance int `json:"clientsPerEntrance,omitempty"` // 2 where 0
 	// Keys is the number of registers that all clients share, 5 if 0.
-	Keys     int           `yaml:"keys" json:"keys,omitempty"`
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 250 ms where 0
+	Keys     int           `json:"keys,omitempty"`
+	Interval time.Duration `json:"interval,omitempty"` // 250 ms where 0
 	// ValueSize is the size of every tenth value in bytes; 0 for short ones only.
-	ValueSize int `yaml:"valueSize" json:"valueSize,omitempty"`
+	ValueSize int `json:"valueSize,omitempty"`
 }
 
 // ListSettings are those of the profile "lists".
 type ListSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 500 ms where 0
-	Limit              int           `yaml:"limit" json:"limit,omitempty"`                           // of a page, 2 where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 500 ms where 0
+	Limit              int           `json:"limit,omitempty"`              // of a page, 2 where 0
 }
 
 // WatchSettings are those of the profile "watches".
 type WatchSettings struct {
-	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
+	ClientsPerEntrance int `json:"clientsPerEntrance,omitempty"` // 2 where 0
 	// Lifetime is the mean time after which the client or, equally often, the server ends a
 	// watch, 6 s if 0.
-	Lifetime time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`
+	Lifetime time.Duration `json:"lifetime,omitempty"`
 }
 
 // SetSettings are those of the profile "set".
 type SetSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 1 s where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 1 s where 0
 }
 
 // ContestSettings are those of the profile "contests".
 type ContestSettings struct {
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 700 ms where 0
+	Interval time.Duration `json:"interval,omitempty"` // 700 ms where 0
 }
 
 // KubernetesSettings are those of the profile "kubernetes".
 type KubernetesSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 200 ms where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 200 ms where 0
 }
 
 // EtcdSettings are those of the profile "etcd".
 type EtcdSettings struct {
-	ClientsPerMember int           `yaml:"clientsPerMember" json:"clientsPerMember,omitempty"` // 2 where 0
-	Keys             int           `yaml:"keys" json:"keys,omitempty"`                         // 6 where 0
-	Interval         time.Duration `yaml:"interval" json:"interval,omitempty"`                 // 100 ms where 0
-	ValueSize        int           `yaml:"valueSize" json:"valueSize,omitempty"`               // as of registers
-	Watches          int           `yaml:"watches" json:"watches,omitempty"`                   // of each member, 2 where 0
-	Lifetime         time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`                 // of a watch, 6 s where 0
+	ClientsPerMember int           `json:"clientsPerMember,omitempty"` // 2 where 0
+	Keys             int           `json:"keys,omitempty"`             // 6 where 0
+	Interval         time.Duration `json:"interval,omitempty"`         // 100 ms where 0
+	ValueSize        int           `json:"valueSize,omitempty"`        // as of registers
+	Watches          int           `json:"watches,omitempty"`          // of each member, 2 where 0
+	Lifetime         time.Duration `json:"lifetime,omitempty"`         // of a watch, 6 s where 0
 }
 
 // WorkSettings are those of the profile "work".
 type WorkSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 2 s where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 2 s where 0
 }
 
 // ApplicationSettings are those of the profile "application".
 type ApplicationSettings struct {
 	// Replicas is the largest number of pods that a part is scaled to, 5 if 0.
-	Replicas int           `yaml:"replicas" json:"replicas,omitempty"`
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // between two scalings, 3 s where 0
+	Replicas int           `json:"replicas,omitempty"`
+	Interval time.Duration `json:"interval,omitempty"` // between two scalings, 3 s where 0
 	// BatchInterval is the interval between two batches, 4 s if 0, PodInterval between two bare
 	// pods, 1 s if 0.
-	BatchInterval time.Duration `yaml:"batchInterval" json:"batchInterval,omitempty"`
-	PodInterval   time.Duration `yaml:"podInterval" json:"podInterval,omitempty"`
+	BatchInterval time.Duration `json:"batchInterval,omitempty"`
+	PodInterval   time.Duration `json:"podInterval,omitempty"`
 	// StartLimit is how long the application may take to start, 2 min if 0.
-	StartLimit time.Duration `yaml:"startLimit" json:"startLimit,omitempty"`
+	StartLimit time.Duration `json:"startLimit,omitempty"`
 }
 
 // MaxIntensity is the highest Config.Intensity: at that value the intervals are a few
