@@ -41,9 +41,9 @@ func schemaOf(t reflect.Type, path string, rules map[string]yamlfile.Rule) objec
 		return schemaOf(t.Elem(), path, rules)
 	case t.Kind() == reflect.Struct:
 		properties := object{}
-		for i := range t.NumField() {
-			if name := yamlfile.FieldName(t.Field(i)); name != "" {
-				properties[name] = schemaOf(t.Field(i).Type, strings.TrimPrefix(path+"."+name, "."), rules)
+		for _, field := range reflect.VisibleFields(t) {
+			if name := yamlfile.FieldName(field); name != "" {
+				properties[name] = schemaOf(field.Type, strings.TrimPrefix(path+"."+name, "."), rules)
 			}
 		}
 		s["type"], s["properties"], s["additionalProperties"] = "object", properties, false

@@ -42,27 +42,7 @@ func (e Experiment) Harmless() bool {
 type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
 	Off bool `json:"off,omitempty"`
-	// Profiles are the profiles of the traffic; see workload.Config.
-	Profiles    []string                     `json:"profiles,omitempty"`
-	Timeout     time.Duration                `json:"timeout,omitempty"`   // of one operation
-	Intensity   int                          `json:"intensity,omitempty"` // see workload.Config
-	Registers   workload.RegisterSettings    `json:"registers,omitzero"`
-	Lists       workload.ListSettings        `json:"lists,omitzero"`
-	Watches     workload.WatchSettings       `json:"watches,omitzero"`
-	Kubernetes  workload.KubernetesSettings  `json:"kubernetes,omitzero"`
-	Etcd        workload.EtcdSettings        `json:"etcd,omitzero"`
-	Set         workload.SetSettings         `json:"set,omitzero"`
-	Contests    workload.ContestSettings     `json:"contests,omitzero"`
-	Work        workload.WorkSettings        `json:"work,omitzero"`
-	Application workload.ApplicationSettings `json:"application,omitzero"`
-}
-
-// config returns the workload's configuration, for any cluster.
-func (t Traffic) config() workload.Config {
-	return workload.Config{
-		Timeout: t.Timeout, Intensity: t.Intensity, Profiles: t.Profiles,
-		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Set: t.Set, Contests: t.Contests, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work, Application: t.Application,
-	}
+	workload.Settings
 }
 
 // Step is one step of a timeline. Exactly one field is set.

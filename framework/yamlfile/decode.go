@@ -245,10 +245,10 @@ func FieldName(field reflect.StructField) string {
 func (d *Decoder) mapping(node *yaml.Node, path string, v reflect.Value) {
 	var names []string
 	fields := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		if name := FieldName(v.Type().Field(i)); name != "" {
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		if name := FieldName(field); name != "" {
 			names = append(names, name)
-			fields[name] = v.Field(i)
+			fields[name] = v.FieldByIndex(field.Index)
 		}
 	}
 	seen := map[string]bool{}
