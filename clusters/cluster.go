@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 // apiVersion and kind of a cluster file.
 const (
-	APIVersion = "holdfast.dev/v1alpha1"
+	APIVersion = yamlfile.APIVersion
 	Kind       = "Cluster"
 )
 

@@ -220,7 +220,7 @@ func TestRefused(t *testing.T) {
 		{"a list", "- a", []string{"f.yaml:1: the file is a list: want a Cluster of holdfast.dev/v1alpha1"}},
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
-		{"an inventory", inventoryHeader + "spec: {nodes: []}", []string{"f.yaml: kind is Inventory: want a Cluster of holdfast.dev/v1alpha1; a file of kind Inventory is for holdfast run --inventory"}},
+		{"an inventory", inventoryHeader + "spec: {nodes: []}", []string{"f.yaml:2: kind is Inventory: want a Cluster of holdfast.dev/v1alpha1; a file of kind Inventory is for holdfast run --inventory"}},
 		{"a scenario", "apiVersion: holdfast.dev/v1alpha1\nkind: Scenario\nspec: {timeline: []}", []string{"is for holdfast run -f"}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
 		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: want one of nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, registerNodes, extraArgs, sysctls, election, leases, data, disk"}},
@@ -283,7 +283,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(large, []byte(strings.Repeat("#", maxFileSize+1)), 0o600); err != nil {
+	if err := os.WriteFile(large, []byte(strings.Repeat("#", 1<<20+1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "large.yaml is larger than") {

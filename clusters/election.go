@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 // Election is how the active instance of a component is elected.
@@ -56,7 +57,7 @@ func (n Node) ElectionTimes(c framework.Component) (lease, renew, retry time.Dur
 // elections reports what is wrong with how components are elected.
 func (v *validator) elections(c *Cluster) {
 	for _, component := range slices.Sorted(maps.Keys(c.Spec.Election)) {
-		how, path := c.Spec.Election[component], join("spec.election", string(component))
+		how, path := c.Spec.Election[component], yamlfile.Join("spec.election", string(component))
 		if !slices.Contains(electable, component) {
 			v.problem(path, "is not an elected component: want %s or %s", electable[0], electable[1])
 			continue
@@ -80,7 +81,7 @@ func (v *validator) elections(c *Cluster) {
 // accept their times: see NewLeaderElector in k8s.io/client-go/tools/leaderelection.
 func (v *validator) leases(all map[framework.Component]framework.Election) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		e, path := all[name], join("spec.leases", string(name))
+		e, path := all[name], yamlfile.Join("spec.leases", string(name))
 		switch {
 		case !hostname.MatchString(string(name)) || len(name) > 253:
 			v.problem(path, "is not the name of a lease: want lower-case letters, digits, dashes and dots")

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 // InventoryKind is the kind of an inventory file.
@@ -190,14 +191,17 @@ func (i *Inventory) LoadPower() error {
 // valid.
 func ParseInventory(name string, data []byte) (*Inventory, error) {
 	i := &Inventory{}
-	d, err := parse(name, "an "+InventoryKind+" of "+APIVersion, data, i, map[string][]string{
-		"": {"apiVersion", "kind", "metadata", "spec"}, "metadata": {"name"}, "spec": {"nodes"}, "spec.nodes[]": {"name", "address"},
-		"spec.nodes[].power": {"off", "on", "status"},
+	where, err := parse(name, "an "+InventoryKind, data, i, map[string]yamlfile.Rule{
+		"":                   {Required: []string{"apiVersion", "kind", "metadata", "spec"}},
+		"metadata":           {Required: []string{"name"}},
+		"spec":               {Required: []string{"nodes"}},
+		"spec.nodes[]":       {Required: []string{"name", "address"}},
+		"spec.nodes[].power": {Required: []string{"off", "on", "status"}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	v := &validator{where: d.where}
+	v := &validator{where: where}
 	v.inventory(i)
 	// Numbers of nodes, as in node/1, count the control-plane nodes first.
 	slices.SortStableFunc(i.Spec.Nodes, func(a, b InventoryNode) int {

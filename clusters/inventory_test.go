@@ -65,7 +65,7 @@ func TestBadInventories(t *testing.T) {
 	node := "  - {name: cp-1, address: 10.0.0.11}\n"
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty", "", "nodes.yaml is empty: want an Inventory of holdfast.dev/v1alpha1"},
-		{"another kind", header, `nodes.yaml: kind is Cluster: want an Inventory of holdfast.dev/v1alpha1; a file of kind Cluster is for holdfast up -f, or holdfast run --cluster`},
+		{"another kind", header, `nodes.yaml:2: kind is Cluster: want an Inventory of holdfast.dev/v1alpha1; a file of kind Cluster is for holdfast up -f, or holdfast run --cluster`},
 		{"no nodes", inventoryHeader + "spec: {nodes: []}\n", "nodes.yaml:4: spec.nodes has 0 nodes: want 1 to 9 control-plane nodes"},
 		{"unknown field", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, port: 1}\n", "nodes.yaml:6: unknown field spec.nodes[0].port"},
 		{"no address", inventoryHeader + "spec:\n  nodes:\n  - {name: a}\n", "nodes.yaml:6: spec.nodes[0].address is missing"},

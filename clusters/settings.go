@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 // Constants of the API server that no flag changes.
@@ -214,7 +215,7 @@ func (b *badArgument) path(c *Cluster) string {
 	if _, own := c.Spec.Nodes[b.node].ExtraArgs[b.component][b.flag]; own {
 		path = fmt.Sprintf("spec.nodes[%d].extraArgs", b.node)
 	}
-	return join(join(path, string(b.component)), b.flag)
+	return yamlfile.Join(yamlfile.Join(path, string(b.component)), b.flag)
 }
 
 func parseDuration(text string) (time.Duration, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 const (
@@ -95,7 +96,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	v.extraArgs("spec.extraArgs", s.ExtraArgs, perCluster)
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		if !sysctl.MatchString(name) {
-			v.problem(join("spec.sysctls", name), "is not a setting of a machine's network: want one such as net.ipv4.tcp_rto_max_ms")
+			v.problem(yamlfile.Join("spec.sysctls", name), "is not a setting of a machine's network: want one such as net.ipv4.tcp_rto_max_ms")
 		}
 	}
 	v.elections(c)
@@ -236,7 +237,7 @@ func (v *validator) etcdBalancer(s Spec) {
 
 func (v *validator) extraArgs(path string, args ExtraArgs, allowed []framework.Component) {
 	for _, component := range slices.Sorted(maps.Keys(args)) {
-		here := join(path, string(component))
+		here := yamlfile.Join(path, string(component))
 		if !slices.Contains(allowed, component) {
 			names := make([]string, len(allowed))
 			for i, name := range allowed {
@@ -247,7 +248,7 @@ func (v *validator) extraArgs(path string, args ExtraArgs, allowed []framework.C
 		}
 		for _, name := range slices.Sorted(maps.Keys(args[component])) {
 			if !flag.MatchString(name) {
-				v.problem(join(here, name), "is not the name of a flag: want it without its dashes, such as leader-elect")
+				v.problem(yamlfile.Join(here, name), "is not the name of a flag: want it without its dashes, such as leader-elect")
 			}
 		}
 	}

@@ -38,9 +38,9 @@ func TestOwnNames(t *testing.T) {
 		want    string // in the error; empty for none
 	}{
 		"both":             {nil, both, ""},
-		"neither":          {nil, nil, `own:7: spec.timeline[0].inject.fault: "meteor" is not one of alarm, `},
-		"no fault":         {nil, both[1:], `own:7: spec.timeline[0].inject.fault: "meteor" is not one of alarm, `},
-		"no judge":         {nil, both[:1], `own:10: spec.requirements[0].judge: "survives" is not one of active-again, `},
+		"neither":          {nil, nil, `own:7: spec.timeline[0].inject.fault is "meteor": want one of alarm, `},
+		"no fault":         {nil, both[1:], `own:7: spec.timeline[0].inject.fault is "meteor": want one of alarm, `},
+		"no judge":         {nil, both[:1], `own:10: spec.requirements[0].judge is "survives": want one of active-again, `},
 		"another name":     {func(s string) string { return strings.Replace(s, "meteor", "comet", 1) }, both, "webhook-hang, meteor"},
 		"fault's params":   {func(s string) string { return strings.Replace(s, "size", "speed", 1) }, both, "own:7: spec.timeline[0].inject.params.speed: fault meteor has no such parameter: it accepts size"},
 		"judge's params":   {func(s string) string { return strings.Replace(s, "grace", "patience", 1) }, both, "judge survives has no such parameter: it accepts grace"},

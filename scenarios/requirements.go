@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"slices"
 	"sync"
+
+	"sigs.k8s.io/yaml"
 )
 
 //go:embed requirements.yaml
@@ -12,22 +14,22 @@ var requirementsFile []byte
 // Requirement is one row of the catalogue.
 type Requirement struct {
 	// ID is stable; it is never used for another requirement.
-	ID string `yaml:"id" json:"id"`
+	ID string `json:"id"`
 	// Area is the middle part of the ID.
-	Area string `yaml:"area" json:"area"`
+	Area string `json:"area"`
 	// Level is MUST, SHOULD or INFO.
-	Level string `yaml:"level" json:"level"`
+	Level string `json:"level"`
 	// Fault is what is done to the cluster; empty where the text says it.
-	Fault string `yaml:"fault" json:"fault,omitempty"`
+	Fault string `json:"fault,omitempty"`
 	// Text is what a cluster owes, with its bound.
-	Text string `yaml:"text" json:"text"`
+	Text string `json:"text"`
 	// Source is the design document that the row comes from.
-	Source string `yaml:"source" json:"source"`
+	Source string `json:"source"`
 	// Why says why it matters, ByHand how to see it without holdfast, and Breaks what
 	// commonly breaks it. Rows that no scenario settles yet have none of them.
-	Why    string `yaml:"why" json:"why,omitempty"`
-	ByHand string `yaml:"byHand" json:"byHand,omitempty"`
-	Breaks string `yaml:"breaks" json:"breaks,omitempty"`
+	Why    string `json:"why,omitempty"`
+	ByHand string `json:"byHand,omitempty"`
+	Breaks string `json:"breaks,omitempty"`
 }
 
 // Invariant reports whether judges of every run settle the requirement in every scenario (see
@@ -35,13 +37,21 @@ type Requirement struct {
 func (r Requirement) Invariant() bool { return r.Area == "INV" }
 
 type requirementList struct {
-	APIVersion   string        `yaml:"apiVersion"`
-	Kind         string        `yaml:"kind"`
-	Requirements []Requirement `yaml:"requirements"`
+	APIVersion   string        `json:"apiVersion"`
+	Kind         string        `json:"kind"`
+	Requirements []Requirement `json:"requirements"`
+}
+
+// embedded decodes a file that is part of the program and tested with it.
+func embedded[T any](data []byte) (v T) {
+	if err := yaml.UnmarshalStrict(data, &v); err != nil {
+		panic(err)
+	}
+	return v
 }
 
 var requirements = sync.OnceValue(func() []Requirement {
-	return mustDecode[requirementList](requirementsFile).Requirements
+	return embedded[requirementList](requirementsFile).Requirements
 })
 
 // Requirements returns the catalogue in its own order. Callers must not modify it.

@@ -5,9 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,60 +18,61 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 // The type of a scenario file.
 const (
-	APIVersion = "holdfast.dev/v1alpha1"
+	APIVersion = yamlfile.APIVersion
 	Kind       = "Scenario"
 )
 
 // Scenario is one experiment and the requirements that it settles.
 type Scenario struct {
-	APIVersion string   `yaml:"apiVersion" json:"apiVersion"`
-	Kind       string   `yaml:"kind" json:"kind"`
-	Metadata   Metadata `yaml:"metadata" json:"metadata"`
-	Spec       Spec     `yaml:"spec" json:"spec"`
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   Metadata `json:"metadata"`
+	Spec       Spec     `json:"spec"`
 	// Missing is what the machine of a run lacks for it, set when the run is
 	// planned; empty where nothing is missing.
-	Missing string `json:"missing,omitempty"`
+	Missing string `json:"missing,omitempty" file:"-"`
 	// MissingFor is the reason for single requirements, by ID, where it is not Missing.
-	MissingFor map[string]string `json:"missingFor,omitempty"`
+	MissingFor map[string]string `json:"missingFor,omitempty" file:"-"`
 	// ByDesign means that nothing is missing but that the cluster under test is made in
 	// another way, so that the scenario makes no sense on it.
-	ByDesign bool `json:"byDesign,omitempty"`
+	ByDesign bool `json:"byDesign,omitempty" file:"-"`
 	// Victim is the number of the node that it is to hit, and Of the name of the scenario
 	// that it is a turn of, set by InTurn; 0 and empty for one that is not a turn.
-	Victim int    `json:"victim,omitempty"`
-	Of     string `json:"of,omitempty"`
+	Victim int    `json:"victim,omitempty" file:"-"`
+	Of     string `json:"of,omitempty" file:"-"`
 
-	source *file // nil unless read from a file
+	source *yamlfile.File // nil unless read from a file
 }
 
 // Metadata names a scenario.
 type Metadata struct {
 	// Name is a DNS label, the same as the file's name.
-	Name string `yaml:"name" json:"name"`
+	Name string `json:"name"`
 }
 
 // Spec is what a scenario does.
 type Spec struct {
-	Summary string `yaml:"summary" json:"summary,omitempty"`
+	Summary string `json:"summary,omitempty"`
 	// Profiles are those that the scenario belongs to: smoke, core, full, observe.
-	Profiles []string `yaml:"profiles" json:"profiles,omitempty"`
+	Profiles []string `json:"profiles,omitempty"`
 	// EachNode says that the requirements are about each node: on a cluster with more nodes than
 	// the timeline names, the scenario is repeated with each node as the victim.
-	EachNode bool `yaml:"eachNode" json:"eachNode,omitempty"`
+	EachNode bool `json:"eachNode,omitempty"`
 	// MinNodes is how many control-plane nodes it takes, 1 where 0.
-	MinNodes int `yaml:"minNodes" json:"minNodes,omitempty"`
+	MinNodes int `json:"minNodes,omitempty"`
 	// MaxNodes is how many it takes at most, 7 where 0.
-	MaxNodes int `yaml:"maxNodes" json:"maxNodes,omitempty"`
+	MaxNodes int `json:"maxNodes,omitempty"`
 	// Cluster is what the scenario asks of its cluster.
-	Cluster      Topology       `yaml:"cluster" json:"cluster,omitzero"`
-	Traffic      engine.Traffic `yaml:"traffic" json:"traffic,omitzero"`
-	Probes       Probes         `yaml:"probes" json:"probes,omitzero"`
-	Timeline     []engine.Step  `yaml:"timeline" json:"timeline"`
-	Requirements []Settles      `yaml:"requirements" json:"requirements"`
+	Cluster      Topology       `json:"cluster,omitzero"`
+	Traffic      engine.Traffic `json:"traffic,omitzero"`
+	Probes       Probes         `json:"probes,omitzero"`
+	Timeline     []engine.Step  `json:"timeline"`
+	Requirements []Settles      `json:"requirements"`
 }
 
 // Topology is what a scenario asks of its cluster. What it leaves out is as the run
@@ -81,34 +80,34 @@ type Spec struct {
 type Topology struct {
 	// Name is that of one of Topologies, whose settings the other fields have then. Of
 	// them a file may set only Own and Needs beside it.
-	Name string `yaml:"topology" json:"topology,omitempty"`
+	Name string `json:"topology,omitempty"`
 	// Needs names the settings of the named topology that the scenario requires; all if empty.
 	// The others only let it share a cluster with other scenarios, and are ignored on a cluster
 	// that the user described.
-	Needs []string `yaml:"needs" json:"needs,omitempty"`
+	Needs []string `json:"needs,omitempty"`
 	// LoadBalancer is the way to spread clients over the API servers.
-	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
+	LoadBalancer string `json:"loadBalancer,omitempty"`
 	// EtcdBalancer is how clients of etcd are spread: affinity or round-robin.
-	EtcdBalancer string `yaml:"etcdBalancer" json:"etcdBalancer,omitempty"`
+	EtcdBalancer string `json:"etcdBalancer,omitempty"`
 	// Disk is what etcd's data pass through: none or fuse.
-	Disk string `yaml:"disk" json:"disk,omitempty"`
+	Disk string `json:"disk,omitempty"`
 	// Own is for a scenario that does not leave its cluster as it found it: no other
 	// one runs on it.
-	Own bool `yaml:"own" json:"own,omitempty"`
+	Own bool `json:"own,omitempty"`
 	// Election says how elected components are: lease or supervisor, by component.
-	Election map[string]string `yaml:"election" json:"election,omitempty"`
+	Election map[string]string `json:"election,omitempty"`
 	// ExtraArgs are arguments of components, by component and by flag without its
 	// dashes, on top of the run's own.
-	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`
+	ExtraArgs map[string]map[string]string `json:"extraArgs,omitempty"`
 	// RegisterNodes makes control-plane nodes Nodes of the API, whose heartbeats come
 	// from themselves.
-	RegisterNodes bool `yaml:"registerNodes" json:"registerNodes,omitempty"`
+	RegisterNodes bool `json:"registerNodes,omitempty"`
 	// Kubernetes and Etcd are versions, for a scenario that upgrades from them.
-	Kubernetes string `yaml:"kubernetes" json:"kubernetes,omitempty"`
-	Etcd       string `yaml:"etcd" json:"etcd,omitempty"`
+	Kubernetes string `json:"kubernetes,omitempty"`
+	Etcd       string `json:"etcd,omitempty"`
 	// Sysctls are kernel settings of the cluster's machines, on top of the run's own. One
 	// that the kernel does not have is left out.
-	Sysctls map[string]string `yaml:"sysctls" json:"sysctls,omitempty"`
+	Sysctls map[string]string `json:"sysctls,omitempty"`
 }
 
 // AsTheRun reports whether a scenario asks for nothing but the run's own cluster, or one like it.
@@ -140,16 +139,16 @@ func (t Topology) Needed() Topology {
 type Probes struct {
 	// Interval is between two quorum reads of an entrance on a persistent connection, 100 ms
 	// where 0; all other probes follow from it (see observe.Config).
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"`
+	Interval time.Duration `json:"interval,omitempty"`
 }
 
 // Settles is a requirement that the scenario gives evidence for, and how.
 type Settles struct {
-	ID     string            `yaml:"id" json:"id"`
-	Judge  string            `yaml:"judge" json:"judge"`
-	Bound  string            `yaml:"bound" json:"bound,omitempty"`
-	Fault  string            `yaml:"fault" json:"fault,omitempty"`
-	Params map[string]string `yaml:"params" json:"params,omitempty"`
+	ID     string            `json:"id"`
+	Judge  string            `json:"judge"`
+	Bound  string            `json:"bound,omitempty"`
+	Fault  string            `json:"fault,omitempty"`
+	Params map[string]string `json:"params,omitempty"`
 }
 
 // Profiles are the profiles: three by size, each of which settles what the previous ones do, and
@@ -256,8 +255,6 @@ var digest = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum.Sum(nil))
 })
 
-const maxFileSize = 1 << 20
-
 // Option extends what a scenario file may name.
 type Option func(*engine.Options)
 
@@ -283,70 +280,37 @@ func collect(options []Option) (o engine.Options) {
 // Load reads a scenario file; - stands for standard input. Errors name file, line, field and the
 // allowed values.
 func Load(path string, options ...Option) (*Scenario, error) {
-	f, err := os.Stdin, error(nil)
-	if path == "-" {
-		path = "standard input"
-	} else if f, err = os.Open(path); err != nil {
-		return nil, fmt.Errorf("reading a scenario file: %w", err)
-	} else {
-		defer f.Close()
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	name, data, err := yamlfile.Load(path, "scenario")
 	if err != nil {
-		return nil, fmt.Errorf("reading a scenario file: %w", err)
+		return nil, err
 	}
-	return Parse(path, b, options...)
+	return Parse(name, data, options...)
 }
 
 // Parse reads a scenario from memory; name stands for it in errors.
 func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
-	doc, err := document(name, data)
-	if err != nil {
+	var s Scenario
+	f, err := yamlfile.Decode(name, data, &s, yamlfile.Format{Want: "a " + Kind + " of " + APIVersion, Rules: rules(collect(options)), Typed: true})
+	if f == nil {
 		return nil, err
 	}
-	format, err := formatOf(options)
-	if err != nil {
-		return nil, fmt.Errorf("the schema of scenario files: %w", err)
-	}
-	f := &file{name: name, lines: map[string]int{}}
-	found, err := format.violations(f.value(doc, ""))
-	if err != nil {
-		return nil, err
-	}
-	told := map[string]bool{}
-	for _, v := range found {
-		f.problem(v.path, v.text)
-		told[v.path] = true
-	}
-	s := Scenario{source: f}
-	if err := doc.Decode(&s); err != nil {
-		// The schema has reported wrong types.
-		if len(f.problems) == 0 {
-			f.undecoded(err)
-		}
-		return nil, f.err()
-	}
-	problem := func(path, format string, args ...any) {
-		if !told[path] {
-			f.problem(path, fmt.Sprintf(format, args...))
-		}
-	}
+	s.source = f
 	if err := s.Spec.Cluster.expand(); err != nil {
-		problem("spec.cluster", "%v", err)
+		f.Problem("spec.cluster", "%v", err)
 	}
 	if least, most := s.Spec.MinNodes, s.Spec.MaxNodes; most != 0 && least > most {
-		problem("spec.minNodes", "%d is more than maxNodes, %d: the scenario applies to no cluster", least, most)
+		f.Problem("spec.minNodes", "%d is more than maxNodes, %d: the scenario applies to no cluster", least, most)
 	}
 	for i, r := range s.Spec.Requirements {
 		path := fmt.Sprintf("spec.requirements[%d].id", i)
 		if r.ID == "" || strings.HasPrefix(r.ID, "RUN/") {
-			problem(path, "%q: want an ID of the catalogue, or one of your own", r.ID)
+			f.Problem(path, "%q: want an ID of the catalogue, or one of your own", r.ID)
 		}
 		switch known, ok := RequirementByID(r.ID); {
 		case ok && known.Invariant():
-			problem(path, "%q: every scenario settles it without an entry; want another ID", r.ID)
+			f.Problem(path, "%q: every scenario settles it without an entry; want another ID", r.ID)
 		case !ok && strings.HasPrefix(r.ID, "HA-"):
-			problem(path, "%q is not in the catalogue: similar IDs are %s; an ID of your own must not begin with HA-", r.ID,
+			f.Problem(path, "%q is not in the catalogue: similar IDs are %s; an ID of your own must not begin with HA-", r.ID,
 				strings.Join(nearest.Names(slices.Collect(maps.Keys(Titles())), r.ID, 3), ", "))
 		}
 	}
@@ -356,9 +320,9 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 		} else {
 			p.Path = "spec." + p.Path
 		}
-		problem(p.Path, "%v", p.Err)
+		f.Problem(p.Path, "%v", p.Err)
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	return &s, nil
@@ -367,15 +331,14 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 // Fits returns an error if the scenario cannot run on a cluster with these control-plane nodes,
 // such as for an injection into a node that does not exist.
 func (s *Scenario) Fits(nodes []fault.Place) error {
-	f := s.source
-	if f == nil {
-		f = &file{name: "scenario " + s.Metadata.Name}
+	f := yamlfile.File{Name: "scenario " + s.Metadata.Name}
+	if s.source != nil {
+		f = *s.source
 	}
-	f = &file{name: f.name, lines: f.lines}
 	for _, p := range s.Experiment().Misplaced(nodes) {
-		f.problem("spec."+p.Path, p.Err.Error())
+		f.Problem("spec."+p.Path, "%v", p.Err)
 	}
-	return f.err()
+	return f.Err()
 }
 
 // File returns the name of the scenario's file; empty if there is none.
@@ -383,5 +346,5 @@ func (s *Scenario) File() string {
 	if s.source == nil {
 		return ""
 	}
-	return s.source.name
+	return s.source.Name
 }

@@ -15,7 +15,7 @@ import (
 var topologiesFile []byte
 
 var topologies = sync.OnceValue(func() map[string]Topology {
-	return mustDecode[map[string]Topology](topologiesFile)
+	return embedded[map[string]Topology](topologiesFile)
 })
 
 // Topologies returns the clusters that scenarios can ask for by name. Callers must not modify

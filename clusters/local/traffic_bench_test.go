@@ -30,7 +30,7 @@ func BenchmarkTraffic(b *testing.B) {
 					b.Fatal(err)
 				}
 				before := cpuTime(b)
-				t, err := workload.Start(b.Context(), workload.Config{Cluster: c, Intensity: intensity, Seed: 1}, w)
+				t, err := workload.Start(b.Context(), workload.Config{Cluster: c, Seed: 1, Settings: workload.Settings{Intensity: intensity}}, w)
 				if err != nil {
 					b.Fatal(err)
 				}

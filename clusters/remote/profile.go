@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 )
 
 //go:embed profiles/*.yaml
@@ -82,11 +83,11 @@ func profileOf(name string) (Profile, error) {
 func parseProfile(file string, b []byte) (Profile, error) {
 	sum := sha256.Sum256(b)
 	p := Profile{Name: strings.TrimSuffix(filepath.Base(file), ".yaml"), Digest: hex.EncodeToString(sum[:])}
-	position, err := clusters.Decode(file, "a distribution profile", b, &p)
+	f, err := yamlfile.Decode(file, b, &p, yamlfile.Format{Want: "a distribution profile"})
 	if err != nil {
 		return Profile{}, err
 	}
-	return p, p.validate(position)
+	return p, p.validate(f.Where)
 }
 
 // validate returns the first error, with the position of its field.

@@ -107,9 +107,12 @@ func schemaFor(t *testing.T, name string, of reflect.Type, comments map[string]s
 	}}
 	s := r.ReflectFromType(of)
 	for name, d := range s.Definitions {
-		for i := 0; named[name].Kind() == reflect.Struct && i < named[name].NumField(); i++ {
+		if named[name].Kind() != reflect.Struct {
+			continue
+		}
+		for _, field := range reflect.VisibleFields(named[name]) {
 			// The library supports only omitempty.
-			if tag, how, _ := strings.Cut(named[name].Field(i).Tag.Get("json"), ","); strings.Contains(how, "omitzero") {
+			if tag, how, _ := strings.Cut(field.Tag.Get("json"), ","); strings.Contains(how, "omitzero") {
 				d.Required = slices.DeleteFunc(d.Required, func(field string) bool { return field == tag })
 			}
 		}

@@ -59,7 +59,7 @@ func contended(run *record.Run, from, to record.Nanos) (n int) {
 func TestNoBursts(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)
-	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1"), {Wait: "2s"}, {Heal: "a"}}, Traffic: Traffic{Profiles: []string{workload.ProfileSet}},
+	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1"), {Wait: "2s"}, {Heal: "a"}}, Traffic: Traffic{Settings: workload.Settings{Profiles: []string{workload.ProfileSet}}},
 		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
 	dir := t.TempDir()
 	problem := Run(t.Context(), c, e, Options{Dir: dir, Run: "test"})

@@ -24,7 +24,7 @@ func kill(id, node string) Step {
 func carryOut(ctx context.Context, t *testing.T, c framework.Cluster, o Options, steps ...Step) (*record.Run, error) {
 	t.Helper()
 	o.Dir, o.Run, o.Seed, o.Progress = t.TempDir(), "test", 7, func(s string) { t.Log(s) }
-	e := Experiment{Name: "test", Timeline: steps, Traffic: Traffic{Registers: workload.RegisterSettings{ClientsPerEntrance: 1}},
+	e := Experiment{Name: "test", Timeline: steps, Traffic: Traffic{Settings: workload.Settings{Registers: workload.RegisterSettings{ClientsPerEntrance: 1}}},
 		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
 	problem := Run(ctx, c, e, o)
 	run, err := record.Read(o.Dir)
@@ -448,8 +448,8 @@ func TestApplicationDoesNotRun(t *testing.T) {
 	c, dir := newFake(t), t.TempDir() // without controllers
 	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
 	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1")},
-		Traffic: Traffic{Profiles: []string{workload.ProfileApplication},
-			Application: workload.ApplicationSettings{StartLimit: 5 * time.Second}},
+		Traffic: Traffic{Settings: workload.Settings{Profiles: []string{workload.ProfileApplication},
+			Application: workload.ApplicationSettings{StartLimit: 5 * time.Second}}},
 		Checks: []record.Check{{Requirement: "HA-WL-003", Level: "MUST", Judge: "application-follows", Bound: "1s"},
 			{Requirement: "HA-TOP-001", Level: "MUST", Judge: "etcd-membership"}}}
 	problem := Run(t.Context(), c, e, Options{Dir: dir, Run: "test", Progress: func(s string) { t.Log(s) }})

@@ -41,39 +41,19 @@ func (e Experiment) Harmless() bool {
 // defaults.
 type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
-	Off bool `yaml:"off" json:"off,omitempty"`
-	// Profiles are the profiles of the traffic; see workload.Config.
-	Profiles    []string                     `yaml:"profiles" json:"profiles,omitempty"`
-	Timeout     time.Duration                `yaml:"timeout" json:"timeout,omitempty"`     // of one operation
-	Intensity   int                          `yaml:"intensity" json:"intensity,omitempty"` // see workload.Config
-	Registers   workload.RegisterSettings    `yaml:"registers" json:"registers,omitzero"`
-	Lists       workload.ListSettings        `yaml:"lists" json:"lists,omitzero"`
-	Watches     workload.WatchSettings       `yaml:"watches" json:"watches,omitzero"`
-	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes" json:"kubernetes,omitzero"`
-	Etcd        workload.EtcdSettings        `yaml:"etcd" json:"etcd,omitzero"`
-	Set         workload.SetSettings         `yaml:"set" json:"set,omitzero"`
-	Contests    workload.ContestSettings     `yaml:"contests" json:"contests,omitzero"`
-	Work        workload.WorkSettings        `yaml:"work" json:"work,omitzero"`
-	Application workload.ApplicationSettings `yaml:"application" json:"application,omitzero"`
-}
-
-// config returns the workload's configuration, for any cluster.
-func (t Traffic) config() workload.Config {
-	return workload.Config{
-		Timeout: t.Timeout, Intensity: t.Intensity, Profiles: t.Profiles,
-		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Set: t.Set, Contests: t.Contests, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work, Application: t.Application,
-	}
+	Off bool `json:"off,omitempty"`
+	workload.Settings
 }
 
 // Step is one step of a timeline. Exactly one field is set.
 type Step struct {
-	Inject *Inject `yaml:"inject" json:"inject,omitempty"`
+	Inject *Inject `json:"inject,omitempty"`
 	// Heal names the injections to heal, all in parallel; a comma separates them.
-	Heal string `yaml:"heal" json:"heal,omitempty"`
+	Heal string `json:"heal,omitempty"`
 	// Wait is how long to do nothing, a formula.
-	Wait   string  `yaml:"wait" json:"wait,omitempty"`
-	Until  *Until  `yaml:"until" json:"until,omitempty"`
-	Action *Action `yaml:"action" json:"action,omitempty"`
+	Wait   string  `json:"wait,omitempty"`
+	Until  *Until  `json:"until,omitempty"`
+	Action *Action `json:"action,omitempty"`
 }
 
 // heals are the injections that the step heals.
@@ -87,46 +67,46 @@ func (s Step) heals() []string {
 
 // Inject is a step that injects a fault.
 type Inject struct {
-	Fault  string `yaml:"fault" json:"fault"`   // name of the fault, such as kill
-	Target string `yaml:"target" json:"target"` // such as etcd/leader, resolved when the step is reached
+	Fault  string `json:"fault"`  // name of the fault, such as kill
+	Target string `json:"target"` // such as etcd/leader, resolved when the step is reached
 	// ID is the name of this injection in later steps and checks.
-	ID string `yaml:"as" json:"as"`
+	ID string `json:"as"`
 	// TTL is the time after which the provider heals the fault automatically, a formula; if
 	// empty, more than the rest of the timeline can take.
-	TTL    string            `yaml:"ttl" json:"ttl,omitempty"`
-	Params map[string]string `yaml:"params" json:"params,omitempty"`
+	TTL    string            `json:"ttl,omitempty"`
+	Params map[string]string `json:"params,omitempty"`
 }
 
 // Until is a step that waits for a condition. It keeps a run short: reaching AtMost is not an
 // error, since the judge checks times against bounds.
 type Until struct {
-	Condition string `yaml:"condition" json:"condition"` // one of Conditions
+	Condition string `json:"condition"` // one of Conditions
 	// AtMost is how long to wait, a formula.
-	AtMost string `yaml:"atMost" json:"atMost"`
+	AtMost string `json:"atMost"`
 	// Fault names the injection that the condition is about.
-	Fault string `yaml:"fault" json:"fault,omitempty"`
+	Fault string `json:"fault,omitempty"`
 }
 
 // Action is a step that makes its own requests for a check.
 type Action struct {
-	Name string `yaml:"name" json:"name"` // one of Actions
+	Name string `json:"name"` // one of Actions
 	// Fault names the injection whose node the action is about.
-	Fault string `yaml:"fault" json:"fault,omitempty"`
+	Fault string `json:"fault,omitempty"`
 	// ID is the name of a node change, and of the node that it added, in later steps and checks.
-	ID string `yaml:"as" json:"as,omitempty"`
+	ID string `json:"as,omitempty"`
 	// Node is the node to remove: the name of an added one, or a target such as node/2 or
 	// node/leader, also without its first part. If empty, the last one added. Nodes that are lost
 	// at the same time are separated by commas.
-	Node string `yaml:"node" json:"node,omitempty"`
+	Node string `json:"node,omitempty"`
 	// To is the version to upgrade the node, or its etcd member, to.
-	To string `yaml:"to" json:"to,omitempty"`
+	To string `json:"to,omitempty"`
 	// Interrupt is the number of the step after which the change is interrupted, counted from 1; 0
 	// for never. The addition of a node is then undone, a change in place finished or, with Undo,
 	// taken back.
-	Interrupt int  `yaml:"interrupt" json:"interrupt,omitempty"`
-	Undo      bool `yaml:"undo" json:"undo,omitempty"`
+	Interrupt int  `json:"interrupt,omitempty"`
+	Undo      bool `json:"undo,omitempty"`
 	// Args are the arguments to restart components with, by component and by flag.
-	Args map[string]map[string]string `yaml:"args" json:"args,omitempty"`
+	Args map[string]map[string]string `json:"args,omitempty"`
 }
 
 // String describes the step as progress and the record show it.

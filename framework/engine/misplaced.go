@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 // mostNodes is the largest number of control-plane nodes in a cluster.
@@ -14,7 +15,7 @@ const mostNodes = 7
 // Misplaced returns the steps of the timeline that a cluster of these nodes cannot have:
 // injections into missing nodes, or with parameters that do not fit. Without nodes it returns
 // those that no cluster can have.
-func (e Experiment) Misplaced(nodes []fault.Place) []Problem {
+func (e Experiment) Misplaced(nodes []fault.Place) []workload.Problem {
 	p := &placement{nodes: nodes, most: len(nodes)}
 	if nodes == nil {
 		p.most = mostNodes
@@ -63,11 +64,11 @@ type placement struct {
 	most     int           // how many nodes there can be at this step
 	added    []string      // what the timeline calls nodes that it added
 	changed  bool          // nodes were added or removed
-	problems []Problem
+	problems []workload.Problem
 }
 
 func (p *placement) add(path string, err error) {
-	p.problems = append(p.problems, Problem{path, err})
+	p.problems = append(p.problems, workload.Problem{path, err})
 }
 
 func (p *placement) inject(path string, in *Inject) {

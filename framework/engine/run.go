@@ -297,8 +297,7 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 		return func(bool) {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cfg := r.experiment.Traffic.config()
-	cfg.Seed, cfg.Cluster = SeedOf(r.options.Seed, r.experiment.Name), r.cluster
+	cfg := workload.Config{Seed: SeedOf(r.options.Seed, r.experiment.Name), Cluster: r.cluster, Settings: r.experiment.Traffic.Settings}
 	traffic, err := workload.Start(ctx, cfg, r.w)
 	var broken *workload.ApplicationError
 	switch {

@@ -13,16 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 )
-
-// Problem is what is wrong with one field of an experiment.
-type Problem struct {
-	// Path is the path to the field, as in a scenario file: "timeline[2].inject.fault".
-	Path string
-	Err  error
-}
-
-func (p Problem) Error() string { return p.Path + ": " + p.Err.Error() }
 
 var (
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
@@ -37,12 +29,12 @@ const longest = 24 * time.Hour
 
 // Validate returns everything that is wrong and can be detected without a cluster. Of the options
 // it uses the faults and judges that the experiment may name.
-func (e Experiment) Validate(o Options) []Problem {
+func (e Experiment) Validate(o Options) []workload.Problem {
 	v := &validator{faults: o.Faults, judges: o.Judges, injected: map[string]bool{}, changes: map[string]bool{}}
 	if !validName.MatchString(e.Name) {
 		v.add("name", "%q is not a name: want up to 63 lower-case letters, digits and dashes", e.Name)
 	}
-	for _, p := range e.Traffic.config().Validate() {
+	for _, p := range e.Traffic.Validate() {
 		v.add("traffic."+p.Path, "%w", p.Err)
 	}
 	if p := e.ProbeInterval; p != 0 && (p < 10*time.Millisecond || p > time.Second) {
@@ -74,7 +66,7 @@ func (e Experiment) Validate(o Options) []Problem {
 type validator struct {
 	faults   []*fault.Fault // in addition to the built-in ones
 	judges   []judge.Judge  // likewise
-	problems []Problem
+	problems []workload.Problem
 	injected map[string]bool // by ID: whether it is active
 	changes  map[string]bool // of nodes, by ID: whether the node that it added exists
 	joined   []string        // IDs of those that add one, in order
@@ -82,7 +74,7 @@ type validator struct {
 }
 
 func (v *validator) add(path, format string, args ...any) {
-	v.problems = append(v.problems, Problem{path, fmt.Errorf(format, args...)})
+	v.problems = append(v.problems, workload.Problem{path, fmt.Errorf(format, args...)})
 }
 
 func (v *validator) step(path string, s Step) {

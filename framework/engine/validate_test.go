@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 func TestValidate(t *testing.T) {
@@ -43,7 +44,7 @@ func TestValidate(t *testing.T) {
 		"bad name":  {Experiment{Name: "X y", Timeline: []Step{a}, Checks: []record.Check{good}}, "name", `"X y"`},
 		"no steps":  {steps(), "timeline", "has no step"},
 		"no checks": {Experiment{Name: "x", Timeline: []Step{a}}, "requirements", "names no requirement"},
-		"traffic": {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap}, Traffic: Traffic{Profiles: []string{"noise"}}},
+		"traffic": {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap}, Traffic: Traffic{Settings: workload.Settings{Profiles: []string{"noise"}}}},
 			"traffic.profiles[0]", "allowed: registers, lists"},
 		"probes":           {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap}, ProbeInterval: time.Millisecond}, "probes.interval", "want 10ms to 1s"},
 		"no part":          {steps(Step{}), "timeline[0]", "exactly one"},

@@ -16,7 +16,7 @@ func TestListWatch(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters}}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestOldWatch(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 10 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 10 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestSpreadWatch(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 3)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters}}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

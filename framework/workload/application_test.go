@@ -149,8 +149,8 @@ func TestApplicationWaitsForNodes(t *testing.T) {
 	end := controls(t, api, behind)
 	defer end()
 	w, _ := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication}, Application: ApplicationSettings{
-		Interval: 50 * time.Millisecond, BatchInterval: 50 * time.Millisecond, PodInterval: 20 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication}, Application: ApplicationSettings{
+		Interval: 50 * time.Millisecond, BatchInterval: 50 * time.Millisecond, PodInterval: 20 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +188,8 @@ func TestApplicationWithoutPlace(t *testing.T) {
 			c.Set("/api/v1/nodes/one", `{"kind":"Node","metadata":{"name":"one"},"spec":`+test.spec+`}`)
 		}
 		w, read := recording(t)
-		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication},
-			Application: ApplicationSettings{StartLimit: time.Second}}, w)
+		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication},
+			Application: ApplicationSettings{StartLimit: time.Second}}}, w)
 		if test.out != (err == nil) || !test.out && !errors.As(err, new(*ApplicationError)) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -220,8 +220,8 @@ func TestApplication(t *testing.T) {
 	defer api.Close()
 	end := controls(t, api, &atomic.Bool{})
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication},
-		Application: ApplicationSettings{Interval: 200 * time.Millisecond, BatchInterval: 500 * time.Millisecond, PodInterval: 300 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication},
+		Application: ApplicationSettings{Interval: 200 * time.Millisecond, BatchInterval: 500 * time.Millisecond, PodInterval: 300 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func silence(s *apitest.Server) (end func()) {
 // idle starts traffic whose clients use no register for as long as a test lasts.
 func idle(t *testing.T, c *apitest.Cluster, w *record.Writer) *Traffic {
 	t.Helper()
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: maxTime}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: maxTime}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestNoBurst(t *testing.T) {
 		{"one API server", 1, []string{ProfileRegisters, ProfileContests}},
 	} {
 		w, read := recording(t)
-		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: apitest.New(t, tt.servers), Profiles: tt.profiles}, w)
+		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: apitest.New(t, tt.servers), Settings: Settings{Profiles: tt.profiles}}, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestAttempts(t *testing.T) {
 	}
 
 	other, _ := recording(t)
-	set, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileSet}}, other)
+	set, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileSet}}}, other)
 	if err != nil {
 		t.Fatal(err)
 	}

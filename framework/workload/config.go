@@ -27,23 +27,23 @@ const (
 // profileKind is one of the profiles.
 type profileKind struct {
 	name string
-	// set reports whether a Config has settings for it.
-	set  func(Config) bool
+	// set reports whether there are settings for it.
+	set  func(Settings) bool
 	make func(*Traffic) profile
 }
 
 // profileKinds returns all profiles in the order in which they are started.
 func profileKinds() []profileKind {
 	return []profileKind{
-		{ProfileRegisters, func(c Config) bool { return c.Registers != RegisterSettings{} }, func(t *Traffic) profile { return writers{t, t.cfg.Registers} }},
-		{ProfileLists, func(c Config) bool { return c.Lists != ListSettings{} }, func(t *Traffic) profile { return lists{t, t.cfg.Lists} }},
-		{ProfileWatches, func(c Config) bool { return c.Watches != WatchSettings{} }, func(t *Traffic) profile { return newWatches(t) }},
-		{ProfileSet, func(c Config) bool { return c.Set != SetSettings{} }, func(t *Traffic) profile { return newSet(t) }},
-		{ProfileContests, func(c Config) bool { return c.Contests != ContestSettings{} }, func(t *Traffic) profile { return newContests(t) }},
-		{ProfileKubernetes, func(c Config) bool { return c.Kubernetes != KubernetesSettings{} }, func(t *Traffic) profile { return kubernetes{t, t.cfg.Kubernetes} }},
-		{ProfileEtcd, func(c Config) bool { return c.Etcd != EtcdSettings{} }, func(t *Traffic) profile { return newEtcdTraffic(t) }},
-		{ProfileWork, func(c Config) bool { return c.Work != WorkSettings{} }, func(t *Traffic) profile { return work{t, t.cfg.Work} }},
-		{ProfileApplication, func(c Config) bool { return c.Application != ApplicationSettings{} }, func(t *Traffic) profile { return newApplication(t) }},
+		{ProfileRegisters, func(s Settings) bool { return s.Registers != RegisterSettings{} }, func(t *Traffic) profile { return writers{t, t.cfg.Registers} }},
+		{ProfileLists, func(s Settings) bool { return s.Lists != ListSettings{} }, func(t *Traffic) profile { return lists{t, t.cfg.Lists} }},
+		{ProfileWatches, func(s Settings) bool { return s.Watches != WatchSettings{} }, func(t *Traffic) profile { return newWatches(t) }},
+		{ProfileSet, func(s Settings) bool { return s.Set != SetSettings{} }, func(t *Traffic) profile { return newSet(t) }},
+		{ProfileContests, func(s Settings) bool { return s.Contests != ContestSettings{} }, func(t *Traffic) profile { return newContests(t) }},
+		{ProfileKubernetes, func(s Settings) bool { return s.Kubernetes != KubernetesSettings{} }, func(t *Traffic) profile { return kubernetes{t, t.cfg.Kubernetes} }},
+		{ProfileEtcd, func(s Settings) bool { return s.Etcd != EtcdSettings{} }, func(t *Traffic) profile { return newEtcdTraffic(t) }},
+		{ProfileWork, func(s Settings) bool { return s.Work != WorkSettings{} }, func(t *Traffic) profile { return work{t, t.cfg.Work} }},
+		{ProfileApplication, func(s Settings) bool { return s.Application != ApplicationSettings{} }, func(t *Traffic) profile { return newApplication(t) }},
 	}
 }
 
@@ -68,24 +68,29 @@ type Config struct {
 	Seed uint64
 	// Cluster is the cluster under test; each of its entrances has its own clients.
 	Cluster framework.Cluster
-	// Timeout is how long a client waits for a response, 5 s if 0.
-	Timeout time.Duration
-	// Intensity divides the intervals of all profiles except work and application, which wait for
-	// controllers; 1 if 0, at most MaxIntensity.
-	Intensity int
 	// Namespace is created if needed, DefaultNamespace if empty.
 	Namespace string
+	Settings
+}
+
+// Settings are what a scenario says of the traffic.
+type Settings struct {
 	// Profiles are the profiles of the traffic, DefaultProfiles if empty.
-	Profiles    []string
-	Registers   RegisterSettings
-	Lists       ListSettings
-	Watches     WatchSettings
-	Set         SetSettings
-	Contests    ContestSettings
-	Kubernetes  KubernetesSettings
-	Etcd        EtcdSettings
-	Work        WorkSettings
-	Application ApplicationSettings
+	Profiles []string `json:"profiles,omitempty"`
+	// Timeout is how long a client waits for a response, 5 s if 0.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Intensity divides the intervals of all profiles except work and application, which wait for
+	// controllers; 1 if 0, at most MaxIntensity.
+	Intensity   int                 `json:"intensity,omitempty"`
+	Registers   RegisterSettings    `json:"registers,omitzero"`
+	Lists       ListSettings        `json:"lists,omitzero"`
+	Watches     WatchSettings       `json:"watches,omitzero"`
+	Kubernetes  KubernetesSettings  `json:"kubernetes,omitzero"`
+	Etcd        EtcdSettings        `json:"etcd,omitzero"`
+	Set         SetSettings         `json:"set,omitzero"`
+	Contests    ContestSettings     `json:"contests,omitzero"`
+	Work        WorkSettings        `json:"work,omitzero"`
+	Application ApplicationSettings `json:"application,omitzero"`
 }
 
 // An interval below is the mean pause of a client between two steps; each pause is drawn from ±
@@ -93,73 +98,73 @@ type Config struct {
 
 // RegisterSettings are those of the profile "registers".
 type RegisterSettings struct {
-	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
+	ClientsPerEntrance int `json:"clientsPerEntrance,omitempty"` // 2 where 0
 	// Keys is the number of registers that all clients share, 5 if 0.
-	Keys     int           `yaml:"keys" json:"keys,omitempty"`
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 250 ms where 0
+	Keys     int           `json:"keys,omitempty"`
+	Interval time.Duration `json:"interval,omitempty"` // 250 ms where 0
 	// ValueSize is the size of every tenth value in bytes; 0 for short ones only.
-	ValueSize int `yaml:"valueSize" json:"valueSize,omitempty"`
+	ValueSize int `json:"valueSize,omitempty"`
 }
 
 // ListSettings are those of the profile "lists".
 type ListSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 500 ms where 0
-	Limit              int           `yaml:"limit" json:"limit,omitempty"`                           // of a page, 2 where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 500 ms where 0
+	Limit              int           `json:"limit,omitempty"`              // of a page, 2 where 0
 }
 
 // WatchSettings are those of the profile "watches".
 type WatchSettings struct {
-	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
+	ClientsPerEntrance int `json:"clientsPerEntrance,omitempty"` // 2 where 0
 	// Lifetime is the mean time after which the client or, equally often, the server ends a
 	// watch, 6 s if 0.
-	Lifetime time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`
+	Lifetime time.Duration `json:"lifetime,omitempty"`
 }
 
 // SetSettings are those of the profile "set".
 type SetSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 1 s where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 1 s where 0
 }
 
 // ContestSettings are those of the profile "contests".
 type ContestSettings struct {
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 700 ms where 0
+	Interval time.Duration `json:"interval,omitempty"` // 700 ms where 0
 }
 
 // KubernetesSettings are those of the profile "kubernetes".
 type KubernetesSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 200 ms where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 200 ms where 0
 }
 
 // EtcdSettings are those of the profile "etcd".
 type EtcdSettings struct {
-	ClientsPerMember int           `yaml:"clientsPerMember" json:"clientsPerMember,omitempty"` // 2 where 0
-	Keys             int           `yaml:"keys" json:"keys,omitempty"`                         // 6 where 0
-	Interval         time.Duration `yaml:"interval" json:"interval,omitempty"`                 // 100 ms where 0
-	ValueSize        int           `yaml:"valueSize" json:"valueSize,omitempty"`               // as of registers
-	Watches          int           `yaml:"watches" json:"watches,omitempty"`                   // of each member, 2 where 0
-	Lifetime         time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`                 // of a watch, 6 s where 0
+	ClientsPerMember int           `json:"clientsPerMember,omitempty"` // 2 where 0
+	Keys             int           `json:"keys,omitempty"`             // 6 where 0
+	Interval         time.Duration `json:"interval,omitempty"`         // 100 ms where 0
+	ValueSize        int           `json:"valueSize,omitempty"`        // as of registers
+	Watches          int           `json:"watches,omitempty"`          // of each member, 2 where 0
+	Lifetime         time.Duration `json:"lifetime,omitempty"`         // of a watch, 6 s where 0
 }
 
 // WorkSettings are those of the profile "work".
 type WorkSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
-	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 2 s where 0
+	ClientsPerEntrance int           `json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `json:"interval,omitempty"`           // 2 s where 0
 }
 
 // ApplicationSettings are those of the profile "application".
 type ApplicationSettings struct {
 	// Replicas is the largest number of pods that a part is scaled to, 5 if 0.
-	Replicas int           `yaml:"replicas" json:"replicas,omitempty"`
-	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // between two scalings, 3 s where 0
+	Replicas int           `json:"replicas,omitempty"`
+	Interval time.Duration `json:"interval,omitempty"` // between two scalings, 3 s where 0
 	// BatchInterval is the interval between two batches, 4 s if 0, PodInterval between two bare
 	// pods, 1 s if 0.
-	BatchInterval time.Duration `yaml:"batchInterval" json:"batchInterval,omitempty"`
-	PodInterval   time.Duration `yaml:"podInterval" json:"podInterval,omitempty"`
+	BatchInterval time.Duration `json:"batchInterval,omitempty"`
+	PodInterval   time.Duration `json:"podInterval,omitempty"`
 	// StartLimit is how long the application may take to start, 2 min if 0.
-	StartLimit time.Duration `yaml:"startLimit" json:"startLimit,omitempty"`
+	StartLimit time.Duration `json:"startLimit,omitempty"`
 }
 
 // MaxIntensity is the highest Config.Intensity: at that value the intervals are a few
@@ -176,34 +181,36 @@ const (
 // maxValueSize is the largest request that etcd accepts by default, minus the rest of an object.
 const maxValueSize = 1 << 20
 
-// Problem is what is wrong with one field of a Config.
+// Problem is what is wrong with one field of an experiment, or of its traffic.
 type Problem struct {
-	// Path is the path to the field, as in a scenario file: "lists.limit".
+	// Path is the path to the field, as in a scenario file: "timeline[2].inject.fault", or "lists.limit" for Settings.
 	Path string
 	Err  error
 }
 
+func (p Problem) Error() string { return p.Path + ": " + p.Err.Error() }
+
 // Validate reports what is wrong with the settings; Start accepts none of it.
-func (c Config) Validate() []Problem {
+func (s Settings) Validate() []Problem {
 	var all []Problem
 	add := func(path, format string, args ...any) { all = append(all, Problem{path, fmt.Errorf(format, args...)}) }
-	chosen := c.Profiles
+	chosen := s.Profiles
 	if len(chosen) == 0 {
 		chosen = DefaultProfiles()
 	}
-	for i, name := range c.Profiles {
+	for i, name := range s.Profiles {
 		path := fmt.Sprintf("profiles[%d]", i)
 		switch {
 		case !slices.Contains(ProfileNames(), name):
 			add(path, "unknown traffic profile %q; allowed: %s", name, strings.Join(ProfileNames(), ", "))
-		case slices.Contains(c.Profiles[:i], name):
+		case slices.Contains(s.Profiles[:i], name):
 			add(path, "%q is named twice", name)
-		case (name == ProfileLists || name == ProfileWatches) && !slices.Contains(c.Profiles, ProfileRegisters):
+		case (name == ProfileLists || name == ProfileWatches) && !slices.Contains(s.Profiles, ProfileRegisters):
 			add(path, "%s need the registers: add the profile %s", name, ProfileRegisters)
 		}
 	}
 	for _, k := range profileKinds() {
-		if k.set(c) && !slices.Contains(chosen, k.name) {
+		if k.set(s) && !slices.Contains(chosen, k.name) {
 			add(k.name, "these settings have no effect: the profiles are %s", strings.Join(chosen, ", "))
 		}
 	}
@@ -216,28 +223,28 @@ func (c Config) Validate() []Problem {
 		}
 	}
 	for path, n := range map[string]int{
-		"registers.clientsPerEntrance": c.Registers.ClientsPerEntrance, "lists.clientsPerEntrance": c.Lists.ClientsPerEntrance,
-		"watches.clientsPerEntrance": c.Watches.ClientsPerEntrance, "set.clientsPerEntrance": c.Set.ClientsPerEntrance,
-		"kubernetes.clientsPerEntrance": c.Kubernetes.ClientsPerEntrance, "work.clientsPerEntrance": c.Work.ClientsPerEntrance,
-		"etcd.clientsPerMember": c.Etcd.ClientsPerMember, "etcd.watches": c.Etcd.Watches, "application.replicas": c.Application.Replicas,
-		"registers.keys": c.Registers.Keys, "etcd.keys": c.Etcd.Keys, "lists.limit": c.Lists.Limit,
+		"registers.clientsPerEntrance": s.Registers.ClientsPerEntrance, "lists.clientsPerEntrance": s.Lists.ClientsPerEntrance,
+		"watches.clientsPerEntrance": s.Watches.ClientsPerEntrance, "set.clientsPerEntrance": s.Set.ClientsPerEntrance,
+		"kubernetes.clientsPerEntrance": s.Kubernetes.ClientsPerEntrance, "work.clientsPerEntrance": s.Work.ClientsPerEntrance,
+		"etcd.clientsPerMember": s.Etcd.ClientsPerMember, "etcd.watches": s.Etcd.Watches, "application.replicas": s.Application.Replicas,
+		"registers.keys": s.Registers.Keys, "etcd.keys": s.Etcd.Keys, "lists.limit": s.Lists.Limit,
 	} {
 		limit(path, n < 0, n > maxCount, "%d: want %d at most", n, maxCount)
 	}
 	for path, d := range map[string]time.Duration{
-		"timeout": c.Timeout, "registers.interval": c.Registers.Interval, "lists.interval": c.Lists.Interval, "watches.lifetime": c.Watches.Lifetime,
-		"set.interval": c.Set.Interval, "contests.interval": c.Contests.Interval, "kubernetes.interval": c.Kubernetes.Interval,
-		"etcd.interval": c.Etcd.Interval, "etcd.lifetime": c.Etcd.Lifetime, "work.interval": c.Work.Interval,
-		"application.interval": c.Application.Interval, "application.batchInterval": c.Application.BatchInterval,
-		"application.podInterval": c.Application.PodInterval, "application.startLimit": c.Application.StartLimit,
+		"timeout": s.Timeout, "registers.interval": s.Registers.Interval, "lists.interval": s.Lists.Interval, "watches.lifetime": s.Watches.Lifetime,
+		"set.interval": s.Set.Interval, "contests.interval": s.Contests.Interval, "kubernetes.interval": s.Kubernetes.Interval,
+		"etcd.interval": s.Etcd.Interval, "etcd.lifetime": s.Etcd.Lifetime, "work.interval": s.Work.Interval,
+		"application.interval": s.Application.Interval, "application.batchInterval": s.Application.BatchInterval,
+		"application.podInterval": s.Application.PodInterval, "application.startLimit": s.Application.StartLimit,
 	} {
 		limit(path, d < 0, d > maxTime || d > 0 && d < time.Millisecond, "%s: want 1ms to %s", d, maxTime)
 	}
-	for path, size := range map[string]int{"registers.valueSize": c.Registers.ValueSize, "etcd.valueSize": c.Etcd.ValueSize} {
+	for path, size := range map[string]int{"registers.valueSize": s.Registers.ValueSize, "etcd.valueSize": s.Etcd.ValueSize} {
 		limit(path, size < 0, size > maxValueSize, "%d: want %d bytes at most", size, maxValueSize)
 	}
-	if c.Intensity < 0 || c.Intensity > MaxIntensity {
-		add("intensity", "%d: want 1 to %d", c.Intensity, MaxIntensity)
+	if s.Intensity < 0 || s.Intensity > MaxIntensity {
+		add("intensity", "%d: want 1 to %d", s.Intensity, MaxIntensity)
 	}
 	slices.SortFunc(all, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return all
@@ -247,7 +254,7 @@ func (c Config) Validate() []Problem {
 func (c Config) err() error {
 	var all []error
 	for _, p := range c.Validate() {
-		all = append(all, fmt.Errorf("%s: %w", p.Path, p.Err))
+		all = append(all, p)
 	}
 	return errors.Join(all...)
 }

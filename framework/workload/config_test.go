@@ -11,13 +11,13 @@ func TestValidate(t *testing.T) {
 		path, text string // of the only problem; empty for none
 	}{
 		"default":        {Config{}, "", ""},
-		"all":            {Config{Profiles: ProfileNames(), Etcd: EtcdSettings{Keys: 1}}, "", ""},
-		"unknown":        {Config{Profiles: []string{"registers", "noise"}}, "profiles[1]", "allowed: registers, lists, watches, set, contests, kubernetes, etcd, work, application"},
-		"twice":          {Config{Profiles: []string{"etcd", "etcd"}}, "profiles[1]", "named twice"},
-		"lists of none":  {Config{Profiles: []string{"lists"}}, "profiles[0]", "add the profile registers"},
-		"without effect": {Config{Etcd: EtcdSettings{Keys: 1}}, "etcd", "the profiles are registers, lists, watches"},
-		"negative":       {Config{Lists: ListSettings{Limit: -1}}, "lists.limit", "negative"},
-		"huge":           {Config{Registers: RegisterSettings{ValueSize: 2 << 20}}, "registers.valueSize", "want 1048576 bytes at most"},
+		"all":            {Config{Settings: Settings{Profiles: ProfileNames(), Etcd: EtcdSettings{Keys: 1}}}, "", ""},
+		"unknown":        {Config{Settings: Settings{Profiles: []string{"registers", "noise"}}}, "profiles[1]", "allowed: registers, lists, watches, set, contests, kubernetes, etcd, work, application"},
+		"twice":          {Config{Settings: Settings{Profiles: []string{"etcd", "etcd"}}}, "profiles[1]", "named twice"},
+		"lists of none":  {Config{Settings: Settings{Profiles: []string{"lists"}}}, "profiles[0]", "add the profile registers"},
+		"without effect": {Config{Settings: Settings{Etcd: EtcdSettings{Keys: 1}}}, "etcd", "the profiles are registers, lists, watches"},
+		"negative":       {Config{Settings: Settings{Lists: ListSettings{Limit: -1}}}, "lists.limit", "negative"},
+		"huge":           {Config{Settings: Settings{Registers: RegisterSettings{ValueSize: 2 << 20}}}, "registers.valueSize", "want 1048576 bytes at most"},
 	} {
 		got := test.c.Validate()
 		switch {

@@ -19,7 +19,7 @@ import (
 func startEtcd(t *testing.T, c *etcdtest.Cluster, s EtcdSettings) (*Traffic, func() *record.Run) {
 	t.Helper()
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileEtcd}, Etcd: s}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileEtcd}, Etcd: s}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestEtcdMemberGone(t *testing.T) {
 func TestEtcdOutOfReach(t *testing.T) {
 	c := apitest.New(t, 1)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileEtcd}}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileEtcd}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileKubernetes},
-		Kubernetes: KubernetesSettings{ClientsPerEntrance: 2, Interval: 4 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileKubernetes},
+		Kubernetes: KubernetesSettings{ClientsPerEntrance: 2, Interval: 4 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,8 +111,8 @@ func TestLists(t *testing.T) {
 	c := apitest.New(t, 2)
 	noDeletions(c)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 3, Cluster: c, Profiles: []string{ProfileRegisters, ProfileLists},
-		Registers: RegisterSettings{Interval: 4 * time.Millisecond}, Lists: ListSettings{Interval: 10 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 3, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileLists},
+		Registers: RegisterSettings{Interval: 4 * time.Millisecond}, Lists: ListSettings{Interval: 10 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ func TestSet(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 3)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileSet}, Set: SetSettings{Interval: 5 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileSet}, Set: SetSettings{Interval: 5 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestContests(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 3)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileContests}, Contests: ContestSettings{Interval: 5 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileContests}, Contests: ContestSettings{Interval: 5 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func TestLeaveAndJoin(t *testing.T) {
 	w, read := recording(t)
 	each := 5 * time.Millisecond
 	profiles := []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileSet, ProfileContests, ProfileKubernetes}
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: profiles, Registers: RegisterSettings{Interval: each}, Lists: ListSettings{Interval: each},
-		Set: SetSettings{Interval: each}, Contests: ContestSettings{Interval: each}, Kubernetes: KubernetesSettings{Interval: each}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: profiles, Registers: RegisterSettings{Interval: each}, Lists: ListSettings{Interval: each},
+		Set: SetSettings{Interval: each}, Contests: ContestSettings{Interval: each}, Kubernetes: KubernetesSettings{Interval: each}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestTraffic(t *testing.T) {
 	c := apitest.New(t, 3)
 	servers := runtime.NumGoroutine() - before
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond, ValueSize: 2000}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond, ValueSize: 2000}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestTraffic(t *testing.T) {
 func TestTrafficUnderFaults(t *testing.T) {
 	c := apitest.New(t, 3)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond}, Timeout: 100 * time.Millisecond}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond}, Timeout: 100 * time.Millisecond}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

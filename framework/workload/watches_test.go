@@ -126,9 +126,9 @@ func TestWatches(t *testing.T) {
 	c := apitest.New(t, 3)
 	noDeletions(c)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 5, Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches},
+	traffic, err := Start(t.Context(), Config{Seed: 5, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
 		Registers: RegisterSettings{Interval: 10 * time.Millisecond},
-		Watches:   WatchSettings{ClientsPerEntrance: 5, Lifetime: 300 * time.Millisecond}}, w)
+		Watches:   WatchSettings{ClientsPerEntrance: 5, Lifetime: 300 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +150,8 @@ func TestWatchesAtHome(t *testing.T) {
 	c := apitest.New(t, 3)
 	noDeletions(c)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches},
-		Registers: RegisterSettings{Interval: 10 * time.Millisecond}, Watches: WatchSettings{Lifetime: 200 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
+		Registers: RegisterSettings{Interval: 10 * time.Millisecond}, Watches: WatchSettings{Lifetime: 200 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,9 +214,9 @@ func TestWatchGone(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches},
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
 		Registers: RegisterSettings{Interval: 10 * time.Millisecond},
-		Watches:   WatchSettings{Lifetime: 150 * time.Millisecond}}, w)
+		Watches:   WatchSettings{Lifetime: 150 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestWatchLosesLastWrite(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches}}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestWork(t *testing.T) {
 	const namespace = DefaultNamespace + "-work"
 	authority := "/api/v1/namespaces/" + namespace + "/configmaps/" + published
 	c.Set(authority, `{"metadata":{"name":"kube-root-ca.crt"}}`)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileWork}, Work: WorkSettings{Interval: 4 * time.Millisecond}}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileWork}, Work: WorkSettings{Interval: 4 * time.Millisecond}}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/yamlfile"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -106,9 +106,9 @@ func (c *Checklist) YAML(comment string) ([]byte, error) {
 // name, and contain the lines. The returned product passes Check.
 func ParseProduct(name string, data []byte) (*Product, error) {
 	var c Checklist // the spec is filled in from the bundle
-	position, err := clusters.Decode(name, "metadata with "+neededFields(), data, &c)
+	f, err := yamlfile.Decode(name, data, &c, yamlfile.Format{Want: "metadata with " + neededFields()})
 	if err == nil {
-		if problems := c.Metadata.Check(position); len(problems) > 0 {
+		if problems := c.Metadata.Check(f.Where); len(problems) > 0 {
 			err = errors.New(strings.Join(problems, "\n"))
 		}
 	}
