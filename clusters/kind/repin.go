@@ -131,7 +131,6 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 
 // finishPinning finishes what a process began that was killed, for the containers that still exist.
 func finishPinning(ctx context.Context, cli docker.CLI, cluster string) error {
-	ctx = context.WithoutCancel(ctx)
 	plan, err := pinPlan(ctx, cli, cluster)
 	if err != nil || plan == "" {
 		return err

@@ -68,7 +68,7 @@ type placement struct {
 }
 
 func (p *placement) add(path string, err error) {
-	p.problems = append(p.problems, workload.Problem{path, err})
+	p.problems = append(p.problems, workload.Problem{Path: path, Err: err})
 }
 
 func (p *placement) inject(path string, in *Inject) {

@@ -74,7 +74,7 @@ type validator struct {
 }
 
 func (v *validator) add(path, format string, args ...any) {
-	v.problems = append(v.problems, workload.Problem{path, fmt.Errorf(format, args...)})
+	v.problems = append(v.problems, workload.Problem{Path: path, Err: fmt.Errorf(format, args...)})
 }
 
 func (v *validator) step(path string, s Step) {
