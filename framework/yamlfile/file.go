@@ -106,10 +106,11 @@ func (f *File) otherKind(root *yaml.Node, want string) error {
 	return fmt.Errorf("%s:%d: kind is %s: want %s; a file of kind %[3]s is for %[5]s", f.Name, file.Kind.Line, file.Kind.Value, want, takenBy[file.Kind.Value])
 }
 
-// Where returns the position of the field at a path, or of the nearest one above it, as a prefix of
-// errors.
-func (f *File) Where(path string) string { return f.position(f.line(path)) }
+// Where returns the position of the field at a path, as a prefix of errors; without a line if the
+// file does not have the field.
+func (f *File) Where(path string) string { return f.position(f.lines[path]) }
 
+// line returns the line of the field at a path, or of the nearest one above it.
 func (f *File) line(path string) int {
 	for {
 		if line, ok := f.lines[path]; ok || path == "" {
