@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -89,7 +90,7 @@ func (s *certificates) saved() map[framework.Component]spoiltState {
 func (s *certificates) spoil(c framework.Component, d framework.CertificateDefect, balancer string, ttl time.Duration) error {
 	files, caCert, caKey := serving(c)
 	if len(files) == 0 || s.pki == "" {
-		return agenthttp.NothingDone(fmt.Sprintf("certificates of %s cannot be replaced with defective ones here: only those of %s and %s on a control-plane node", c, framework.APIServer, framework.Etcd))
+		return agenthttp.Unsupported(fmt.Sprintf("certificates of %s cannot be replaced with defective ones here: only those of %s and %s on a control-plane node", c, framework.APIServer, framework.Etcd))
 	}
 	if ttl <= 0 {
 		return ErrNoTTL
@@ -100,7 +101,10 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 		return agenthttp.NothingDone("they are already defective")
 	}
 	signer, err := s.authority(caCert, caKey)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return agenthttp.Unsupported(err.Error())
+	case err != nil:
 		return agenthttp.NothingDone(err.Error())
 	}
 	own, bad := map[string][]byte{}, map[string][]byte{}

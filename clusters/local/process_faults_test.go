@@ -19,6 +19,7 @@ import (
 func testProcesses(t *testing.T, c *Cluster) {
 	t.Run("injected and healed", func(t *testing.T) { testHealed(t, c) })
 	t.Run("components go on without their agent", func(t *testing.T) { testWithoutAgent(t, c) })
+	t.Run("frozen, then paused", func(t *testing.T) { testFrozenAndPaused(t, c) })
 	t.Run("overlapping", func(t *testing.T) { testOverlapping(t, c) })
 	t.Run("dead man", func(t *testing.T) { testDeadMan(t, c) })
 	t.Run("power", func(t *testing.T) { testPower(t, c) })
@@ -121,6 +122,27 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 	if p := process(t, n, framework.Scheduler); p.PID == 0 || p.Restarts != scheduler.Restarts+1 {
 		t.Errorf("the agent did what it was told while it was frozen: %+v", p)
 	}
+}
+
+// testFrozenAndPaused pauses a machine whose agent is frozen: the agent stays frozen until the pause is
+// over, although its own time has passed.
+func testFrozenAndPaused(t *testing.T, c *Cluster) {
+	n := c.nodes[1]
+	err := n.Freeze(t.Context(), framework.NodeAgent, 300*time.Millisecond)
+	if err == nil {
+		err = n.Pause(t.Context(), time.Minute)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if p := process(t, n, framework.NodeAgent); p.State != "T" {
+		t.Errorf("the agent runs in a paused machine: %+v", p)
+	}
+	if err := n.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the agent runs", func() bool { return process(t, n, framework.NodeAgent).State != "T" })
 }
 
 // testOverlapping heals faults that overlap one by one, in an order of their own.

@@ -78,7 +78,10 @@ func (x *certificates) inject(ctx context.Context) (Injection, error) {
 	return attempt{
 		target: t,
 		what:   x.fault + " of " + t.String(),
-		ask:    func(ctx context.Context) error { return x.faulter.SpoilCertificates(ctx, t.Component, x.defect, x.ttl) },
+		ask: func(ctx context.Context) error {
+			err := x.faulter.SpoilCertificates(ctx, t.Component, x.defect, x.ttl)
+			return unsupported(err, "CertificateFaulter", "node "+t.Node, "fault "+x.fault)
+		},
 		effect: x.bad,
 		undo:   func(ctx context.Context) error { return x.faulter.RestoreCertificates(ctx, t.Component) },
 		healed: x.proc.orHeld(all(x.good, x.answers)),

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -35,6 +36,13 @@ func testBadCertificate(t *testing.T, f *Fault, defect framework.CertificateDefe
 			}
 		})
 	}
+	inBubble(t, "a node whose certificates cannot be replaced", func(t *testing.T, c *fakeCluster) {
+		c.refuses = errors.ErrUnsupported
+		_, err := f.Inject(t.Context(), c, target, Params{TTL: ttl})
+		if missing, ok := errors.AsType[*MissingAbility](err); !ok || missing.Ability != "CertificateFaulter" {
+			t.Errorf("got %v", err)
+		}
+	})
 	inBubble(t, "only what serves with files", func(t *testing.T, c *fakeCluster) {
 		if err := f.Check(c, component("node-2", framework.Scheduler), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "apiserver/2") {
 			t.Errorf("got %v", err)

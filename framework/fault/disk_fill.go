@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -62,13 +61,9 @@ func (r Request) filler() (d filledDisk, ok bool, err error) {
 	return d, ok, nil
 }
 
-// unsupported turns an error that says that the file system must not be filled into a missing
-// ability; it returns any other unchanged.
+// unsupported is for an error that says that the file system must not be filled.
 func (d filledDisk) unsupported(err error) error {
-	if _, missing := errors.AsType[*MissingAbility](err); missing || !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return &MissingAbility{Ability: "DiskFiller", Of: "node " + d.target.Node, For: "fault disk-full", Why: err.Error()}
+	return unsupported(err, "DiskFiller", "node "+d.target.Node, "fault disk-full")
 }
 
 // inject fills the file system. A write that fails and the space that is left, as the file system

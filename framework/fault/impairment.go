@@ -151,13 +151,9 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	return i, nil
 }
 
-// unsupported turns an error that says that the network cannot do this into a missing ability; it
-// returns any other as is.
+// unsupported is for an error that says that the network cannot do this.
 func (x *impairment) unsupported(err error) error {
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return &MissingAbility{Ability: "NetworkFaulter", Of: "cluster " + x.cluster.Name(), For: "fault " + x.fault, Why: err.Error()}
+	return unsupported(err, "NetworkFaulter", "cluster "+x.cluster.Name(), "fault "+x.fault)
 }
 
 // knock sends packets from the harness along the links where only the harness may send, until

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -209,6 +210,15 @@ func (e *MissingAbility) Error() string {
 		return fmt.Sprintf("%s needs the ability %s, which %s does not have: %s", e.For, e.Ability, e.Of, e.Why)
 	}
 	return fmt.Sprintf("%s needs the ability %s, which %s does not have with this provider", e.For, e.Ability, e.Of)
+}
+
+// unsupported turns an error that is errors.ErrUnsupported into a missing ability; it returns any other
+// unchanged.
+func unsupported(err error, ability, of, what string) error {
+	if _, missing := errors.AsType[*MissingAbility](err); missing || !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return &MissingAbility{Ability: ability, Of: of, For: what, Why: err.Error()}
 }
 
 // Lacking returns the error that a node or a cluster does not have an ability that something needs,
