@@ -3,6 +3,7 @@ package kind
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,7 +92,11 @@ func TestKeepLogsEnds(t *testing.T) {
 			t.Errorf("the directory exists: %t; %v; progress: %q", exists, err, said)
 		}
 		touch(t, dir, "continue")
-		kindMu.Lock() // kind is done
+		kindMu.Lock()
+		err = os.RemoveAll(dir) // kind is done
 		kindMu.Unlock()
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
