@@ -54,7 +54,7 @@ type Cluster struct {
 	network  network
 	// foreign reports that another tool created it.
 	foreign bool
-	// audit is the path of the audit log on control-plane nodes; empty if there is none.
+	// audit is the path of the audit log on control-plane nodes; empty if API servers write none.
 	audit string
 
 	// find sets these once: kind reads them from files of a node, which a fault may prevent

@@ -92,8 +92,8 @@ func TestKeepLogsEnds(t *testing.T) {
 			t.Errorf("the directory exists: %t; %v; progress: %q", exists, err, said)
 		}
 		touch(t, dir, "continue")
-		kindMu.Lock()
-		err = os.RemoveAll(dir) // kind is done
+		kindMu.Lock() // until kind is done with the directory
+		err = os.RemoveAll(dir)
 		kindMu.Unlock()
 		if err != nil {
 			t.Error(err)

@@ -157,7 +157,7 @@ func finishPinning(ctx context.Context, cli docker.CLI, cluster string) error {
 	return makeAgain(ctx, cli, cluster, before)
 }
 
-// pinPlan returns the plan that a process left; empty if there is none.
+// pinPlan returns the plan that a killed process left; empty if none did.
 func pinPlan(ctx context.Context, cli docker.CLI, cluster string) (string, error) {
 	plan, err := cli.Run(ctx, "volume", "ls", "--filter", "label="+pinLabel+"="+cluster, "--format", `{{.Label "`+planLabel+`"}}`)
 	if err != nil {

@@ -324,6 +324,16 @@ func TestSteadyAfterFailedInjection(t *testing.T) {
 	}
 	wide(t, "steady-state", []ruling{
 		{name: "back", want: Pass, story: uninjected},
+		{name: "not back, of a fault that touched nothing", want: Fail, says: "Everything must be back to its steady state", story: func() *story {
+			return uninjected().change(func(r *record.Run) {
+				r.Faults[0].V.Untouched = true
+				for i := range r.Steadies {
+					if s := &r.Steadies[i].V; s.Phase == "after" {
+						s.OK, s.Problems = false, []string{"etcd has no leader"}
+					}
+				}
+			})
+		}},
 		{name: "not back", want: Inconclusive, says: `the injection of fault "kill" failed, and parts of it may have been active: no answer`, story: func() *story {
 			return uninjected().change(func(r *record.Run) {
 				r.Steadies[1].V = record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"node-2: no leader"}}

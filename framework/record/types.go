@@ -52,8 +52,8 @@ type Meta struct {
 	// RemoteEtcd is set if an API server uses etcd members on other nodes as well as the local
 	// one.
 	RemoteEtcd bool `json:"remote_etcd,omitempty"`
-	// OutsideEtcd is a URL at which API servers reach etcd that is not an address of a control-plane
-	// node, such as a load balancer's; empty if there is none.
+	// OutsideEtcd is the first URL at which API servers reach etcd that is not an address of a
+	// control-plane node, such as a load balancer's; empty if they use the members on the nodes alone.
 	OutsideEtcd string `json:"outside_etcd,omitempty"`
 	// GoawayChance is the probability with which an API server asks the client of a request to
 	// close its HTTP/2 connection (--goaway-chance); the lowest one if they differ.

@@ -222,12 +222,12 @@ func (s *Streamed) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// ErrNotAccepted is the error of Stream if there is no response within its limit.
+// ErrNotAccepted is the error of Stream if the server does not respond within its limit.
 var ErrNotAccepted = errors.New("not accepted")
 
 // Stream makes one request, once, and returns the body of a response with status 200 while it is
 // being received. Cancelling the context stops it. For any other status the error is a
-// *RefusedError, and ErrNotAccepted if there is no response within limit.
+// *RefusedError, and ErrNotAccepted if the server does not respond within limit.
 func (a *API) Stream(ctx context.Context, r Request, limit time.Duration) (*Streamed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	tooLong := time.AfterFunc(limit, cancel)

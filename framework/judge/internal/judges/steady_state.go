@@ -48,7 +48,7 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		switch inj := m.Faults[id]; {
 		case inj.Failed != nil && inj.Injected != nil && inj.Healed == nil:
 			return Inconclusive("the healing of fault %q failed, so it may still be active: %s", id, inj.Failed.Error)
-		case inj.Failed != nil && inj.Injected == nil && !inj.Impossible() && late:
+		case inj.Failed != nil && inj.Injected == nil && !inj.Impossible() && !inj.Failed.Untouched && late:
 			return Inconclusive("the injection of fault %q failed, and parts of it may have been active: %s", id, inj.Failed.Error)
 		}
 	}
