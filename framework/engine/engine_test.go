@@ -228,7 +228,7 @@ func TestUnproven(t *testing.T) {
 		{"inert", func(n *fakeNode) { n.inert = true }, "a injected unproven", false},
 		{"down already", func(n *fakeNode) { n.pid = 0 }, "a injected unproven", false},
 		{"failed", func(n *fakeNode) { n.refuse = errors.New("no") }, "a failed unproven", false},
-		{"refused", func(n *fakeNode) { n.refuse = framework.Untouched{Err: errors.New("no")} }, "a failed unproven", true},
+		{"refused", func(n *fakeNode) { n.refuse = framework.ErrNothingDone }, "a failed unproven", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := &fakeNode{Node: c.nodes[0].Node, pid: 100}

@@ -120,7 +120,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 			// The process is hit.
 		} else if err = f.Check(r.cluster, target, p); err == nil {
 			injection, err = f.Inject(framework.WithSteps(limited, r.stepOf(in.ID, 0)), r.cluster, target, p)
-			entry.Untouched = errors.Is(err, framework.ErrNothingDone)
+			_, entry.Untouched = errors.AsType[framework.Untouched](err)
 		}
 	}
 	if err != nil {

@@ -148,6 +148,8 @@ type attempt struct {
 	ttl time.Duration
 	// already says why a node, among others, needs no action; empty if it does.
 	already string
+	// single says that the fault takes one request, so that nothing was done if that is refused.
+	single bool
 }
 
 // nothingToUndo completes an attempt whose effect must not be undone: it is part of what the
@@ -163,6 +165,7 @@ func (a attempt) nothingToUndo(why string) attempt {
 func (a attempt) oneRequest() attempt {
 	ask, undo := a.ask, a.undo
 	refused := false
+	a.single = true
 	a.ask = func(ctx context.Context) error {
 		err := ask(ctx)
 		refused = errors.Is(err, framework.ErrNothingDone)
@@ -183,7 +186,9 @@ func (a attempt) oneRequest() attempt {
 func (a attempt) inject(ctx context.Context) (*injection, error) {
 	called := time.Now()
 	if err := a.ask(ctx); err != nil {
-		err = fmt.Errorf("%s: %w", a.what, err)
+		if err = fmt.Errorf("%s: %w", a.what, err); a.single && errors.Is(err, framework.ErrNothingDone) {
+			err = framework.Untouched{Err: err}
+		}
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 		defer cancel()
 		if undoErr := a.undo(undoing); undoErr != nil {

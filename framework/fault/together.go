@@ -52,7 +52,7 @@ func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 // together combines several attempts into one, each step of which runs in all of them in
 // parallel.
 func together(t Target, parts []attempt) attempt {
-	a := attempt{target: t}
+	a := attempt{target: t, single: len(parts) == 1 && parts[0].single}
 	var what []string
 	var effects, lasts, healed []look
 	var asks, undos []func(context.Context) error
