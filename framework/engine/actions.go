@@ -38,6 +38,10 @@ func needs[A any](c framework.Cluster, name string) error {
 // snapshotLimit is how long the snapshots of five etcd members may take, one by one.
 const snapshotLimit = 5 * backup.SaveLimit
 
+// unknownReadersLimit is how long some 1,500 requests to each API server may take: a busy machine
+// answered 40 a second.
+const unknownReadersLimit = 3 * time.Minute
+
 func (a action) atMost() time.Duration { return cmp.Or(a.limit, actionLimit) }
 
 // actions returns the actions that a scenario may name.
@@ -50,7 +54,7 @@ func actions() map[string]action {
 		"tokens":               {do: onCluster(workload.Tokens)},
 		"certificates":         {do: onCluster(workload.Certificates)},
 		"expiry":               {do: onCluster(workload.Expiry)},
-		"unknown-readers":      {do: onCluster(workload.UnknownReaders)},
+		"unknown-readers":      {do: onCluster(workload.UnknownReaders), limit: unknownReadersLimit},
 		"unknown-etcd-clients": {do: onCluster(workload.UnknownEtcdClients)},
 		"addons":               {do: onCluster(workload.Addons)},
 		"mixed-objects":        {do: onCluster(workload.MixedObjects), takes: 5 * time.Second},

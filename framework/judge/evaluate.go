@@ -67,7 +67,12 @@ func Evaluate(run *record.Run, own ...Judge) []Result {
 		f := c.always(d, invariants[i])
 		results = append(results, c.result(invariants[i], f.Bound, f))
 	}
-	// Last, since it reports how many verdicts the rest cost.
+	for _, r := range results {
+		if r.Verdict == Inconclusive {
+			c.open++
+		}
+	}
+	// Last, since it reports how many verdicts overload cost.
 	harness := record.Check{Requirement: "RUN/harness", Level: "INFO", Judge: "harness"}
 	return append(results, c.result(harness, nil, c.harness()))
 }
@@ -88,7 +93,8 @@ type evaluator struct {
 	own        []Judge
 	faults     map[string]*facts.Injection
 	shared     func() *facts.Collections
-	downgraded int             // verdicts that a starved harness cost
+	downgraded int             // failures that a starved harness turned into inconclusive
+	open       int             // verdicts that are inconclusive, these included
 	parts      map[string]bool // requirements of which a part cannot be tested here
 }
 

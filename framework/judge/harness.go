@@ -32,6 +32,9 @@ func (c *evaluator) harness() judges.Finding {
 	case c.downgraded > 0:
 		return judges.Inconclusive("the harness or the machine was overloaded (timers up to %s late, %.1f tasks per CPU on average), which cost %s",
 			text.Short(s.late), s.queue, text.Plural(c.downgraded, "verdict")).Took(s.late)
+	case starved != "" && c.open > 0:
+		// As when an action ran out of time.
+		return judges.Inconclusive("%s, which may have cost %s", starved, text.Plural(c.open, "verdict")).Took(s.late)
 	case starved != "":
 		return judges.Passed("No verdict was lost to overload, but %s.", starved).Took(s.late)
 	}

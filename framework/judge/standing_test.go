@@ -315,6 +315,14 @@ func TestEndpointsMatch(t *testing.T) {
 }
 
 func TestHarness(t *testing.T) {
+	decided := func() *story {
+		return removed().change(func(r *record.Run) {
+			for i := range r.Etcd {
+				r.Etcd[i].V.Hash, r.Etcd[i].V.HashRevision, r.Etcd[i].V.HashCompacted = 7, 900, 5
+			}
+		})
+	}
+	unread := func() *story { return decided().change(func(r *record.Run) { r.Endpoints = nil }) }
 	for _, tt := range []struct {
 		name  string
 		story *story
@@ -322,8 +330,10 @@ func TestHarness(t *testing.T) {
 		took  string
 	}{
 		{"in time", removed(), Pass, "2ms"},
-		{"late without harm", removed().at(60).harness(time.Second), Pass, "1s"},
+		{"late without harm", decided().at(60).harness(time.Second), Pass, "1s"},
 		{"late with harm", tooLate().at(45).change(func(r *record.Run) { r.Harness[30].V.Late = 5 * time.Second }), Inconclusive, "5s"},
+		{"late, and a check is inconclusive", unread().at(60).harness(time.Second), Inconclusive, "1s"},
+		{"in time, and a check is inconclusive", unread(), Pass, "2ms"},
 		{"silent", removed().change(func(r *record.Run) { r.Harness = nil }), Inconclusive, ""},
 	} {
 		tt.story.run.Meta.Checks = []record.Check{removal}
