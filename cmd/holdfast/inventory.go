@@ -100,7 +100,7 @@ func newInventoryCheckCommand() *cobra.Command {
 cluster's owner, log in on each node, and print what was found there. Of the power commands
 it runs only 'status'. It changes nothing.
 
-Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
+Exit codes: 0 all can be reached, 1 something cannot or the consent is missing, 2 bad input.`,
 		Example: `  holdfast inventory check nodes.yaml`,
 		Args:    arguments("FILE"),
 	}
