@@ -1,4 +1,4 @@
-# holdfast. `make help` lists what there is.
+# holdfast. `make help` lists the targets.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -40,7 +40,7 @@ e2e-ha: packages-$(PROVIDER) ## From nothing to a report: a cluster, faults, ver
 packages-%: build ;
 .PHONY: packages-kind
 packages-kind: build
-	@hack/install-packages $$($(BIN) kind packages) || echo "not installed: holdfast says what it cannot do without" >&2
+	@hack/install-packages $$($(BIN) kind packages) || echo "some packages were not installed: holdfast says which ones it needs" >&2
 
 .PHONY: e2e-kind-smoke
 e2e-kind-smoke: ## The smoke profile on kind nodes; the first time it builds their images

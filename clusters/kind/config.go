@@ -262,7 +262,7 @@ func cannot(spec *clusters.Cluster) error {
 	}
 	for c, how := range s.Election {
 		if how != clusters.ElectionLease {
-			return fmt.Errorf("%s cannot be elected by %s on kind: its components elect themselves", c, how)
+			return fmt.Errorf("the election %s of %s is not supported on kind, whose components elect their own leaders", how, c)
 		}
 	}
 	for _, n := range spec.Nodes() {
@@ -272,7 +272,7 @@ func cannot(spec *clusters.Cluster) error {
 		case n.EtcdVersion != "":
 			return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm picks it")
 		case n.Disk == clusters.DiskFUSE:
-			return fmt.Errorf("disk faults are not supported on kind: use disk %s", clusters.DiskNone)
+			return fmt.Errorf("disk %s is not supported on kind: use disk %s", clusters.DiskFUSE, clusters.DiskNone)
 		}
 	}
 	return nil

@@ -24,13 +24,13 @@ is not highly available. INFO is a hazard that users must know; it is measured a
 never failed. An ID is stable: a requirement may be retired, but its ID is never reused.
 
 Bounds are formulas over the cluster's own settings: a cluster with other settings has
-other limits. The limit stands beside each: that of the cluster that the scenario asks for and,
-if it is another, of a cluster with default settings.
-[scenarios.md](scenarios.md#times) explains the symbols.
+other limits. Each is shown with its limit on the cluster that the scenario asks for and, if that
+differs, with default settings. [scenarios.md](scenarios.md#times) explains the symbols.
 
-The invariants (area INV) are settled by every scenario, and the worst verdict counts; a
-violated one changes no other verdict. [scenarios.md](scenarios.md#invariants) says what
-counts where a scenario says nothing about one of them.
+A scenario settles a requirement if it decides the verdict on it. The invariants (area INV) are
+settled by every scenario, and the worst verdict counts; a violated one changes no other verdict.
+[scenarios.md](scenarios.md#invariants) says what counts where a scenario says nothing about one of
+them.
 
 Sources: *apiserver-ha* is the API server HA proposal of Kubernetes, *ha-master* the Automated
 HA master deployment, *admin* the guide High Availability Kubernetes Clusters, *count-fix* the

@@ -31,8 +31,8 @@ product file, and a bundle in which a required row did not pass or does not appl
 invariant is violated or not certified. It reads the folder again and checks it by the rules
 of the CNCF AI conformance programme.
 
-The product file contains the metadata of a checklist; conformance/%s.yaml is an empty one. The
-product file and --out are checked before anything else.
+The product file contains the metadata of a checklist; conformance/%s.yaml is an empty
+checklist. The product file and --out are checked before anything else.
 
 Exit codes: 0 written; 1 the bundle is not valid, or cannot be submitted, for example
 because a required row did not pass; 2 bad input, or a bundle made under other rules; 3 failed

@@ -100,7 +100,7 @@ func newInventoryCheckCommand() *cobra.Command {
 cluster's owner, log in on each node, and print what was found there. Of the power commands
 it runs only 'status'. It changes nothing.
 
-Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
+Exit codes: 0 all can be reached, 1 something cannot or the consent is missing, 2 bad input.`,
 		Example: `  holdfast inventory check nodes.yaml`,
 		Args:    arguments("FILE"),
 	}
@@ -156,12 +156,13 @@ UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
 
 Levels:
   read-only    requests to the API; objects in holdfast's own namespaces. Always included
-  process      an agent on each node; kill, stop and freeze components; keys below /holdfast/ in etcd
+  process      the agent on each node, which every fault needs; kill, stop and freeze components;
+               keys below /holdfast/ and holdfast/ in etcd
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands
   quorum-loss  break more nodes at a time than the cluster should tolerate
-  data         change data, history and the list of etcd members, certificates, and leases; fill
-               the volume of a member's data`,
+  data         change etcd's data, history, alarms and list of members, certificates, leases,
+               webhooks and roles; fill the volume of a member's data`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
   holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,
 		Args: arguments(),

@@ -148,7 +148,7 @@ type engineStatus struct {
 	Engine *engine.Engine `json:"engine" jsonschema:"nullable"`
 	// Reason says why no engine exists.
 	Reason string `json:"reason,omitempty"`
-	// Own is what there is of holdfast's own.
+	// Own is the state of holdfast's own engine.
 	Own engine.State `json:"own"`
 	// Problems are what keeps holdfast from starting one, and what else the
 	// kind provider would lack.

@@ -105,7 +105,7 @@ problem, such as a cluster that it could not release.`,
 	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
 	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
-	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default each for the profile full, and otherwise one, except for a scenario that is about each node)")
+	flags.StringVar(&victims, "victims", "", "one, or each: repeat scenarios that could hit another node, so that each node is hit in turn (default each for the profile full and for scenarios about each node, otherwise one)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of an interrupted run, to continue it")
 	output := addOutputFlag[*reports.Results](cmd)
 

@@ -71,9 +71,9 @@ schedulers are restarted. What was written since the snapshot is lost. It also w
 etcd has permanently lost its quorum. If no answering member lists a member
 for each node, the members are taken from the configuration of the nodes.
 
-The revision is raised by %d (by more in that case), and all earlier
-revisions are compacted, so that clients do not see the revision go back:
-their watches end with 410 Gone, and they list again.
+The revision is raised by %d above that of the snapshot and of every member
+that answers, and all earlier revisions are compacted, so that clients do not see it go
+back: their watches end with 410 Gone, and they list again.
 
 A kubelet waits for up to five minutes before it starts etcd or an API server that has
 exited often in the last ten minutes; the command waits for that.

@@ -22,12 +22,12 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
 		Long: `Verify that no byte of a bundle from holdfast certify was changed since it was signed, that
-it has each experiment that its rows need, once and from one run, and that the records of
+it has each experiment that its rows need exactly once, all from one run, and that the records of
 these experiments give the verdicts that it states, under the rules of this release of holdfast. The
 command refuses a bundle that was made under other rules.
 
-A signature proves that the bundle is intact; the key identifies the signer, who publishes
-it; name it with --key. With --identity the bundle must also be signed with that
+A signature proves that the bundle is intact, and its key identifies the signer: obtain the
+key from the signer, and name it with --key. With --identity the bundle must also be signed with that
 identity (see holdfast certify sign), by services whose keys are in the --trusted-root file.
 With --seed the bundle must come from a run with that seed, so the run began after you chose it.
 

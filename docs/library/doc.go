@@ -6,7 +6,7 @@
 // (stutter.go), and promises that such pauses never cause a failover (keeps_lease.go).
 // ha_suite_test.go runs the experiments of testdata on real control planes:
 //
-//	holdfast fetch kubernetes
+//	holdfast fetch kubernetes kwok
 //	go test .
 //
 // With -short only the tests run that need no cluster.

@@ -16,7 +16,7 @@ import (
 // process, its nodes receive in advance what to undo, and when.
 
 // promiserNeed is what such a fault needs from a cluster.
-const promiserNeed = "Promiser (a cluster that outlives the process that injects)"
+const promiserNeed = "Promiser (on a cluster that outlives the process that injects)"
 
 // promiseGrace is how long after the time to live the nodes undo the fault if the injecting
 // process has not.

@@ -35,6 +35,38 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// The page about scenarios names each judge and each of its parameters.
+func TestDocsOfScenarios(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, requirements, _ := strings.Cut(string(page), "\n## Requirements\n")
+	table, invariants, found := strings.Cut(requirements, "\n### Invariants\n")
+	if !found {
+		t.Fatal("the page has no section Invariants")
+	}
+	for _, d := range judges.Nameable() {
+		text := invariants
+		if d.Invariant == "" {
+			text = ""
+			for line := range strings.Lines(table) {
+				if cells := strings.Split(line, "|"); len(cells) > 2 && strings.Contains(cells[1], "`"+d.Name+"`") {
+					text = line
+				}
+			}
+		}
+		if !strings.Contains(text, "`"+d.Name+"`") {
+			t.Errorf("the page does not name %s", d.Name)
+		}
+		for name := range d.Params {
+			if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "`"+name+": ") {
+				t.Errorf("the page does not say that %s accepts %s", d.Name, name)
+			}
+		}
+	}
+}
+
 // A judge that reads a clock, a file or the network is not a judge.
 func TestPure(t *testing.T) {
 	layers := map[string]bool{}

@@ -40,7 +40,7 @@ type Meta struct {
 	// Versions are component versions by node.
 	Versions map[string]map[string]string `json:"versions,omitempty"`
 	// Settings are the durations for bounds, in nanoseconds, by the
-	// catalogue's symbols (L, R, P, T, I, E, H, M).
+	// catalogue's symbols (G, N, L, R, P, T, I, E, A, H, M).
 	Settings map[string]time.Duration `json:"settings"`
 	// Assumed are the symbols of the settings that could not be read from the cluster.
 	Assumed []string `json:"assumed,omitempty"`

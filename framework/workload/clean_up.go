@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -72,5 +73,5 @@ func CleanUpEtcd(ctx context.Context, access framework.EtcdAccess, nodes []strin
 	if last == nil {
 		return nil
 	}
-	return fmt.Errorf("deleting holdfast's keys from etcd: %w; delete the keys with the prefix %s by hand", last, ownPrefixes[0])
+	return fmt.Errorf("deleting holdfast's keys from etcd: %w; delete the keys with the prefixes %s by hand", last, strings.Join(ownPrefixes, " and "))
 }

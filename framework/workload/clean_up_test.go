@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestCleanUpEtcd(t *testing.T) {
 	c.Stop(0)
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := CleanUpEtcd(short, c, []string{"node-1"}); err == nil {
-		t.Error("no member answered, and no error")
+	if err := CleanUpEtcd(short, c, []string{"node-1"}); err == nil || !strings.Contains(err.Error(), "prefixes /holdfast/ and holdfast/") {
+		t.Errorf("no member answered: %v", err)
 	}
 }
