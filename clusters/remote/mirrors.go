@@ -16,10 +16,18 @@ import (
 // mirrors are the mirror pods of a control plane's static pods.
 type mirrors []corev1.Pod
 
+// pods returns the mirror pods, on nodes under their names in the inventory.
 func (a *access) pods(ctx context.Context) (mirrors, error) {
 	var pods corev1.PodList
 	if err := a.read(ctx, "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
 		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
+	}
+	var nodes []string
+	for _, p := range pods.Items {
+		nodes = append(nodes, p.Spec.NodeName)
+	}
+	for i, p := range pods.Items {
+		pods.Items[i].Spec.NodeName = a.named(p.Spec.NodeName, []string{p.Status.HostIP}, nodes)
 	}
 	return pods.Items, nil
 }
