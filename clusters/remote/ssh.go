@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"al.essio.dev/pkg/shellescape"
 
@@ -51,6 +52,8 @@ func (s shell) command(ctx context.Context, script string) *exec.Cmd {
 	// A process group of its own, so that Ctrl-C reaches only this process: faults are healed
 	// first.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// What ssh has started, such as a ProxyCommand, may outlive it and hold its output.
+	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
@@ -60,7 +63,7 @@ func (s shell) run(ctx context.Context, script string, in io.Reader) (string, er
 	var out, problem bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &problem
 	err := cmd.Run()
-	if err == nil {
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return out.String(), nil
 	}
 	said := lastLines(problem.String())
