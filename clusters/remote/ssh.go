@@ -100,6 +100,12 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
+// lastLine returns the last line. Others may be from the shell, such as a banner.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
 // shells returns the shell of each node of an inventory, by the node's name, and a function
 // that closes them.
 func shells(i *clusters.Inventory) (map[string]shell, func(), error) {
