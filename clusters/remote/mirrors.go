@@ -50,8 +50,8 @@ func (m mirrors) args(node string) clusters.ExtraArgs { return argsOf(m.processe
 func (m mirrors) processes(node string) map[framework.Component]process {
 	processes := map[framework.Component]process{}
 	for c, container := range m.of(node) {
-		if line := slices.Concat(container.Command, container.Args); len(line) > 0 {
-			processes[c] = process{args: line}
+		if line := slices.Concat(container.Command, container.Args); len(line) > 0 { // the program may be the image's
+			processes[c] = process{args: slices.Concat([]string{string(c)}, line)}
 		}
 	}
 	return processes
