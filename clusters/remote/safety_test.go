@@ -249,6 +249,7 @@ func TestNarrowedConsent(t *testing.T) {
 	}{
 		{"process,network,quorum-loss", map[Level]bool{Processes: true, Network: true, QuorumLoss: true}},
 		{"process,data", map[Level]bool{Processes: true, Network: false, QuorumLoss: false, Data: false}},
+		{"read-only", map[Level]bool{Processes: false, Network: false, QuorumLoss: false, Data: false}},
 	} {
 		answers[consentPath] = fmt.Sprintf(`{"data": {"clusterUID": "u", "expires": "2999-01-01T00:00:00Z", "levels": %q}}`, tc.levels)
 		if err := c.Permitted(t.Context()); err != nil {
@@ -257,6 +258,11 @@ func TestNarrowedConsent(t *testing.T) {
 		for l, want := range tc.want {
 			if err := c.permits(l, "do that"); (err == nil) != want || !want && !errors.Is(err, ErrNoConsent) {
 				t.Errorf("consent to %s, level %s: %v", tc.levels, l, err)
+			}
+		}
+		for nothing, level := range map[bool]Level{true: Processes, false: Data} {
+			if err := c.CheckPromise(framework.Undoing{Nothing: nothing}); (err == nil) != tc.want[level] {
+				t.Errorf("consent to %s, a fault that changes nothing: %t: %v", tc.levels, nothing, err)
 			}
 		}
 		if err := c.breaks("x", []string{"node-1"}, time.Hour); (err == nil) != tc.want[QuorumLoss] {

@@ -156,7 +156,8 @@ UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
 
 Levels:
   read-only    requests to the API; objects in holdfast's own namespaces. Always included
-  process      an agent on each node; kill, stop and freeze components; keys below /holdfast/ in etcd
+  process      an agent on each node; kill, stop and freeze components; move etcd's leadership,
+               defragment its members; keys below /holdfast/ in etcd
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands
   quorum-loss  break more nodes at a time than the cluster should tolerate
