@@ -380,6 +380,8 @@ type Undoing struct {
 	Node string `json:"node,omitempty"`
 	// Lossy reports that data are lost permanently, even after the undo.
 	Lossy bool `json:"lossy,omitempty"`
+	// Nothing reports that the fault needs no undo: it changes no data.
+	Nothing bool `json:"-"`
 }
 
 // Lapser is the ability of a cluster to heal faults early when the harness is silent, and to

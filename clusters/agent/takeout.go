@@ -73,6 +73,11 @@ func Used() string {
 	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ] || [ -e " + ConfigPath + " ] || [ -e " + UnitPath + " ]; then echo unused; fi"
 }
 
+// RemoveUnused returns the shell script that removes the files of an agent that never ran.
+func RemoveUnused() string {
+	return "[ -e " + stateFile(defaultDir) + " ] || rm -rf " + BinaryPath + " " + filepath.Dir(ConfigPath) + " " + UnitPath + " " + GuardUnitPath
+}
+
 // InUse returns the shell script that prints for how many seconds the agent of a node has not
 // received a request; nothing if the node has no agent.
 func InUse() string {

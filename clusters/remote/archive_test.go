@@ -3,12 +3,14 @@ package remote
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 )
 
@@ -54,6 +56,88 @@ func TestUnpack(t *testing.T) {
 		case name == "with the program" && (err != nil || !bytes.Equal(b, own) || info.Mode().Perm() != 0o755):
 			t.Errorf("%s: the program has %d bytes, want %d: %v", name, len(b), len(own), err)
 		}
+	}
+}
+
+// TestUnpackInPart: if this process is killed while it copies an agent, nothing of it stays on a node that
+// has no other one.
+func TestUnpackInPart(t *testing.T) {
+	program, err := packProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := packFiles(map[string][]byte{agent.ConfigPath: []byte("{}"), agent.GuardPath: []byte("#!/bin/sh\n"), agent.UnitPath: []byte("[Unit]\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name     string
+		archive  []byte
+		used     bool // an agent has run on the node
+		installs bool
+	}{
+		{"no part", nil, false, false},
+		{"a part of the program", program[:len(program)/2], false, false},
+		{"a part of the files", append(program, files[:len(files)-1]...), false, false},
+		{"all", append(program, files...), false, true},
+		{"a part, beside another agent's state", append(program, files[:len(files)-1]...), true, false},
+	} {
+		node := t.TempDir()
+		var own []string // pairs for a replacer
+		for _, path := range []string{agent.BinaryPath, filepath.Dir(agent.ConfigPath), filepath.Dir(agent.UnitPath), "/var/lib/holdfast"} {
+			own = append(own, path, filepath.Join(node, path))
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(node, path)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(filepath.Join(node, filepath.Dir(agent.UnitPath)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if tc.used {
+			if err := errors.Join(os.Mkdir(filepath.Join(node, "/var/lib/holdfast"), 0o700), os.WriteFile(filepath.Join(node, "/var/lib/holdfast/state.json"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script := orNothing("rm -f "+agent.BinaryPath+" && "+unpack) + "echo installed"
+		run := exec.Command("sh", "-c", strings.NewReplacer(append(own, unpack, strings.TrimSuffix(unpack, "/")+node)...).Replace(script))
+		run.Stdin = bytes.NewReader(tc.archive)
+		out, err := run.Output()
+		if installed := string(out) == "installed\n"; installed != tc.installs || (err == nil) != tc.installs {
+			t.Errorf("%s: %q, error %v", tc.name, out, err)
+		}
+		for _, path := range []string{agent.BinaryPath, agent.ConfigPath, agent.GuardPath, agent.UnitPath} {
+			if _, err := os.Stat(filepath.Join(node, path)); !tc.used && (err == nil) != tc.installs {
+				t.Errorf("%s: %s: %v", tc.name, path, err)
+			}
+		}
+	}
+}
+
+// TestUnlessUsed: of two runs that begin at the same time, the second one leaves the agent of the first
+// alone.
+func TestUnlessUsed(t *testing.T) {
+	dir := t.TempDir()
+	script := strings.ReplaceAll(unlessUsed(), "/run/holdfast", dir) + "echo started"
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var up float64
+	if _, err := fmt.Sscan(string(text), &up); err != nil {
+		t.Fatal(err)
+	}
+	for ago, starts := range map[int]bool{-1: true, 1: false, 100: true} {
+		if ago >= 0 {
+			if err := os.WriteFile(filepath.Join(dir, "alive"), fmt.Appendln(nil, int(up), int(up)-ago, 0), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := exec.Command("sh", "-c", script).Output()
+		used := shell{node: "node-1"}.used(string(out))
+		if err != nil || (string(out) == "started\n") != starts || errors.Is(used, clusters.ErrUnsafe) == starts {
+			t.Errorf("last used %d s ago: %q, %v; error %v", ago, out, used, err)
+		}
+		_ = os.Remove(filepath.Join(dir, "alive"))
 	}
 }
 

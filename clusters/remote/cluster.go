@@ -240,7 +240,11 @@ func (c *Cluster) CheckPromise(u framework.Undoing) error {
 	if u.Lossy {
 		return fmt.Errorf("cluster %s was not made by holdfast, and what %s loses does not come back", c.Name(), u.Fault)
 	}
-	return c.permits(Data, "do that")
+	level := Data
+	if u.Nothing {
+		level = Processes
+	}
+	return c.permits(level, "do that")
 }
 
 // Promise implements framework.Promiser: the agents of all nodes promise it.

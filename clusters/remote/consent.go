@@ -27,8 +27,9 @@ const (
 	// ReadOnly allows an administrator's requests that change only objects in holdfast's own
 	// namespaces. Every consent includes it.
 	ReadOnly Level = "read-only"
-	// Processes allows killing, stopping and freezing components, installing the required
-	// agent on the nodes, and keys of holdfast's own in etcd.
+	// Processes allows killing, stopping and freezing components, having etcd move its leadership
+	// and defragment members, installing the required agent on the nodes, and keys of holdfast's
+	// own in etcd.
 	Processes Level = "process"
 	// Network allows impairing the network of the nodes.
 	Network Level = "network"

@@ -269,7 +269,7 @@ func (a *access) zones(ctx context.Context) (zones map[string]string, others int
 // 20 kB.
 const nodesPage = 100
 
-// nodes returns the Nodes of the API.
+// nodes returns the Nodes of the API, under their names in the inventory.
 func (a *access) nodes(ctx context.Context) (all []corev1.Node, err error) {
 	for next := ""; ; {
 		var page corev1.NodeList
@@ -278,9 +278,36 @@ func (a *access) nodes(ctx context.Context) (all []corev1.Node, err error) {
 		}
 		all = append(all, page.Items...)
 		if next = page.Continue; next == "" {
-			return all, nil
+			break
 		}
 	}
+	var names []string
+	for _, n := range all {
+		names = append(names, n.Name)
+	}
+	for i, n := range all {
+		var addresses []string
+		for _, at := range n.Status.Addresses {
+			addresses = append(addresses, at.Address)
+		}
+		all[i].Name = a.named(n.Name, addresses, names)
+	}
+	return all, nil
+}
+
+// named returns the inventory's name of a Node, which has host names: by the Node's name or, unless the
+// machine has another Node among all of these names, by its addresses. A Node that is not in the
+// inventory keeps its name.
+func (a *access) named(node string, addresses, all []string) string {
+	if a.has(node) {
+		return node
+	}
+	for _, n := range a.Spec.Nodes {
+		if !slices.Contains(all, n.Name) && slices.Contains(addresses, n.Address.String()) {
+			return n.Name
+		}
+	}
+	return node
 }
 
 // has reports whether a node is one of the inventory.

@@ -32,6 +32,38 @@ func TestSecondScheduler(t *testing.T) {
 	}
 }
 
+// TestFlag reads flags as the programs do.
+func TestFlag(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		want string
+	}{
+		{"--election-timeout=5000", "5000"},
+		{"--election-timeout 5000", "5000"},
+		{"-election-timeout 5000", "5000"},
+		{"--election-timeout=1000 --election-timeout=5000", "5000"},
+		{"--election-timeout=1000 --election-timeout 5000", "5000"},
+		{"--election_timeout=5000", "5000"},
+		{"--other election-timeout=1", ""},
+		{"--election-timeout --other=1", "true"},
+		{"--election-timeout", "true"},
+	} {
+		p := process{args: append([]string{"program"}, strings.Fields(tc.args)...)}
+		if got := p.flag("election-timeout"); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.args, got, tc.want)
+		}
+		// What comes from elsewhere counts only without the flag.
+		p = p.with("its environment", "--election-timeout=7000").with("the profile", "--election-timeout=9000", "--more", "1")
+		want, from := tc.want, "its command line"
+		if want == "" {
+			want, from = "7000", "its environment"
+		}
+		if got := p.flag("election-timeout"); got != want || p.source("election-timeout") != from || p.flag("more") != "1" {
+			t.Errorf("%s, with more: %q from %s, want %q from %s", tc.args, got, p.source("election-timeout"), want, from)
+		}
+	}
+}
+
 // TestEtcdFileAlone: with a configuration file, etcd ignores its other flags and its environment.
 func TestEtcdFileAlone(t *testing.T) {
 	text := strings.Replace(etcdUnit, "/usr/local/bin/etcd"+argumentEnd, strings.Join([]string{"/usr/local/bin/etcd", "--config-file=/etc/etcd/etcd.yaml", "--election-timeout=1000", "--heartbeat-interval=100", ""}, argumentEnd), 1)

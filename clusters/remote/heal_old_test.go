@@ -55,8 +55,8 @@ func TestHealOld(t *testing.T) {
 			}
 			ssh := "#!/bin/sh\nfor last; do :; done\ncase \"$last\" in\n" +
 				"*\"exec " + agent.ConnectPath + "\"*) exec " + connect + " " + socket + ";;\n" +
-				"*\"echo used\"*) echo " + tc.used + ";;\n" +
-				"*\"read -r _ asked\"*) echo " + tc.ago + ";;\n" +
+				"*\"echo used\"*) echo A banner; echo " + tc.used + ";;\n" +
+				"*\"read -r _ asked\"*) echo A banner; echo " + tc.ago + ";;\n" +
 				"*SSH_CONNECTION*) : >" + looked + "; exit 1;;\nesac\n"
 			if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(ssh), 0o700); err != nil {
 				t.Fatal(err)

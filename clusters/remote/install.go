@@ -37,8 +37,9 @@ func (n *node) healed(ctx context.Context) error {
 	})
 }
 
-// putAgent copies the agent to the node, unless it exists, and starts it.
-func (n *node) putAgent(ctx context.Context) error {
+// putAgent copies the agent to the node, unless it exists, and starts it. It refuses one that another
+// run has started meanwhile, unless this run has sent it requests, after the check for that.
+func (n *node) putAgent(ctx context.Context, asked bool) error {
 	n.put = true
 	config := n.found.config()
 	config.PeerControlPorts = n.cluster.portsBut(n)
@@ -61,21 +62,28 @@ func (n *node) putAgent(ctx context.Context) error {
 		return err
 	}
 	var program []byte
+	install := unpack
 	if !strings.HasPrefix(strings.TrimSpace(there), sum) {
 		// The file of a running program cannot be written to.
-		start = "rm -f " + agent.BinaryPath + " && " + unpack + " && { " + start + "\n}"
+		install = "rm -f " + agent.BinaryPath + " && " + unpack
 		if program, err = n.cluster.program(); err != nil {
 			return err
 		}
-	} else {
-		start = unpack + " && { " + start + "\n}"
 	}
 	own, err := packFiles(files)
 	if err != nil {
 		return err
 	}
-	if _, err := n.shell.run(ctx, start, io.MultiReader(bytes.NewReader(program), bytes.NewReader(own))); err != nil {
+	if !asked {
+		start = unlessUsed() + start
+	}
+	out, err := n.shell.run(ctx, orNothing(install)+start, io.MultiReader(bytes.NewReader(program), bytes.NewReader(own)))
+	if err != nil {
 		return fmt.Errorf("failed to start the agent: %w", err)
+	}
+	if err := n.shell.used(out); err != nil {
+		n.put = false
+		return err
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
 	defer cancel()
@@ -84,6 +92,12 @@ func (n *node) putAgent(ctx context.Context) error {
 		return fmt.Errorf("failed to start the agent on %s: %w; its output: %s", n.Name(), err, strings.TrimSpace(said))
 	}
 	return n.healed(ctx)
+}
+
+// orNothing returns the script that unpacks the files of an agent, or exits without any of them, since the
+// guard that would remove them does not run yet: the archive is incomplete if this process is killed.
+func orNothing(install string) string {
+	return "{ " + install + "; } || { " + agent.RemoveUnused() + "; exit 1; }\n"
 }
 
 // portsBut returns the ports of sshd on all nodes but one, as those nodes see them.

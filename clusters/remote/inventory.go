@@ -67,7 +67,7 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 	if len(i.Spec.Nodes) == 0 {
 		return nil, errors.New("the API lists no control-plane nodes and no API servers: write the inventory by hand")
 	}
-	pods, err := (&access{entrances: []framework.Entrance{e}}).pods(ctx)
+	pods, err := (&access{Inventory: i, entrances: []framework.Entrance{e}}).pods(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -96,39 +96,45 @@ type process struct {
 // name is the last element of the path in argv[0].
 func (p process) name() string { return filepath.Base(p.args[0]) }
 
-// flag returns the value of a flag among the arguments.
-func (p process) flag(name string) string {
+// flag returns the value of a flag among the arguments. Of several, the last one counts, in etcd as in
+// Kubernetes, which also accepts _ for - (WordSepNormalizeFunc in k8s.io/component-base/cli/flag).
+func (p process) flag(name string) (last string) {
 	for i, arg := range p.args[1:] {
-		bare, ok := strings.CutPrefix(arg, "--")
-		if !ok {
-			bare, ok = strings.CutPrefix(arg, "-")
-		}
-		flag, value, given := strings.Cut(bare, "=")
+		flag, value, given := cutFlag(arg)
 		switch {
-		case !ok || flag != name:
+		case flag != name:
 		case given:
-			return value
-		case i+2 < len(p.args):
-			return p.args[i+2]
+			last = value
+		case i+2 < len(p.args) && !strings.HasPrefix(p.args[i+2], "--"):
+			last = p.args[i+2]
+		default:
+			last = "true"
 		}
 	}
-	return ""
+	return last
 }
 
-// with returns the process with further flags from a source. They follow the others, which
+// cutFlag returns the name of a flag, and the value that is in the same argument.
+func cutFlag(arg string) (name, value string, given bool) {
+	bare := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+	if bare == arg {
+		return "", "", false
+	}
+	name, value, given = strings.Cut(bare, "=")
+	return strings.ReplaceAll(name, "_", "-"), value, given
+}
+
+// with returns the process with further flags from a source. They precede the others, which
 // therefore have precedence.
 func (p process) with(source string, flags ...string) process {
-	p.args, p.from = slices.Clone(p.args), maps.Clone(p.from)
+	from := map[string]string{}
 	for _, text := range flags {
-		name, _, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
-		if p.flag(name) == "" {
-			if p.from == nil {
-				p.from = map[string]string{}
-			}
-			p.from[name] = source
+		if name, _, _ := cutFlag(text); name != "" && p.flag(name) == "" {
+			from[name] = source
 		}
-		p.args = append(p.args, text)
 	}
+	maps.Copy(from, p.from)
+	p.args, p.from = slices.Insert(slices.Clone(p.args), 1, flags...), from
 	return p
 }
 

@@ -16,10 +16,18 @@ import (
 // mirrors are the mirror pods of a control plane's static pods.
 type mirrors []corev1.Pod
 
+// pods returns the mirror pods, on nodes under their names in the inventory.
 func (a *access) pods(ctx context.Context) (mirrors, error) {
 	var pods corev1.PodList
 	if err := a.read(ctx, "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
 		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
+	}
+	var nodes []string
+	for _, p := range pods.Items {
+		nodes = append(nodes, p.Spec.NodeName)
+	}
+	for i, p := range pods.Items {
+		pods.Items[i].Spec.NodeName = a.named(p.Spec.NodeName, []string{p.Status.HostIP}, nodes)
 	}
 	return pods.Items, nil
 }
@@ -42,8 +50,8 @@ func (m mirrors) args(node string) clusters.ExtraArgs { return argsOf(m.processe
 func (m mirrors) processes(node string) map[framework.Component]process {
 	processes := map[framework.Component]process{}
 	for c, container := range m.of(node) {
-		if line := slices.Concat(container.Command, container.Args); len(line) > 0 {
-			processes[c] = process{args: line}
+		if line := slices.Concat(container.Command, container.Args); len(line) > 0 { // the program may be the image's
+			processes[c] = process{args: slices.Concat([]string{string(c)}, line)}
 		}
 	}
 	return processes

@@ -11,7 +11,7 @@ import (
 )
 
 // TestParties: packets of a node with several networks may have any of its addresses, and those that
-// nodes share are of none.
+// nodes share are of none. A Node may have another name than its host in the inventory.
 func TestParties(t *testing.T) {
 	item := func(name, cidr string, internal ...string) string {
 		addresses := `{"type": "Hostname", "address": "` + name + `"}, {"type": "ExternalIP", "address": "203.0.113.1"}`
@@ -22,7 +22,7 @@ func TestParties(t *testing.T) {
 	}
 	const vip = "192.168.50.100"
 	c := &Cluster{Observed: &Observed{access: api(t, quiet("/api/v1/nodes", `{"items": [`+item("node-1", "10.244.0.0/24", "10.0.0.11", "fd00::11", vip)+`, `+
-		item("node-2", "10.244.1.0/24", "10.1.0.12")+`, `+item("worker", "10.244.2.0/24", "10.0.0.20", "fd00::20")+`]}`))}}
+		item("cp-b", "10.244.1.0/24", "10.1.0.12", "10.0.0.12")+`, `+item("worker", "10.244.2.0/24", "10.0.0.20", "fd00::20")+`]}`))}}
 	for i, peer := range []string{"192.168.50.11", "192.168.50.12", "192.168.50.13"} {
 		f := &found{sight: &sight{}, processes: map[framework.Component]process{
 			framework.Etcd: {args: []string{"etcd", "--initial-advertise-peer-urls=https://" + peer + ":2380", "--advertise-client-urls=https://localhost:2379,https://" + peer + ":2379,https://127.0.0.1:2379"}},
@@ -30,6 +30,7 @@ func TestParties(t *testing.T) {
 		if i < 2 { // the third is a host of etcd
 			f.processes[framework.APIServer] = process{args: []string{"kube-apiserver", "--advertise-address=" + vip}}
 		}
+		c.access.Spec.Nodes = append(c.access.Spec.Nodes[:i:i], clusters.InventoryNode{Name: fmt.Sprint("node-", i+1), Address: netip.MustParseAddr(fmt.Sprint("10.0.0.", 11+i))})
 		c.reached = append(c.reached, &node{plain: &plain{spec: clusters.Node{Name: fmt.Sprint("node-", i+1)}, address: netip.MustParseAddr(fmt.Sprint("10.0.0.", 11+i))}, found: f})
 	}
 	all, err := c.parties(t.Context(), []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32")})

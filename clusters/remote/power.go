@@ -25,14 +25,15 @@ type power struct {
 	Do      *clusters.InventoryPower `json:"do"`
 	// Pause is the time between two attempts to restore power.
 	Pause time.Duration `json:"pause"`
+	// Late is how long status may report on after the command off.
+	Late time.Duration `json:"late"`
 }
 
 // Limits of the owner's commands, and of their effect.
 const (
 	statusLimit = 10 * time.Second
 	changeLimit = 30 * time.Second
-	// offLimit is how long status may report on after the command off.
-	offLimit    = 30 * time.Second
+	offLimit    = 30 * time.Second // see power.Late
 	onPause     = 5 * time.Second
 	statusPause = 200 * time.Millisecond
 )
@@ -42,17 +43,24 @@ func powerOf(n clusters.InventoryNode) *power {
 	if n.Power == nil {
 		return nil
 	}
-	return &power{Node: n.Name, Address: n.Address.String(), Do: n.Power, Pause: onPause}
+	return &power{Node: n.Name, Address: n.Address.String(), Do: n.Power, Pause: onPause, Late: offLimit}
 }
 
-// off runs the command off, and returns once status reports off.
-func (p *power) off(ctx context.Context) error {
+// off runs the command off, and returns once status reports off. If that fails, pending reports whether
+// the power may still go off, as what the command has started may take long.
+func (p *power) off(ctx context.Context) (pending bool, err error) {
 	if _, err := p.run(ctx, "off", p.Do.Off, changeLimit); err != nil {
-		return err
+		return !errors.As(err, new(*exec.ExitError)), err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, offLimit, fmt.Errorf("it was not off within %s", offLimit))
+	err = p.awaitOff(ctx, p.Late, statusPause)
+	return err != nil, err
+}
+
+// awaitOff returns once status reports off.
+func (p *power) awaitOff(ctx context.Context, limit, pause time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not off within %s", limit))
 	defer cancel()
-	return await.Until(ctx, statusPause, func(ctx context.Context) error { return p.is(ctx, false) })
+	return await.Until(ctx, pause, func(ctx context.Context) error { return p.is(ctx, false) })
 }
 
 // on runs the command on, unless status reports on, and again until it does.

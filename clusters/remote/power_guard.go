@@ -29,8 +29,13 @@ type guardOrder struct {
 	TTL   time.Duration `json:"ttl"`
 }
 
-// guardLimit is how long a guard tries to restore the power.
-const guardLimit = 24 * time.Hour
+const (
+	// guardLimit is how long a guard tries to restore the power.
+	guardLimit = 24 * time.Hour
+	// latest is after how many times power.Late a command off counts as without effect: with its own
+	// limit, after 2 min. Clouds take about a minute to stop a machine.
+	latest = 4
+)
 
 // guardMain does not return if this process is a guard.
 func guardMain() {
@@ -58,9 +63,11 @@ func runGuard(in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in)
 	}()
 	problem := ""
-	if err := order.Power.off(context.Background()); err != nil {
+	pending, err := order.Power.off(context.Background())
+	if err != nil {
 		problem = err.Error()
 	}
+	pendingUntil := time.Now().Add(latest * order.Power.Late)
 	line, err := json.Marshal(problem)
 	if err != nil {
 		return err
@@ -69,6 +76,9 @@ func runGuard(in io.Reader, out io.Writer) error {
 	select {
 	case <-ended:
 	case <-time.After(order.TTL):
+	}
+	if pending { // power that is on now is not restored yet
+		_ = order.Power.awaitOff(context.Background(), time.Until(pendingUntil), order.Power.Pause)
 	}
 	trying, cancel := context.WithTimeout(context.Background(), guardLimit)
 	defer cancel()

@@ -127,6 +127,39 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestGuardOfLatePower: what the command off has started may take longer than status is asked. The
+// power that is on until then is not restored.
+func TestGuardOfLatePower(t *testing.T) {
+	for _, tc := range []struct {
+		name, off string
+		ons       int
+	}{
+		{"it goes off late", "(sleep 2; echo off >state) >&- 2>&- &", 1},
+		{"it stays on", "true", 0},
+		{"the command fails", "exit 1", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSocket(t)
+			s.Late = time.Second
+			s.Do.Off = "cd " + s.dir + "; " + tc.off
+			g, err := startGuard(s.power, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.cut(t.Context()); err == nil {
+				t.Error("the power is off in time")
+			}
+			if err := g.release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := s.ons(); n != tc.ons || s.read("state") != "on\n" {
+				t.Errorf("the command on ran %d times, want %d, and the power is %q", n, tc.ons, s.read("state"))
+			}
+		})
+	}
+}
+
 // TestGuardOutlivesHarness: SIGKILL to the harness restores the power, also while the command off
 // still runs.
 func TestGuardOutlivesHarness(t *testing.T) {

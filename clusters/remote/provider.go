@@ -312,7 +312,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	progress("installing agents on the nodes")
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.reached {
-		g.Go(func() error { return errors.Join(n.putAgent(gctx), n.readCA(gctx)) })
+		g.Go(func() error { return errors.Join(n.putAgent(gctx, asked[n.Name()]), n.readCA(gctx)) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

@@ -44,10 +44,23 @@ func (s shell) unused(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ago, err := strconv.Atoi(strings.TrimSpace(out)); err == nil && time.Duration(ago)*time.Second < 2*pingEach {
+	return s.used(out)
+}
+
+// usedFor is how long after its last request an agent counts as used.
+const usedFor = 2 * pingEach
+
+// used is unused, from what the script has printed.
+func (s shell) used(out string) error {
+	if ago, err := strconv.Atoi(lastLine(out)); err == nil && time.Duration(ago)*time.Second < usedFor {
 		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (if it was killed, try again)", clusters.ErrUnsafe, s.node, ago)
 	}
 	return nil
+}
+
+// unlessUsed is the script that exits if an agent is used, after printing what used needs.
+func unlessUsed() string {
+	return fmt.Sprintf("ago=$(%s)\n[ \"${ago:-%[2]d}\" -ge %[2]d ] || { echo \"$ago\"; exit; }\n", agent.InUse(), usedFor/time.Second)
 }
 
 // unused returns an error for each node whose agent serves another harness.
@@ -84,11 +97,11 @@ func awaitUnused(ctx context.Context, unused func(context.Context) error) error 
 // heal, or when it does not answer.
 func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 	state, err := s.run(ctx, agent.Used(), nil)
-	switch state = strings.TrimSpace(state); {
-	case err != nil || state == "":
-		return err
+	switch state = lastLine(state); {
 	case state == "unused": // it has never run
 		_, err := s.run(ctx, agent.TakeOut(), nil)
+		return err
+	case state != "used":
 		return err
 	}
 	_, err = heal(ctx, closeLimit, s, client)
@@ -148,7 +161,7 @@ func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error)
 	with = map[string]bool{}
 	return with, framework.Each(reached, func(s shell) error {
 		state, err := s.run(ctx, agent.Used(), nil)
-		if err != nil || strings.TrimSpace(state) != "used" {
+		if err != nil || lastLine(state) != "used" {
 			return nil
 		}
 		mu.Lock()

@@ -131,6 +131,9 @@ func (a *access) ownMachines(ctx context.Context, c controlPlane) (bool, error) 
 					NodeRef struct {
 						Name string `json:"name"`
 					} `json:"nodeRef"`
+					Addresses []struct {
+						Address string `json:"address"`
+					} `json:"addresses"`
 				} `json:"status"`
 			} `json:"items"`
 		}
@@ -138,7 +141,11 @@ func (a *access) ownMachines(ctx context.Context, c controlPlane) (bool, error) 
 			return false, err
 		}
 		for _, m := range all.Items {
-			if m.Namespace == c.Namespace && m.Labels[machineOwner] == c.Name && a.has(m.Status.NodeRef.Name) {
+			var addresses []string
+			for _, at := range m.Status.Addresses {
+				addresses = append(addresses, at.Address)
+			}
+			if m.Namespace == c.Namespace && m.Labels[machineOwner] == c.Name && a.has(a.named(m.Status.NodeRef.Name, addresses, nil)) {
 				return true, nil
 			}
 		}

@@ -78,7 +78,7 @@ func quiet(more ...string) map[string]string {
 // capi is a cluster with a control plane of Cluster API that has a machine.
 func capi(want int, status, node string) map[string]string {
 	return quiet(controlPlanesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "name": "cp"}, "spec": {"replicas": %d}, "status": {%s}}]}`, want, status),
-		machinesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "labels": {%q: "cp"}}, "status": {"nodeRef": {"name": %q}}}]}`, machineOwner, node))
+		machinesPaths[1], fmt.Sprintf(`{"items": [{"metadata": {"namespace": "a", "labels": {%q: "cp"}}, "status": {"nodeRef": {"name": "%s"}}}]}`, machineOwner, node))
 }
 
 // openshift is an object whose condition Progressing has a status.
@@ -97,6 +97,10 @@ func TestSafe(t *testing.T) {
 		{"cordoned", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}, "spec": {"unschedulable": true}}]}`), "node node-1 is cordoned"},
 		{"not ready", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}]}`),
 			"node node-1 is not ready (NodeStatusUnknown)"},
+		{"not ready, under another name than its host's", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "cp-a"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.11"}], "conditions": [{"type": "Ready", "status": "False"}]}}]}`),
+			"node node-1 is not ready"},
+		{"what is left of the Node of an earlier machine with its address", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}},
+			{"metadata": {"name": "old"}, "spec": {"unschedulable": true}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.11"}]}}]}`), ""},
 		{"a remediator", quiet(health, `{"items": [{"metadata": {"namespace": "a", "name": "b"}}]}`), "the health check a/b may replace a node"},
 		{"a remediator that is paused", quiet(health, `{"items": [{"metadata": {"name": "b", "annotations": {"cluster.x-k8s.io/paused": ""}}}]}`), ""},
 		{"Medik8s", quiet("/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks", `{"items": [{"metadata": {"name": "b"}}]}`), "the health check b may replace a node"},
@@ -117,6 +121,7 @@ func TestSafe(t *testing.T) {
 		{"of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 2`, "node-1"), "the control plane a/cp of Cluster API is being rolled out"},
 		{"that is scaled", capi(5, `"replicas": 3, "updatedReplicas": 3`, "node-1"), "it wants 5 machines and has 3"},
 		{"of another cluster", capi(3, `"replicas": 4, "updatedReplicas": 1`, "other-1"), ""},
+		{"of Nodes under other names than their hosts'", capi(3, `"replicas": 4, "updatedReplicas": 1`, `other-1"}, "addresses": [{"type": "InternalIP", "address": "10.0.0.11"}], "x": {"x": "`), "is being rolled out"},
 		{"a control plane at rest", capi(3, `"replicas": 3, "updatedReplicas": 3`, "node-1"), ""},
 		{"a control plane at rest, of v1beta2", capi(3, `"replicas": 3, "upToDateReplicas": 3`, "node-1"), ""},
 		{"a control plane that does not say what is up to date", capi(3, `"replicas": 3`, "node-1"), ""},
@@ -225,7 +230,7 @@ func TestManyNodes(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	a := &access{entrances: []framework.Entrance{{Name: "node-1", Kind: framework.EntranceAPIServer, Config: &rest.Config{Host: server.URL}}}}
+	a := &access{Inventory: &clusters.Inventory{}, entrances: []framework.Entrance{{Name: "node-1", Kind: framework.EntranceAPIServer, Config: &rest.Config{Host: server.URL}}}}
 	nodes, err := a.nodes(t.Context())
 	if err != nil || len(nodes) != 2 || nodes[1].Name != "node-2" || !slices.Equal(asked, []string{"", "a+/="}) {
 		t.Errorf("nodes %v, pages %q, error %v", nodes, asked, err)
@@ -244,6 +249,7 @@ func TestNarrowedConsent(t *testing.T) {
 	}{
 		{"process,network,quorum-loss", map[Level]bool{Processes: true, Network: true, QuorumLoss: true}},
 		{"process,data", map[Level]bool{Processes: true, Network: false, QuorumLoss: false, Data: false}},
+		{"read-only", map[Level]bool{Processes: false, Network: false, QuorumLoss: false, Data: false}},
 	} {
 		answers[consentPath] = fmt.Sprintf(`{"data": {"clusterUID": "u", "expires": "2999-01-01T00:00:00Z", "levels": %q}}`, tc.levels)
 		if err := c.Permitted(t.Context()); err != nil {
@@ -252,6 +258,11 @@ func TestNarrowedConsent(t *testing.T) {
 		for l, want := range tc.want {
 			if err := c.permits(l, "do that"); (err == nil) != want || !want && !errors.Is(err, ErrNoConsent) {
 				t.Errorf("consent to %s, level %s: %v", tc.levels, l, err)
+			}
+		}
+		for nothing, level := range map[bool]Level{true: Processes, false: Data} {
+			if err := c.CheckPromise(framework.Undoing{Nothing: nothing}); (err == nil) != tc.want[level] {
+				t.Errorf("consent to %s, a fault that changes nothing: %t: %v", tc.levels, nothing, err)
 			}
 		}
 		if err := c.breaks("x", []string{"node-1"}, time.Hour); (err == nil) != tc.want[QuorumLoss] {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"al.essio.dev/pkg/shellescape"
 
@@ -51,6 +52,8 @@ func (s shell) command(ctx context.Context, script string) *exec.Cmd {
 	// A process group of its own, so that Ctrl-C reaches only this process: faults are healed
 	// first.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// What ssh has started, such as a ProxyCommand, may outlive it and hold its output.
+	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
@@ -60,7 +63,7 @@ func (s shell) run(ctx context.Context, script string, in io.Reader) (string, er
 	var out, problem bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &problem
 	err := cmd.Run()
-	if err == nil {
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return out.String(), nil
 	}
 	said := lastLines(problem.String())
@@ -95,6 +98,12 @@ func (s shell) close() {
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
+}
+
+// lastLine returns the last line. Others may be from the shell, such as a banner.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // shells returns the shell of each node of an inventory, by the node's name, and a function

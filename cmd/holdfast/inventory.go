@@ -157,7 +157,8 @@ UID and expires. Without it, holdfast does nothing to a cluster of an inventory.
 Levels:
   read-only    requests to the API; objects in holdfast's own namespaces. Always included
   process      the agent on each node, which every fault needs; kill, stop and freeze components;
-               keys below /holdfast/ and holdfast/ in etcd
+               move etcd's leadership, defragment its members; keys below /holdfast/ and holdfast/
+               in etcd
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands
   quorum-loss  break more nodes at a time than the cluster should tolerate

@@ -34,7 +34,7 @@ func onEtcd(f *Fault, prepare func(Request) (Inject, error)) *Fault {
 		if _, err := onCluster[framework.EtcdAccess](r); err != nil {
 			return nil, err
 		}
-		if err := r.checkPermanent("EtcdAccess"); err != nil {
+		if err := r.checkOwner("EtcdAccess"); err != nil {
 			return nil, err
 		}
 		return prepare(r)

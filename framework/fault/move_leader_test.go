@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -33,6 +34,13 @@ func TestMoveLeader(t *testing.T) {
 	healed, err := i.Heal(t.Context())
 	if err != nil || !healed.Proven || !strings.Contains(healed.What, "nothing to undo") {
 		t.Errorf("%+v, %v", healed, err)
+	}
+
+	refuses := promisingEtcd{operatedEtcd: &operatedEtcd{etcdCluster: c}, nodesPromise: &nodesPromise{fails: errRefuses}}
+	for _, f := range []*Fault{MoveLeader, Defragment} {
+		if err := f.Check(refuses, c.resolve(t, "etcd/leader"), Params{TTL: ttl}); !errors.As(err, new(*MissingAbility)) || !strings.Contains(err.Error(), errRefuses.Error()) {
+			t.Errorf("%s against the will of the cluster's owner: %v", f.Name, err)
+		}
 	}
 
 	// The old leader no longer leads, so there is nothing to move from it.

@@ -54,14 +54,14 @@ func (r Request) checkUndo() error {
 	return r.missing("Promiser", of, "it would stay broken if this process was killed")
 }
 
-// checkPermanent refuses a permanent fault if the cluster's owner has not agreed to it. The cluster
+// checkOwner refuses a fault without an undo if the cluster's owner has not agreed to it. The cluster
 // then lacks an ability that the fault needs.
-func (r Request) checkPermanent(ability string) error {
+func (r Request) checkOwner(ability string) error {
 	p, ok := r.Cluster.(framework.Promiser)
-	if !ok || !r.Fault.permanent {
+	if !ok || r.Fault.Undo != nil { // which the cluster is asked to promise
 		return nil
 	}
-	if err := p.CheckPromise(framework.Undoing{Fault: r.Fault.Name}); err != nil {
+	if err := p.CheckPromise(framework.Undoing{Fault: r.Fault.Name, Nothing: !r.Fault.permanent}); err != nil {
 		return r.missing(ability, "cluster "+r.Cluster.Name(), err.Error())
 	}
 	return nil

@@ -244,7 +244,7 @@ func onLease(f *Fault, prepare func(Request, leaseObject) (Inject, error)) *Faul
 		if _, _, err := r.holder(); err != nil {
 			return nil, err
 		}
-		if err := r.checkPermanent("Promiser"); err != nil {
+		if err := r.checkOwner("Promiser"); err != nil {
 			return nil, err
 		}
 		all := kinds()
