@@ -127,6 +127,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func markRunning(cmd *cobra.Command, running *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := emptyFlag(cmd); err != nil {
+				return err
+			}
 			*running = true
 			return run(cmd, args)
 		}
