@@ -119,10 +119,11 @@ func summaryOf(o *Outcome, t Tool) testResult {
 		Configuration: []map[string]any{{"name": "holdfast catalogue", "digest": map[string]string{"sha256": t.Catalogue}}}}
 	for _, r := range o.Rows {
 		switch {
-		case r.holds():
+		case r.Verdict == judge.Pass:
 			s.PassedTests = append(s.PassedTests, r.ID)
 		case r.Verdict == judge.Fail:
 			s.FailedTests = append(s.FailedTests, r.ID)
+		case r.Justified: // it was not run
 		default: // the type has no place for inconclusive tests
 			s.WarnedTests = append(s.WarnedTests, r.ID)
 		}
