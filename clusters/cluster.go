@@ -69,6 +69,8 @@ type Spec struct {
 	Data Data `json:"data"`
 	// Disk is the layer under etcd's data on every node.
 	Disk Disk `json:"disk"`
+	// UID identifies an existing cluster among those of its name; empty if it is not known.
+	UID string `json:"uid,omitempty" file:"-"`
 	// Inventory describes a cluster that holdfast did not create; nil for one that it creates.
 	// It is not part of a cluster file.
 	Inventory *Inventory `json:"inventory,omitempty" file:"-"`

@@ -50,6 +50,32 @@ func TestCertificateDecides(t *testing.T) {
 	}
 }
 
+// A problem of the run is in each report for CI, and none of them reports that all is well.
+func TestProblemInReports(t *testing.T) {
+	run := fixtureRun()
+	run.Problem = "the cluster could not be released"
+	passed := []judge.Result{{Requirement: "HA-EP-003", Level: "MUST", Scenario: "s", Verdict: judge.Pass}}
+	plain := New(run, passed, nil)
+	run.Certificate = &Certificate{Certified: true, Judgement: "certified", Rows: []string{"HA-EP-003"}}
+	for _, r := range []*Results{plain, New(run, passed, nil)} {
+		var got sonobuoyItem
+		text, err := renderSonobuoy(input{r, nil, ""})
+		if err == nil {
+			err = yaml.Unmarshal(text, &got)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := got.Items[len(got.Items)-1]; got.Status != "unknown" || last.Name != "RUN/problem" || last.Status != "unknown" || last.Details["finding"] != run.Problem {
+			t.Errorf("for Sonobuoy it is %+v", got)
+		}
+		var suites junitSuites
+		if text, err := renderJUnit(input{r, nil, ""}); err != nil || xml.Unmarshal(text, &suites) != nil || suites.Suite.Errors != 1 {
+			t.Errorf("%v, in JUnit it is %s", err, text)
+		}
+	}
+}
+
 func TestCertificateInReports(t *testing.T) {
 	in := input{certified(Certificate{Certified: true, Judgement: "certified for the rows: 2 pass"}, judge.Pass, judge.Inconclusive), nil, ""}
 	page, err := renderHTML(in)

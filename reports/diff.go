@@ -28,7 +28,8 @@ const (
 // Change is one difference between two runs.
 type Change struct {
 	Kind ChangeKind `json:"kind"`
-	// ID is the requirement or check, or for ChangedRun what changed.
+	// ID is the requirement or check, certificate for that of a certification, or for ChangedRun what
+	// changed.
 	ID     string `json:"id"`
 	Before string `json:"before"`
 	After  string `json:"after"`
@@ -80,7 +81,7 @@ func noiseOf(measured time.Duration, bounds ...*judge.Bound) time.Duration {
 // and scenarios, which are expected to differ.
 func Diff(a, b *Results) []Change {
 	changes := append([]Change{}, diffRuns(a.Run, b.Run)...) // never nil, which JSON writes as null
-	before, after := byID(a.All()), byID(b.All())
+	before, after := byID(a.compared()), byID(b.compared())
 	for id, x := range before {
 		if y, ok := after[id]; ok {
 			changes = append(changes, diffRequirement(x, y)...)
@@ -99,6 +100,16 @@ func Diff(a, b *Results) []Change {
 		return cmp.Or(-cmp.Compare(oneIf(x.Worse), oneIf(y.Worse)), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Kind, y.Kind))
 	})
 	return changes
+}
+
+// compared returns what Diff compares: requirements and checks and, of a certification, the certificate,
+// which asks for more than that its rows pass.
+func (r *Results) compared() []Requirement {
+	all := r.All()
+	if c := r.Run.Certificate; c != nil {
+		all = append(all, Requirement{ID: "certificate", Level: "MUST", Verdict: c.verdict(), Sentence: c.Judgement})
+	}
+	return all
 }
 
 // PrintDiff writes one line per change.

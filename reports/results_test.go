@@ -324,6 +324,9 @@ func TestDiffExitCode(t *testing.T) {
 	harness := func(v judge.Verdict) *Results {
 		return New(Run{ID: "r"}, []judge.Result{{Requirement: checkPrefix + "harness", Level: "INFO", Scenario: "s", Verdict: v}}, nil)
 	}
+	certified := func(c Certificate) *Results {
+		return New(Run{ID: "r", Certificate: &c}, []judge.Result{{Requirement: "HA-EP-001", Level: "MUST", Scenario: "s", Verdict: judge.Pass}}, nil)
+	}
 	none := New(Run{ID: "r"}, nil, nil)
 	for _, test := range []struct {
 		name string
@@ -344,6 +347,9 @@ func TestDiffExitCode(t *testing.T) {
 		{"new and passed", none, one("MUST", judge.Pass), 0},
 		{"no longer judged", one("MUST", judge.Pass), none, 3},
 		{"failed and no longer judged", one("MUST", judge.Fail), none, 0},
+		{"still certified", certified(Certificate{Certified: true}), certified(Certificate{Certified: true}), 0},
+		{"no longer certified, and every row passed", certified(Certificate{Certified: true}), certified(Certificate{ExitCode: ExitInconclusive}), 3},
+		{"certified at last", certified(Certificate{ExitCode: ExitInconclusive}), certified(Certificate{Certified: true}), 0},
 	} {
 		if got := DiffExitCode(Diff(test.a, test.b)); got != test.want {
 			t.Errorf("%s: exit code %d, want %d", test.name, got, test.want)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
 // SonobuoyFile is the name of the file from which Sonobuoy reads a plugin's results.
@@ -22,7 +24,11 @@ type sonobuoyItem struct {
 // renderSonobuoy writes an item for each requirement. Sonobuoy has passed, failed, skipped and
 // unknown; unknown means inconclusive.
 func renderSonobuoy(in input) ([]byte, error) {
+	unknown := displayOf(judge.Inconclusive).sonobuoy
 	all := sonobuoyItem{Name: "holdfast", Status: displayAt("", in.Verdict).sonobuoy, Meta: map[string]string{"type": "summary"}}
+	if in.ExitCode == ExitInconclusive { // also of a certification whose rows all passed and that had a problem
+		all.Status = unknown
+	}
 	for _, r := range in.Requirements {
 		item := sonobuoyItem{Name: r.ID, Status: displayAt(r.Level, r.Verdict).sonobuoy, Details: map[string]string{
 			"level": r.Level, "verdict": string(r.Verdict), "finding": OneLine(r.Sentence)}}
@@ -34,7 +40,10 @@ func renderSonobuoy(in input) ([]byte, error) {
 		}
 		all.Items = append(all.Items, item)
 	}
-	if c := in.Run.Certificate; c != nil && len(c.Open) > 0 {
+	if problem := in.Run.Problem; problem != "" {
+		all.Items = append(all.Items, sonobuoyItem{Name: checkPrefix + "problem", Status: unknown, Details: map[string]string{"finding": OneLine(problem)}})
+	}
+	if c := in.Run.Certificate; c != nil && c.verdict() != judge.Pass {
 		all.Items = append(all.Items, sonobuoyItem{Name: "certificate", Status: displayAt("", c.verdict()).sonobuoy, Details: map[string]string{
 			"finding": OneLine(c.Judgement), "open": OneLine(strings.Join(c.Open, "; "))}})
 	}

@@ -164,6 +164,9 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		return nil, err
 	}
 	spec.Spec.Workers = workers
+	if spec.Spec.UID, err = a.clusterUID(ctx); err != nil {
+		return nil, err
+	}
 	released, err := a.serverVersions(ctx)
 	if err != nil {
 		return nil, err

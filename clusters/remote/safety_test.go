@@ -66,8 +66,9 @@ func quiet(more ...string) map[string]string {
 	all := map[string]string{
 		"/api/v1/nodes": `{"items": [{"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
 			{"metadata": {"name": "worker"}, "spec": {"unschedulable": true}}]}`,
-		"/readyz":  "ok",
-		"/version": `{"gitVersion": "v1.37.1"}`,
+		"/api/v1/namespaces/kube-system": `{"metadata": {"uid": "u"}}`,
+		"/readyz":                        "ok",
+		"/version":                       `{"gitVersion": "v1.37.1"}`,
 	}
 	for i := 0; i < len(more); i += 2 {
 		all[more[i]] = more[i+1]

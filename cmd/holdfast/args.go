@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -78,6 +79,17 @@ var flagWants = map[string]string{
 	"duration": "a duration with a unit, such as 10s",
 	"int":      "a whole number",
 	"uint64":   "a whole number, 0 or more",
+}
+
+// emptyFlag refuses a flag with an empty value, such as that of an unset variable in a script: the
+// command would ignore it, and with it a key to verify with, or an existing cluster to test.
+func emptyFlag(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if v := f.Value.String(); v == "" || v == "[]" {
+			err = cmp.Or(err, fmt.Errorf("--%s is empty: give it a value, or leave it out", f.Name))
+		}
+	})
+	return err
 }
 
 // flagError describes a flag that cobra refuses.

@@ -107,6 +107,11 @@ for another reason, or the run had a problem, such as a cluster that it could no
 		if err != nil {
 			return err
 		}
+		if resume == "" {
+			if err := checkResultsDir(dir); err != nil {
+				return err
+			}
+		}
 		switch {
 		case dryRun && resume != "":
 			return printLeft(cmd, p, resume, output.json())
@@ -117,9 +122,6 @@ for another reason, or the run had a problem, such as a cluster that it could no
 			fmt.Fprintln(cmd.OutOrStdout())
 			return printPlan(cmd, provider, p, false)
 		case resume == "":
-			if err := checkResultsDir(dir); err != nil {
-				return err
-			}
 			printBriefly(cmd.ErrOrStderr(), p)
 		}
 		v, err := carryOut(cmd.Context(), cmd, provider, p, dir, resume != "")

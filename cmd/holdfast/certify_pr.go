@@ -74,9 +74,6 @@ to unpack or write.`, certify.Profile, certify.Profile),
 
 // checkNewDir checks that --out names a directory that can be made.
 func checkNewDir(dir string) error {
-	if dir == "" {
-		return usageError("--out is empty: name the directory to create")
-	}
 	switch _, err := os.Lstat(dir); {
 	case err == nil:
 		return usageError("%s exists: name a new directory with --out", dir)

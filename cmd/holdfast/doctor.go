@@ -66,6 +66,8 @@ Each line is ok, missing or fallback; fallback means that an alternative is used
 nothing needs to be done. The checks are real: namespaces are created, devices are
 opened, a Docker engine runs a container. Exit code 3 means that no local cluster can
 run here until something is changed.`,
+		Example: `  holdfast doctor
+  holdfast doctor -o json`,
 		Args: arguments(),
 	}
 	inside := cmd.Flags().Bool("inside", false, "")

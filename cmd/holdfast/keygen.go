@@ -35,9 +35,6 @@ the public key to verify them with. Existing files are not overwritten.`,
 	cmd.Flags().StringVar(&out, "out", keyFile, "`file` for the private key")
 	output := addOutputFlag[keyPair](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if out == "" {
-			return usageError("--out is empty: name the file for the private key")
-		}
 		private, public, err := bundle.GenerateKey()
 		if err != nil {
 			return err

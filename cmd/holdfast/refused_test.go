@@ -224,8 +224,18 @@ func TestPermitInterrupted(t *testing.T) {
 	}
 }
 
-// TestResumeChanged: a run on a cluster that was upgraded since it was planned is not resumed.
+// TestResumeChanged: a run on a cluster that was upgraded since it was planned, or installed again, is not
+// resumed.
 func TestResumeChanged(t *testing.T) {
+	for want, answers := range map[string]map[string]string{
+		"Kubernetes on cp-1 was v1.37.1 and is v1.37.4": {"/version": `{"gitVersion": "v1.37.4"}`},
+		"its UID was u and is w":                        {"/api/v1/namespaces/kube-system": `{"metadata": {"uid": "w"}}`, vendorConsent: consentTo("w", "2999-01-01T00:00:00Z", "process")},
+	} {
+		t.Run(want, func(t *testing.T) { resumeChanged(t, answers, want) })
+	}
+}
+
+func resumeChanged(t *testing.T, answers map[string]string, want string) {
 	v := newVendor(t)
 	spec, err := remote.Provider{}.Describe(t.Context(), v.inventory)
 	if err != nil {
@@ -241,10 +251,12 @@ func TestResumeChanged(t *testing.T) {
 	if err := errors.Join(p.Divide(remote.Provider{}, 1), p.Save(out)); err != nil {
 		t.Fatal(err)
 	}
-	v.set("/version", `{"gitVersion": "v1.37.4"}`)
+	for path, body := range answers {
+		v.set(path, body)
+	}
 	var stdout, stderr bytes.Buffer
 	code := execute([]string{"run", "--resume", out}, strings.NewReader(""), &stdout, &stderr)
-	if want := "Kubernetes on cp-1 was v1.37.1 and is v1.37.4"; code != exitUsage || !strings.Contains(stderr.String(), want) {
+	if code != exitUsage || !strings.Contains(stderr.String(), want) {
 		t.Errorf("exit code %d, want %d, and %q in:\n%s%s", code, exitUsage, want, stdout.String(), stderr.String())
 	}
 	for _, what := range v.touched() {

@@ -127,6 +127,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func markRunning(cmd *cobra.Command, running *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := emptyFlag(cmd); err != nil {
+				return err
+			}
 			*running = true
 			return run(cmd, args)
 		}
@@ -184,8 +187,10 @@ type progress struct {
 const plainInterval = 10 * time.Second
 
 // newProgress returns a progress on w, usually the command's ErrOrStderr, so that standard output
-// has only results.
+// has only results. From then on a reader that exits, such as tee on Ctrl-C, does not end the
+// program: it must heal, delete its clusters and write its results.
 func newProgress(w io.Writer) *progress {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	p := &progress{w: w, start: time.Now()}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.width = 80

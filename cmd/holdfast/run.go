@@ -158,12 +158,12 @@ problem, such as a cluster that it could not release.`,
 		for _, note := range run.Merged(chosen) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 		}
-		if dryRun {
-			return printPlan(cmd, provider, p, output.json())
-		}
 		out = cmp.Or(out, filepath.Join("results", p.Started.Format("20060102-150405")))
 		if err := checkResultsDir(out); err != nil {
 			return err
+		}
+		if dryRun {
+			return printPlan(cmd, provider, p, output.json())
 		}
 		v, err := carryOut(ctx, cmd, provider, p, out, false)
 		if err != nil {

@@ -86,14 +86,10 @@ func verdictsOf(results []judge.Result) []Verdict {
 }
 
 // ThisTool returns the running holdfast, of a version.
-func ThisTool(version string) (Tool, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return Tool{}, err
-	}
-	t := theseRules()
+func ThisTool(version string) (t Tool, err error) {
+	t = theseRules()
 	t.Version = version
-	t.Digest, err = bundle.Digest(self)
+	t.Digest, err = bundle.Digest("/proc/self/exe") // its path may be that of a newer build by now
 	return t, err
 }
 
@@ -119,10 +115,11 @@ func summaryOf(o *Outcome, t Tool) testResult {
 		Configuration: []map[string]any{{"name": "holdfast catalogue", "digest": map[string]string{"sha256": t.Catalogue}}}}
 	for _, r := range o.Rows {
 		switch {
-		case r.holds():
+		case r.Verdict == judge.Pass:
 			s.PassedTests = append(s.PassedTests, r.ID)
 		case r.Verdict == judge.Fail:
 			s.FailedTests = append(s.FailedTests, r.ID)
+		case r.Justified: // it was not run
 		default: // the type has no place for inconclusive tests
 			s.WarnedTests = append(s.WarnedTests, r.ID)
 		}
@@ -130,7 +127,7 @@ func summaryOf(o *Outcome, t Tool) testResult {
 	switch {
 	case len(s.FailedTests) > 0:
 		s.Result = "FAILED"
-	case len(s.WarnedTests) > 0:
+	case len(s.WarnedTests) > 0, len(s.PassedTests) == 0:
 		s.Result = "WARNED"
 	}
 	return s

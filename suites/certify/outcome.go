@@ -58,7 +58,8 @@ func (r Row) holds() bool { return r.Verdict == judge.Pass || r.Justified }
 type Outcome struct {
 	// Class is must, conformance, observed or partial; see Class.
 	Class string `json:"class"`
-	// Certified reports whether every row holds. An observation certifies nothing.
+	// Certified reports whether every row holds, and one of them passed. An observation certifies
+	// nothing.
 	Certified bool  `json:"certified"`
 	Rows      []Row `json:"rows"`
 	// Judgement says it in a sentence.
@@ -188,6 +189,10 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 		if counts[verdict] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[verdict], verdict))
 		}
+	}
+	if o.Certified && counts[judge.Pass] == 0 {
+		o.Certified = false
+		parts = append(parts, "none was tested")
 	}
 	if len(left) > 0 {
 		parts = append(parts, fmt.Sprintf("scenarios that could not be run: %d", len(left)))

@@ -112,6 +112,49 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// Rows that do not apply because of the cluster's design were not tested: with no other row the outcome is
+// not a certificate, and the test result does not list them as passed.
+func TestNothingTested(t *testing.T) {
+	c := newCertification(t, "HA-QR-005", "HA-LE-002")
+	all := func(verdicts map[string]judge.Verdict) (list []experiment) {
+		for _, s := range c.plan.Scenarios {
+			one := *s
+			var results []judge.Result
+			for _, r := range s.Spec.Requirements {
+				if v := verdicts[r.ID]; v != "" {
+					results = append(results, judge.Result{Requirement: r.ID, Level: "MUST", Scenario: s.Metadata.Name, Verdict: v, Sentence: "seen"})
+				}
+				if verdicts[r.ID] == judge.NotApplicable {
+					one.Missing, one.ByDesign = "it is made in another way", true
+				}
+			}
+			list = append(list, experiment{&one, results, nodesOf(c.plan)})
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		le, qr    judge.Verdict
+		certified bool
+		code      int
+		result    testResult
+	}{
+		"one row does not apply":     {judge.NotApplicable, judge.Pass, true, reports.ExitPass, testResult{Result: "PASSED", PassedTests: []string{"HA-QR-005"}}},
+		"neither row applies":        {judge.NotApplicable, judge.NotApplicable, false, reports.ExitInconclusive, testResult{Result: "WARNED"}},
+		"both passed":                {judge.Pass, judge.Pass, true, reports.ExitPass, testResult{Result: "PASSED", PassedTests: []string{"HA-LE-002", "HA-QR-005"}}},
+		"one failed, one is skipped": {judge.NotApplicable, judge.Fail, false, reports.ExitFail, testResult{Result: "FAILED", FailedTests: []string{"HA-QR-005"}}},
+	} {
+		o := outcome(c.plan, all(map[string]judge.Verdict{"HA-LE-002": test.le, "HA-QR-005": test.qr}))
+		if o.Certified != test.certified || o.ExitCode() != test.code || strings.HasPrefix(o.Judgement, "certified") != test.certified ||
+			strings.HasSuffix(o.Judgement, "none was tested") != (test.result.Result == "WARNED") {
+			t.Errorf("%s: certified %v, exit code %d, %q; want %v, %d", name, o.Certified, o.ExitCode(), o.Judgement, test.certified, test.code)
+		}
+		got, want := summaryOf(o, theseRules()), test.result
+		if got.Result != want.Result || !slices.Equal(got.PassedTests, want.PassedTests) || !slices.Equal(got.FailedTests, want.FailedTests) || len(got.WarnedTests) > 0 {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
 // An observation certifies nothing, whatever its verdicts; requirements that cannot be tested
 // without access to the nodes do not affect it.
 func TestObservation(t *testing.T) {

@@ -146,6 +146,9 @@ func changes(planned, now *clusters.Cluster) (all []string, err error) {
 			all = append(all, fmt.Sprintf("%s was %v and is %v", what, before, after))
 		}
 	}
+	if planned.Spec.UID != "" && now.Spec.UID != "" {
+		differ("its UID", planned.Spec.UID, now.Spec.UID)
+	}
 	was, is := planned.Nodes(), now.Nodes()
 	differ("the number of nodes", len(was), len(is))
 	for i := range min(len(was), len(is)) {

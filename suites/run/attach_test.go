@@ -290,13 +290,14 @@ func TestChanges(t *testing.T) {
 		"a longer lease": {func(s *clusters.Spec) {
 			s.ExtraArgs = clusters.ExtraArgs{"kube-scheduler": {"leader-elect-lease-duration": "30s"}}
 		}, "L was 15s and is 30s"},
-		"goaway":             {func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{"kube-apiserver": {"goaway-chance": "0.01"}} }, "the goaway chance was 0 and is 0.01"},
-		"a longer heartbeat": {func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{"etcd": {"election-timeout": "5000"}} }, "E was 1s and is 5s"},
+		"another cluster of its name": {func(s *clusters.Spec) { s.UID = "other" }, "its UID was theirs and is other"},
+		"goaway":                      {func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{"kube-apiserver": {"goaway-chance": "0.01"}} }, "the goaway chance was 0 and is 0.01"},
+		"a longer heartbeat":          {func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{"etcd": {"election-timeout": "5000"}} }, "E was 1s and is 5s"},
 	} {
 		planned, now := clusters.Default(), clusters.Default()
 		for _, c := range []*clusters.Cluster{planned, now} {
 			c.SetNodes(3)
-			c.Spec.KubernetesVersion = "v1.37.1"
+			c.Spec.KubernetesVersion, c.Spec.UID = "v1.37.1", "theirs"
 		}
 		tc.change(&now.Spec)
 		got, err := changes(planned, now)

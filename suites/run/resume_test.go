@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -71,6 +72,8 @@ func TestUnsettled(t *testing.T) {
 					t.Fatalf("%v, %v", whole, err)
 				}
 			}
+			p.Ended = time.Now().Add(-time.Hour)
+			ended := p.Ended
 			left := p.Unsettled(out)
 			if slices.Contains(left, "tiny") != tc.want {
 				t.Fatalf("unsettled: %q, want it %t", left, tc.want)
@@ -81,6 +84,9 @@ func TestUnsettled(t *testing.T) {
 			v, err := p.Resume(t.Context(), refuser{}, out, shown)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !p.Ended.Equal(ended) {
+				t.Errorf("the run ended at %v, and after it was resumed with nothing left at %v", ended, p.Ended)
 			}
 			fails := slices.ContainsFunc(v.Results, func(r judge.Result) bool { return r.Requirement == "HA-INV-001" && r.Verdict == judge.Fail })
 			if fails != tc.fails {

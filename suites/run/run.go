@@ -80,7 +80,7 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 			return nil, err
 		}
 	}
-	p.Problem, p.Ended = "", time.Time{}
+	p.Problem = ""
 	for i := range p.Parts {
 		p.Parts[i].Problem, p.Parts[i].earlier = "", true
 		if err := p.Parts[i].removeData(dir); err != nil {
@@ -146,7 +146,9 @@ var ErrBusy = errors.New("busy")
 func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error, own []judge.Judge) (*Verdicts, error) {
 	problem = errors.Join(problem, p.letGo(ctx, provider))
 	judged := func() *Verdicts {
-		p.Ended = time.Now()
+		if p.Ended.IsZero() {
+			p.Ended = time.Now()
+		}
 		if problem != nil { // verdicts on scenarios that did not run cite it
 			p.Problem = redact.New().Text(problem.Error())
 		}

@@ -165,6 +165,9 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 }
 
 func (w *work) make(ctx context.Context, progress func(string)) (clusters.Made, error) {
+	if err := worker.Unchanged(); err != nil { // the nodes are processes of this program, too
+		return nil, err
+	}
 	logs, err := newLogs(w.dir, w.part.Name)
 	if err != nil {
 		return nil, err

@@ -161,6 +161,9 @@ func (f Failed) Error() string { return string(f) }
 // Start starts a worker with a name in a place where the provider can create clusters. Its output
 // is appended to the file log.
 func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, err error) {
+	if err := Unchanged(); err != nil {
+		return nil, err
+	}
 	w := &Worker{}
 	var theirs []*os.File
 	defer func() {
@@ -200,6 +203,23 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 		return nil, clusters.Explain(p, fmt.Errorf("failed to start a worker: %w", err))
 	}
 	return w, nil
+}
+
+// Unchanged returns an error if the file of this program is no longer the one that runs: a process
+// that is started from it now is another build, under the version of this run.
+func Unchanged() error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	runs, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(runs, now) {
+		return fmt.Errorf("%s was replaced since this run started, and the rest would run with another build: put the old one back and continue, or start a new run", path)
+	}
+	return nil
 }
 
 // Process is the worker's process.

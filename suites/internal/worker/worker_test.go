@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if slices.Equal(os.Args[1:], []string{replacing}) {
+		replaceMyself()
+	}
 	Main("test-worker", func(args []string) (Handler, error) {
 		if args[0] == "refuse" {
 			return nil, errors.New("no work today")
@@ -21,6 +27,46 @@ func TestMain(m *testing.M) {
 		return &handler{file: args[0]}, nil
 	})
 	os.Exit(m.Run())
+}
+
+// replacing is the argument of a copy of this program that replaces its own file.
+const replacing = "test-replacing"
+
+func replaceMyself() {
+	path, err := os.Executable()
+	unchanged := Unchanged()
+	if err == nil {
+		err = os.Remove(path) // as go build does
+	}
+	if err == nil {
+		err = os.WriteFile(path, []byte("another build"), 0o700)
+	}
+	if err == nil {
+		_, err = Start(here{}, path+".log", "test-worker", path+".closed")
+	}
+	fmt.Println(unchanged, err)
+	os.Exit(0)
+}
+
+// TestReplaced: no worker is started from a file that was replaced since this program was: it would be
+// another build under the version of the run.
+func TestReplaced(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	text, err := os.ReadFile(exe)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(path, replacing).CombinedOutput()
+	if want := "<nil> " + path + " was replaced since this run started"; err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v, %s, want %s", err, out, want)
+	}
 }
 
 // handler handles the requests of the test.
