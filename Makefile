@@ -50,9 +50,9 @@ e2e-kind-smoke: ## The smoke profile on kind nodes; the first time it builds the
 e2e-variants: build ## The core profile on healthy clusters with other settings (an hour or more; PROFILE, OUT, ARGS)
 	@for file in suites/testdata/variants/*.yaml; do \
 	  name=$$(basename $$file .yaml); echo "== $$name"; \
-	  $(BIN) run --profile $(PROFILE) --cluster $$file --out $(OUT)/$$name $(ARGS) || { (( $$? != 1 )) || failed+=" $$name"; }; \
+	  $(BIN) run --profile $(PROFILE) --cluster $$file --out $(OUT)/$$name $(ARGS) || { (( $$? == 3 )) || failed+=" $$name"; }; \
 	done; \
-	[[ -z $${failed:-} ]] || { echo "a requirement failed on:$$failed" >&2; exit 1; }
+	[[ -z $${failed:-} ]] || { echo "failed on:$$failed" >&2; exit 1; }
 
 .PHONY: build
 build: ## Build bin/holdfast, and bin/holdfast-agent, which it copies to the nodes of a vendor's cluster or of kind
