@@ -41,8 +41,8 @@ func TestWhereEtcdIs(t *testing.T) {
 	}
 }
 
-// TestVariants reads the healthy clusters of make e2e-variants: each differs from the default one in
-// the setting of its name, and in nothing else.
+// TestVariants reads the healthy clusters of make e2e-variants: each drains requests, and
+// differs from the default one in the setting of its name, and in nothing else.
 func TestVariants(t *testing.T) {
 	api := func(flag, value string) ExtraArgs { return ExtraArgs{framework.APIServer: {flag: value}} }
 	longer := map[string]string{"leader-elect-lease-duration": "40s"}
@@ -72,6 +72,8 @@ func TestVariants(t *testing.T) {
 		}
 		want := Default()
 		want.Spec.ExtraArgs, want.Spec.Nodes[1].ExtraArgs = variant.everywhere, variant.second
+		want.Spec.ExtraArgs = want.Spec.ExtraArgs.Merge(ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s",
+			"shutdown-watch-termination-grace-period": "2s", "shutdown-send-retry-after": "true"}})
 		if got, expected := specText(t, c), specText(t, want); got != expected {
 			t.Errorf("%s is\n%s\nwant\n%s", name, got, expected)
 		}
