@@ -425,6 +425,17 @@ func TestOneActor(t *testing.T) {
 		}},
 		{name: "by turns, each taking the lease from the other", want: Fail, says: "the ones on node-1 and node-2 took its lease from each other alternately", story: func() *story { return stealing(2) }},
 		{name: "by turns, each when the lease had run out", want: Pass, story: func() *story { return stealing(15) }},
+		{name: "by turns, since faults took the lease from both", want: Pass, says: "on node-1 acted 1 time at the same time as the one on node-2", story: func() *story {
+			// Until its deadline, 10 s after its last renewal, node-1 tries to get the lease back.
+			s := newStory().renews("node-1", 1, 6).renews("node-2", 8, 11).renews("node-1", 13, 50).action("node-1", 9).action("node-1", 20)
+			for i, n := range []string{"node-1", "node-2"} {
+				s.probes(n, true, 1, 58).at(1).process(n, "kube-scheduler", 30+i)
+			}
+			return s.fault("first", "lease-steal", "node-1", "kube-scheduler", 6, 7).fault("second", "lease-steal", "node-2", "kube-scheduler", 11, 12)
+		}},
+		{name: "by turns, and a fault took the lease from one once", want: Fail, says: "took its lease from each other alternately (13.000s, 19.000s and 25.000s)", story: func() *story {
+			return stealing(2).fault("steal", "lease-steal", "node-1", "kube-scheduler", 7, 8)
+		}},
 		{name: "by turns, each restarted in between", want: Pass, story: func() *story {
 			s := stealing(2)
 			for t := range steps(6, 52, 2) {

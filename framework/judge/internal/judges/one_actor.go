@@ -216,7 +216,7 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
 		return nil
 	}
-	first, other, again := byTurns(m, d.Acts, m.Run.EndAt)
+	first, other, again := byTurns(m, d.Acts, m.Run.EndAt, func(record.Nanos, record.Nanos) bool { return false })
 	if again == nil {
 		return nil
 	}
@@ -228,11 +228,11 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 
 // takenByTurns finds an instance that takes the lease back within the time for which the
 // lease lasts, M apart: another one had taken it in between, though it was valid, and then
-// lost it, though it was valid. That takes two instances which do not wait for each other;
-// the acts of both may all be within what afterTakeover allows.
+// lost it, though it was valid. That takes two instances which do not wait for each other, or faults
+// that took the lease from both; the acts of both may all be within what afterTakeover allows.
 func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 	s := m.Settings(d.Component)
-	first, other, again := byTurns(m, d.Elections, record.Nanos(s["L"]-s["M"]))
+	first, other, again := byTurns(m, d.Elections, record.Nanos(s["L"]-s["M"]), m.LeasesTaken)
 	if again == nil {
 		return nil
 	}
@@ -244,8 +244,8 @@ func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 
 // byTurns finds three acts within a time: of an instance, of another, and of the first again,
 // which was not restarted in between. One that an API server may have received late, since it
-// stood still, does not count.
-func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos) (first, other, again *facts.Act) {
+// stood still, does not count, nor do acts in a time that is excused.
+func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos, excused func(from, to record.Nanos) bool) (first, other, again *facts.Act) {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	for k := range acts {
 		again := &acts[k]
@@ -262,7 +262,7 @@ func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos) (first, oth
 				continue
 			}
 			first := &acts[i]
-			if again.Received-first.Received < within &&
+			if again.Received-first.Received < within && !excused(first.Received, again.Received) &&
 				facts.Reachable(m.Run, other.Via, first.Completed, other.Received) && facts.Reachable(m.Run, again.Via, other.Completed, again.Received) &&
 				facts.SameProcess(m.Run, again.Node, again.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
 				return first, other, again
