@@ -121,15 +121,34 @@ func stealing(every float64) *story {
 
 // besides has node-3 take the lease over 2 s after node-2 renewed it; both act from then on.
 func besides() *story {
-	s := newStory().at(0.5).process("node-2", "kube-scheduler", 31)
-	s.renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58)
+	s := takenOver()
 	for i := range 12 {
 		s.action("node-2", 11.5+float64(i)).action("node-3", 11.7+float64(i))
 	}
+	return s
+}
+
+// takenOver has node-3 take the lease over at 11 s, which node-2 renewed at 9 s; all API servers answer.
+func takenOver() *story {
+	s := newStory().at(0.5).process("node-2", "kube-scheduler", 31)
+	s.renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58)
 	for i, renewed := range []float64{3, 5, 7, 9} {
 		s.at(renewed+0.5).lease("kube-scheduler", "node-2_x", 103+i, renewed)
 	}
-	return s.at(11.5).lease("kube-scheduler", "node-3_y", 108, 11)
+	return s.at(11.5).lease("kube-scheduler", "node-3_y", 110, 11)
+}
+
+// released has the lease be seen without a holder before node-3 takes it.
+func released(s *story) *story {
+	s.at(10.5).lease("kube-scheduler", "", 109, 10.4)
+	return s.change(func(r *record.Run) {
+		for i := range r.Leases {
+			if l := &r.Leases[i].V; l.Holder == "node-3_y" {
+				l.Revision = "110"
+			}
+		}
+		sortTimed(r.Leases)
+	})
 }
 
 // outlasted is succession, of a lease that lasts 60 s.
@@ -193,9 +212,22 @@ func TestTakenWhileValid(t *testing.T) {
 		{name: "while clocks were apart", want: Pass, story: func() *story {
 			return besides().fault("clock", "clock-jump", "node-1", "", 8, 30)
 		}},
-		{name: "released", want: Pass, story: func() *story {
-			return lastState(besides(), func(l *record.Timed[record.Lease]) { l.At, l.V.Holder, l.V.HolderNode = sec(10.5), "", "" }).
-				at(11.5).lease("kube-scheduler", "node-3_y", 109, 11)
+		{name: "released, and acts for long", want: Fail, says: "the one on node-3 had taken over by 11.010s, and the one on node-2, which had released its lease by 10.500s, acted at 13.500s", story: func() *story {
+			return released(besides())
+		}},
+		{name: "released, and acts for a moment", want: Pass, story: func() *story { return released(takenOver()).action("node-2", 11.5) }},
+		{name: "released, and frozen", want: Pass, story: func() *story {
+			return released(takenOver()).fault("freeze", "freeze", "node-2", "kube-scheduler", 10.6, 19).action("node-2", 21)
+		}},
+		{name: "released, and elected again", want: Pass, story: func() *story {
+			return released(takenOver()).renews("node-2", 52, 58).action("node-2", 54).at(52.5).lease("kube-scheduler", "node-2_x", 140, 52)
+		}},
+		{name: "released when a fault had taken the lease", want: Pass, story: func() *story {
+			return released(besides()).fault("steal", "lease-steal", "node-2", "kube-scheduler", 9.5, 10.2)
+		}},
+		{name: "released by another instance", want: Pass, story: func() *story {
+			s := takenOver().at(10.2).lease("kube-scheduler", "node-1_z", 108, 10)
+			return released(s).change(func(r *record.Run) { sortTimed(r.Leases) }).action("node-2", 15)
 		}},
 		{name: "deleted", want: Pass, story: func() *story {
 			return lastState(besides(), func(l *record.Timed[record.Lease]) { l.At, l.V = sec(10.5), record.Lease{Name: l.V.Name, Via: l.V.Via} }).
@@ -425,6 +457,17 @@ func TestOneActor(t *testing.T) {
 		}},
 		{name: "by turns, each taking the lease from the other", want: Fail, says: "the ones on node-1 and node-2 took its lease from each other alternately", story: func() *story { return stealing(2) }},
 		{name: "by turns, each when the lease had run out", want: Pass, story: func() *story { return stealing(15) }},
+		{name: "by turns, since faults took the lease from both", want: Pass, says: "on node-1 acted 1 time at the same time as the one on node-2", story: func() *story {
+			// Until its deadline, 10 s after its last renewal, node-1 tries to get the lease back.
+			s := newStory().renews("node-1", 1, 6).renews("node-2", 8, 11).renews("node-1", 13, 50).action("node-1", 9).action("node-1", 20)
+			for i, n := range []string{"node-1", "node-2"} {
+				s.probes(n, true, 1, 58).at(1).process(n, "kube-scheduler", 30+i)
+			}
+			return s.fault("first", "lease-steal", "node-1", "kube-scheduler", 6, 7).fault("second", "lease-steal", "node-2", "kube-scheduler", 11, 12)
+		}},
+		{name: "by turns, and a fault took the lease from one once", want: Fail, says: "took its lease from each other alternately (13.000s, 19.000s and 25.000s)", story: func() *story {
+			return stealing(2).fault("steal", "lease-steal", "node-1", "kube-scheduler", 7, 8)
+		}},
 		{name: "by turns, each restarted in between", want: Pass, story: func() *story {
 			s := stealing(2)
 			for t := range steps(6, 52, 2) {

@@ -223,6 +223,12 @@ func TestEndpointsConverge(t *testing.T) {
 		{name: "not read through one that is not hit", want: Inconclusive, says: "nothing was read of the endpoints of default/kubernetes through node-3 later than 1s after", story: func() *story {
 			return gone(25).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At > sec(30) }))
 		}},
+		{name: "read through one that is not hit only later", want: Pass, took: "0s", story: func() *story {
+			return gone(0).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At < sec(45) }))
+		}},
+		{name: "read through one that is not hit only later, and a new leader", want: Pass, took: "0s", story: func() *story {
+			return newLeaders(gone(0), 33).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At < sec(45) }))
+		}},
 		{name: "not seen to stay", want: Inconclusive, says: "nothing was read of the endpoints", story: func() *story {
 			return gone(25).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(31.5) }))
 		}},

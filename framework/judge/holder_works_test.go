@@ -38,6 +38,13 @@ func TestHolderWorks(t *testing.T) {
 			x.V.Component, x.V.Verb, x.V.Resource, x.V.Subresource, x.V.Name = "kube-controller-manager", "update", "apps/replicasets", "", name
 		})
 	}
+	// assigned has API servers give the lease to node-3 at 30 s, which notices it at some time.
+	assigned := func(a *application, noticed float64) {
+		a.at(noticed).lease("kube-controller-manager", a.run.Leases[1].V.Holder, 3, noticed)
+		for i := range a.run.Leases {
+			a.run.Leases[i].V.Strategy = "OldestEmulationVersion"
+		}
+	}
 	rule(t, record.Check{Requirement: "HA-LE-014", Judge: "holder-works", Bound: "12s"}, []ruling{
 		{name: "as it should be", want: Pass, took: "1s", says: "The instances of kube-controller-manager that took over its lease (1) did what was requested of them (1 time)",
 			story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4") })},
@@ -48,6 +55,10 @@ func TestHolderWorks(t *testing.T) {
 		{name: "too late", want: Fail, says: "did not act on store", story: taken(func(a *application) { acts(a, "node-3", 48, "store-5d4") })},
 		{name: "before it was asked", want: Fail, says: "did not act on store", story: taken(func(a *application) { acts(a, "node-3", 34, "store-5d4") })},
 		{name: "another one does it", want: Fail, says: "but kube-controller-manager on node-1 acted on store", story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4") })},
+		{name: "the former one does it, within its deadline", want: Inconclusive, says: "no work was requested", story: taken(func(a *application) { acts(a, "node-2", 36, "store-5d4") })},
+		{name: "the former one does it, long after its deadline", want: Fail, says: "but kube-controller-manager on node-2 acted on store", story: taken(func(a *application) { acts(a, "node-2", 46, "store-5d4") })},
+		{name: "elected by API servers, and not active yet", want: Inconclusive, says: "no work was requested", story: taken(func(a *application) { assigned(a, 41); acts(a, "node-3", 50, "store-5d4") })},
+		{name: "elected by API servers, and it does nothing", want: Fail, says: "node-3 had taken it over at 33.000s, and did not act on store, which was requested at 34.990s", story: taken(func(a *application) { assigned(a, 33) })},
 		{name: "another one does it too", want: Pass, story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4"); acts(a, "node-3", 37, "store-5d4") })},
 		{name: "stamps of another clock", want: Inconclusive, says: "does not show who acted", story: taken(func(a *application) {
 			acts(a, "node-3", 36, "store-5d4")

@@ -63,6 +63,20 @@ func TestWatchCompactedByFault(t *testing.T) {
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nadded w k2 v2@b 102\nmodified w k1 v3@b 103")},
 		{name: "refused", want: Pass, says: "1 was refused with 410, and 0 were accepted",
 			story: compacted(twoKeys + "\nbookmark none 1\nrefused w from=101 status=410")},
+		{name: "accepted, and nothing to show", want: Pass, says: "1 was accepted", story: compacted(`create k1 v1@a 101
+			create k2 v2@b 102
+			create k3 v3@b 103
+			bookmark none 1
+			watch w from=101 group=a through=node-2
+			later 3
+			ended w`)},
+		{name: "accepted, and mute", want: Inconclusive, says: "showed nothing of what had changed since, so whether it has a gap is not known",
+			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nlater 3\nended w")},
+		{name: "one accepted, and mute, another refused", want: Pass, says: "1 was refused",
+			story: compacted(twoKeys + "\nbookmark none 1\nrefused x from=101 status=410\nwatch w from=101 through=node-2\nlater 3\nended w")},
+		{name: "one accepted, and mute, another with a gap", want: Fail, says: `left out k2`,
+			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nwatch x from=101 through=node-3\nmodified x k1 v3@b 103")},
+		{name: "accepted, and then refused", want: Pass, says: "1 was refused", story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nended w status=410")},
 		{name: "with a gap", want: Fail, says: `left out k2 = "v2" in version 102`,
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nmodified w k1 v3@b 103")},
 		{name: "from the edge of what is left", want: Inconclusive, says: "no client watched from a version that was no longer in the history",

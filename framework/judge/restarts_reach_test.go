@@ -115,6 +115,13 @@ func TestRestartsElsewhere(t *testing.T) {
 	}
 	wide(t, "restarts", []ruling{
 		{name: "etcd while the disk of another member was slow", want: Fail, says: unreached, story: func() *story { return exits("etcd", "disk-slow", "node-1", "etcd") }},
+		{name: "etcd while its node's API server was killed", want: Fail, says: unreached, story: func() *story { return exits("etcd", "kill", "node-2", "kube-apiserver") }},
+		{name: "etcd while its node's API server was frozen", want: Fail, says: unreached, story: func() *story { return exits("etcd", "freeze", "node-2", "kube-apiserver") }},
+		{name: "etcd in the process of its node's API server, which was killed", want: Pass, story: func() *story {
+			return exits("etcd", "kill", "node-2", "kube-apiserver").lastFault(func(f *record.Fault) { f.Group = []string{"etcd", "kube-apiserver"} })
+		}},
+		{name: "etcd while its node's API server was cut off", want: Pass, story: func() *story { return exits("etcd", "black-hole", "node-2", "kube-apiserver") }},
+		{name: "an API server while its node's etcd was killed", want: Pass, story: func() *story { return exits("kube-apiserver", "kill", "node-2", "etcd") }},
 		{name: "etcd while its disk was slow", want: Pass, story: func() *story { return exits("etcd", "disk-slow", "node-2", "etcd") }},
 		{name: "etcd while two disks were slow", want: Pass, story: func() *story {
 			return exits("etcd", "disk-slow", "node-1", "etcd").fault("two", "disk-slow", "node-3", "etcd", 11, 19)

@@ -65,7 +65,7 @@ func TestRestarts(t *testing.T) {
 			return restartedEtcd("kill", "etcd", "node-1").fault("two", "kill", "node-3", "etcd", 11, 19)
 		}},
 		{name: "etcd while a node's API server was killed", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("kill", "kube-apiserver", "node-1") }},
-		{name: "etcd by a fault on its node", want: Pass, story: func() *story { return restartedEtcd("kill", "kube-apiserver", "node-2") }},
+		{name: "etcd by a fault on its node", want: Pass, story: func() *story { return restartedEtcd("isolate", "", "node-2") }},
 		{name: "etcd by a fault that acts on all", want: Pass, story: func() *story { return restartedEtcd("restore-snapshot", "etcd", "node-1") }},
 		{name: "etcd by a fault of the network", want: Pass, story: func() *story { return restartedEtcd("latency", "", "") }},
 		{name: "the scheduler while the balancer was killed", want: Pass, story: func() *story {

@@ -53,6 +53,28 @@ func TestWatchesReturn(t *testing.T) {
 		{name: "as it should be", story: func() *story { return watchesBreak(1, 3, "10.77.0.12") }, want: Pass, took: "1s",
 			says: "Of 3 clients whose watches broke with the kill of kube-apiserver on node-2, each had another one 1s after it at most, within 4s"},
 		{name: "too late", story: func() *story { return watchesBreak(6, 3, "10.77.0.12") }, want: Fail, took: "6s", says: "c0 had another one only after 6s"},
+		{name: "one stays open, and shows nothing", want: Fail, took: "29s", says: "that of c5, watch w5 through balancer, stayed open for 29s, though the API server that served it was gone", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c5", "w5", record.WatchOpened, 6, "balancer", "10.77.0.12", "")
+		}},
+		{name: "one ends late, on time", want: Fail, took: "6s", says: "stayed open for 6s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c5", "w5", record.WatchOpened, 6, "balancer", "10.77.0.12", "").watching("c5", "w5", record.WatchEnded, 16, "balancer", "", "").
+				watching("c5", "v5", record.WatchOpened, 16.1, "node-1", "10.77.0.11", "")
+		}},
+		{name: "one breaks within the bound", want: Pass, took: "3.1s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c5", "w5", record.WatchOpened, 6, "balancer", "10.77.0.12", "").watching("c5", "w5", record.WatchEnded, 13, "balancer", "", "unexpected EOF").
+				watching("c5", "v5", record.WatchOpened, 13.1, "node-1", "10.77.0.11", "")
+		}},
+		{name: "one had ended before", want: Pass, took: "1s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c5", "w5", record.WatchOpened, 6, "balancer", "10.77.0.12", "").watching("c5", "w5", record.WatchEnded, 8, "balancer", "", "")
+		}},
+		{name: "one stays open through an API server that has only lost its links", want: Pass, took: "1s", story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").watching("c5", "w5", record.WatchOpened, 6, "balancer", "10.77.0.12", "").change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Effects = effects["isolate"]
+				}
+			})
+		}},
+		{name: "one stays open, through an unknown API server", want: Pass, took: "1s", story: func() *story { return watchesBreak(1, 3, "10.77.0.12").shared("c5", "w5") }},
 		{name: "never", want: Fail, took: "29s", says: "c1 had none for 29s", story: func() *story {
 			return watchesBreak(1, 3, "10.77.0.12").change(func(r *record.Run) {
 				for i := range r.Watches {

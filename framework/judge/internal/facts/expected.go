@@ -86,6 +86,8 @@ func (e Expected) Settling(h History, from, end record.Nanos) Settling {
 		switch {
 		case !e.Met(state.V.Addresses):
 			s.Wrong, s.Since = state, -1
+		case s.Since < 0 && s.Wrong == nil:
+			s.Since = from // nothing shows that it was not
 		case s.Since < 0:
 			s.Since = max(state.At, from)
 		}

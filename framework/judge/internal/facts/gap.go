@@ -1,24 +1,25 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Gap is a period without an acknowledged write through an entrance.
+// Gap is a period without an acknowledged write, or an answered quorum read, through an entrance.
 type Gap struct {
 	Entrance string
 	From, To record.Nanos
-	// Asked is when the first write of the gap was called, or its end without a write:
+	// Asked is when the first attempt of the gap was called, or its end without one:
 	// before that, nothing is known of the cluster.
 	Asked record.Nanos
 }
 
 func (g Gap) Length() time.Duration { return time.Duration(g.To - g.From) }
 
-// Proven is how long writes were requested without success.
+// Proven is how long requests were made without success.
 func (g Gap) Proven() time.Duration { return time.Duration(g.To - g.Asked) }
 
 // LongestGap returns the longest period between from and to in which no write through the
@@ -26,8 +27,30 @@ func (g Gap) Proven() time.Duration { return time.Duration(g.To - g.Asked) }
 // acknowledged. Writes that were called before from do not count: their acknowledgement may be
 // from before.
 func LongestGap(run *record.Run, entrance string, from, to record.Nanos) (longest, proven Gap, acks int) {
+	return longestGap(WritesThrough(run, entrance), entrance, from, to)
+}
+
+// LongestUnread is as LongestGap, for quorum reads: the longest period in which they were requested and
+// none was answered, and how many were.
+func LongestUnread(run *record.Run, entrance string, from, to record.Nanos) (proven Gap, answers int) {
+	var all []Attempt
+	for _, r := range ReadsThrough(run, entrance, from, to) {
+		all = append(all, Attempt{Call: r.Call, Ret: r.Return, OK: r.Outcome == record.OK})
+	}
+	for _, p := range run.Probes {
+		if pr := p.V; pr.Entrance == entrance && pr.Kind == record.ProbeQuorumRead {
+			all = append(all, Attempt{Call: pr.Start, Ret: pr.End, OK: pr.OK})
+		}
+	}
+	slices.SortFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Call, b.Call) })
+	_, proven, answers = longestGap(all, entrance, from, to)
+	return proven, answers
+}
+
+// longestGap takes attempts in the order of their calls.
+func longestGap(attempts []Attempt, entrance string, from, to record.Nanos) (longest, proven Gap, acks int) {
 	var calls, ends []record.Nanos
-	for _, w := range WritesThrough(run, entrance) {
+	for _, w := range attempts {
 		if w.Call < from || w.Call >= to {
 			continue
 		}

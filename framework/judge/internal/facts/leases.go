@@ -125,11 +125,21 @@ func (m *Matter) Seized(component, from, by string, at record.Nanos) (lasts time
 	return time.Duration(old.Duration) * time.Second, known
 }
 
+// LeasesTaken reports whether a fault between two times may have changed leases themselves: then an
+// instance may take over one that another renews.
+func (m *Matter) LeasesTaken(from, to record.Nanos) bool {
+	return m.mayHave(from, to, record.EffectLease, record.EffectRestored, record.EffectDisk)
+}
+
 // LeasesChanged reports whether a fault between two times may have changed leases themselves, or
-// the clocks by which they expire: then an instance may take over one that another renews.
+// the clocks by which they expire.
 func (m *Matter) LeasesChanged(from, to record.Nanos) bool {
+	return m.LeasesTaken(from, to) || m.mayHave(from, to, record.EffectClock)
+}
+
+// mayHave reports whether a fault between two times had, or may have had, any of some effects.
+func (m *Matter) mayHave(from, to record.Nanos, any ...record.Effect) bool {
 	return slices.ContainsFunc(m.Touching(from, to, record.Nanos(m.Run.Meta.Settings["M"])), func(inj *Injection) bool {
-		f := inj.Injected
-		return f == nil || len(f.Effects) == 0 || f.Has(record.EffectLease, record.EffectRestored, record.EffectDisk, record.EffectClock)
+		return inj.Injected == nil || len(inj.Injected.Effects) == 0 || inj.Injected.Has(any...)
 	})
 }

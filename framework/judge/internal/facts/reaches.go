@@ -62,9 +62,10 @@ type Exit struct {
 // of a node exit. A fault of an elected component reaches that process alone, and one of its
 // lease or clock each of its instances. A fault of an API server or of the load balancer can cost an
 // instance of an elected component its lease on any node, so that it exits; a standby instance
-// has nothing to lose. A fault of etcd or of a node can do that too. It makes components of other
-// nodes fail, and their supervisors restart them, only if it may cost etcd its quorum; an API
-// server also if the member that leads is slow, or a member that it uses beside its own may be silent.
+// has nothing to lose. etcd depends on neither, on whatever node. A fault of etcd or of a node can do
+// that too. It makes components of other nodes fail, and their supervisors restart them, only if it
+// may cost etcd its quorum; an API server also if the member that leads is slow, or a member that it
+// uses beside its own may be silent.
 func (m *Matter) Reached(by []*Injection, x Exit) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected
@@ -75,6 +76,8 @@ func (m *Matter) Reached(by []*Injection, x Exit) bool {
 		switch {
 		case m.isElected(f.Component) && len(f.Group) == 0:
 			return (here || f.Has(record.EffectLease, record.EffectClock)) && x.Component == f.Component
+		case x.Component == "etcd" && f.Component == "kube-apiserver" && len(f.Group) == 0 && !placed(f) && !f.Has(record.EffectIsolated, record.EffectPower):
+			return false
 		case here:
 			return true
 		case m.isElected(x.Component):

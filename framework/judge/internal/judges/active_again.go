@@ -9,7 +9,7 @@ import (
 
 var activeAgain = Definition{verdict.Doc{
 	Name:       "active-again",
-	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound, and no version of it has two holders.",
+	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound, no version of it has two holders, and no instance takes it from another identity before it expires.",
 	Source:     "Automated HA master deployment",
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
@@ -48,6 +48,9 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 				m.Fault.What(), old.Holder, facts.HolderNode(old), component, text.When(s.At), s.V.Holder).Rests(from, s.At)
 		}
 	}
+	if f := takenFromStranger(m, component, states); f != nil {
+		return *f
+	}
 	r := renewalsOf(states, from, func(l record.Lease) bool { return m.WasNode(facts.HolderNode(l)) })
 	limit := m.Bound.Limit
 	switch {
@@ -72,4 +75,24 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 	}
 	return Passed("%s, active on %s before the %s, %s; its lease was without a renewal for %s at most, within %s; no version of it had two holders.",
 		component, facts.HolderNode(old), m.Fault.What(), how, text.Short(r.worst), m.Bound).Took(r.worst)
+}
+
+// takenFromStranger finds an instance that took the lease, before it can have expired, from an identity
+// that is on no node and got it by the fault. A standby counts how long the lease lasts from when it
+// sees it. API servers that elect the holder go by their own clocks.
+func takenFromStranger(m *facts.Matter, component string, states []record.Timed[record.Lease]) *Finding {
+	called := m.Fault.Injected.Called
+	for i := 1; i < len(states); i++ {
+		old, s := states[i-1], states[i]
+		if old.V.Holder == "" || m.WasNode(facts.HolderNode(old.V)) || old.At < called || s.V.Strategy != "" || !m.WasNode(facts.HolderNode(s.V)) {
+			continue
+		}
+		lasts := min(leaseDuration(old.V), m.Settings(component)["L"])
+		if s.At < min(called+record.Nanos(lasts), m.Fault.Healed.Called) {
+			return Failed("No instance may take a lease from another identity before it expires: %s on %s took over the lease of %s %s, though %s had it, for %s from %s at the earliest.",
+				s.V.Holder, facts.HolderNode(s.V), component, text.At(s.At), old.V.Holder, text.Short(lasts), text.When(called)).
+				exhibits(facts.Exhibit("A valid lease was taken", facts.Moment(old.V.Holder, "has the lease", old.At), facts.Blamed(facts.Moment(s.V.Holder, "has the lease", s.At)))).problem()
+		}
+	}
+	return nil
 }

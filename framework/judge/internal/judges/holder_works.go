@@ -25,7 +25,7 @@ var holderWorks = Definition{verdict.Doc{
 
 // tenure is the time in which an instance that took a lease over can work.
 type tenure struct {
-	node string
+	node, former string
 	facts.Interval
 }
 
@@ -46,6 +46,8 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	errands := errandsOf(m, component)
 	tenures := tenures(m, component)
+	s := m.Settings(component)
+	allowed := record.Nanos(s["P"] + s["R"] + s["M"]) // see judgeOneActor
 	done := 0
 	var longest time.Duration
 	for _, t := range tenures {
@@ -61,6 +63,8 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 				done, longest = done+1, max(longest, text.Span(e.known, by[i].Received))
 			case limit > t.To || e.until > 0 && limit > e.until:
 				// There was less time than it may take.
+			case len(by) > 0 && by[0].Node == t.former && by[0].Received <= t.From+allowed:
+				// The former holder did it, as its election allows.
 			case len(d.Doubtful) > 0 || d.Unrecorded(m) != "":
 				return Inconclusive("the record does not show who acted on %s, which was requested at %s, nor all that instances of %s did", e.name, text.When(e.asked), component)
 			default:
@@ -120,8 +124,9 @@ func neglected(m *facts.Matter, component string, t tenure, e errand, by []facts
 // one, which may have run on the same node: each until the next one has it, or a fault hits that may
 // harm the component.
 func tenures(m *facts.Matter, component string) (all []tenure) {
-	holder := ""
-	for _, s := range facts.LeaseStates(m.Run, component, 0, m.Run.EndAt) {
+	holder, former := "", ""
+	states := facts.LeaseStates(m.Run, component, 0, m.Run.EndAt)
+	for i, s := range states {
 		node := facts.HolderNode(s.V)
 		if node == "" || s.V.Holder == holder || !m.WasNode(node) {
 			continue
@@ -130,11 +135,26 @@ func tenures(m *facts.Matter, component string) (all []tenure) {
 			all[n-1].To = min(all[n-1].To, s.At)
 		}
 		if holder != "" {
-			all = append(all, tenure{node, facts.Interval{From: s.At, To: harmedAfter(m, component, s.At)}})
+			all = append(all, tenure{node, former, facts.Interval{From: activeFrom(states[i:]), To: harmedAfter(m, component, s.At)}})
 		}
-		holder = s.V.Holder
+		holder, former = s.V.Holder, node
 	}
 	return all
+}
+
+// activeFrom returns from when on the holder of the first of some states of a lease is known to be
+// active: from that state on or, if API servers gave it the lease, since it first renewed that.
+func activeFrom(states []record.Timed[record.Lease]) record.Nanos {
+	first := states[0]
+	if first.V.Strategy == "" {
+		return first.At
+	}
+	for _, s := range states[1:] {
+		if s.V.Holder == first.V.Holder && !s.V.Renew.Equal(first.V.Renew) {
+			return s.At
+		}
+	}
+	return facts.Endless
 }
 
 // harmedAfter returns when the first fault after a time was injected, other than one that hit

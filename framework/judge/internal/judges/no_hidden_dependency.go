@@ -64,19 +64,18 @@ func judgeNoHiddenDependency(m *facts.Matter) Finding {
 func serversWork(m *facts.Matter, servers []string, from, to record.Nanos) (broken, unknown, working []string) {
 	for _, s := range servers {
 		_, problem := judgeGaps(m, []string{s}, from, to)
-		reads := facts.ReadsThrough(m.Run, s, from, to)
-		answered := slices.ContainsFunc(reads, func(o record.Op) bool { return o.Outcome == record.OK })
+		unread, answers := facts.LongestUnread(m.Run, s, from, to)
 		switch {
 		case problem != nil && problem.Verdict == verdict.Fail:
 			broken = append(broken, fmt.Sprintf("the API server on %s acknowledged no write for %s", s, problem.Measured))
 			continue
-		case !answered && len(reads) >= enoughAttempts:
-			broken = append(broken, fmt.Sprintf("the API server on %s answered none of %s", s, text.Plural(len(reads), "quorum read")))
+		case unread.Proven() > m.Bound.Limit:
+			broken = append(broken, fmt.Sprintf("the API server on %s answered no quorum read for %s", s, text.Short(unread.Proven())))
 			continue
 		case problem != nil:
 			unknown = append(unknown, problem.Sentence)
-		case !answered:
-			unknown = append(unknown, fmt.Sprintf("only %s were tried through %s", text.Plural(len(reads), "quorum read"), s))
+		case answers == 0:
+			unknown = append(unknown, "no quorum read through "+s+" was answered, but none was tried for as long as that")
 		}
 		working = append(working, s)
 	}

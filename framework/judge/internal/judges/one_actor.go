@@ -16,7 +16,7 @@ var oneActor = Definition{verdict.Doc{
 	Name:      "one-actor",
 	Needs:     []record.Access{record.AuditLogs},
 	Invariant: "HA-INV-008",
-	Guarantee: "Two instances of an elected component never act at the same time for longer than its election allows: once another has taken over, the previous one changes nothing more, and no instance takes a valid lease from an active one. The verdict reports how often and for how long two acted.",
+	Guarantee: "Two instances of an elected component never act at the same time for longer than its election allows: once another has taken over, the previous one changes nothing more, nor does one that has released its lease, and no instance takes a valid lease from an active one. The verdict reports how often and for how long two acted.",
 	Source:    "Automated HA master deployment; the checks of every run of the catalogue",
 }, judgeOneActor}
 
@@ -25,10 +25,12 @@ var oneActor = Definition{verdict.Doc{
 // another instance has taken over. So an action breaks the guarantee if its API server received it
 // after another instance had taken over and that time had passed. A frozen instance tries again
 // when it is thawed, and has R from then. No such time is allowed if the other one took over a
-// valid lease; see takenWhileValid. Three more things are allowed for: clocks (M), a request that
-// was received before and only completed afterwards, and one that waited unread in front of an API
-// server that stood still. An attempt without effect is not an action; events are left out because
-// they report, from a queue, what was done before.
+// valid lease; see takenWhileValid. Nor is it after the instance released its lease, which it may do
+// only once it has stopped its work (ReleaseOnCancel in k8s.io/client-go/tools/leaderelection). Three
+// more things are allowed for: clocks (M), a request that was received before and only completed
+// afterwards, and one that waited unread in front of an API server that stood still. An attempt
+// without effect is not an action; events are left out because they report, from a queue, what was
+// done before.
 func judgeOneActor(m *facts.Matter) Finding {
 	s := m.Run.Meta.Settings
 	if s["R"] <= 0 || s["M"] <= 0 {
@@ -133,6 +135,10 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 			last = own.Completed
 		}
 		end := max(last+record.Nanos(s["P"]+s["R"]+s["M"]), rival.Completed+record.Nanos(s["M"]))
+		released := releasedBy(m, d.Component, act.Node, own)
+		if released > 0 {
+			end = released + record.Nanos(s["M"])
+		}
 		if thawed := thawed(m, d.Component, act.Node, act.Received); thawed > 0 {
 			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
 		}
@@ -160,7 +166,10 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 			continue
 		}
 		renewed := "was not seen to renew its lease before"
-		if own != nil {
+		switch {
+		case released > 0:
+			renewed = "had released its lease by " + text.When(released)
+		case own != nil:
 			renewed = "had renewed its lease last " + text.At(own.Completed)
 		}
 		return nil, nil, Failed("Two instances of %s must never act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
@@ -169,6 +178,26 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 			Shows("taken over: "+facts.DescribeAction(rival.Action), "acted nonetheless: "+facts.DescribeAction(act.Action)).problem()
 	}
 	return overlaps, unseen, nil
+}
+
+// releasedBy returns by when the instance on a node had released the lease of a component, which it
+// had written last with own, and another one held it next; 0 if it was not seen to. A fault may have
+// taken the lease from it before.
+func releasedBy(m *facts.Matter, component, node string, own *facts.Act) record.Nanos {
+	if own == nil || own.Name != component {
+		return 0
+	}
+	states := slices.CompactFunc(facts.LeaseStates(m.Run, component, 0, m.Run.EndAt), func(a, b record.Timed[record.Lease]) bool {
+		return a.V.Revision == b.V.Revision
+	})
+	for i := 1; i < len(states)-1; i++ {
+		before, s, next := states[i-1].V, states[i], states[i+1].V
+		if s.V.Holder == "" && facts.LeaseVersion(s.V) > 0 && facts.HolderNode(before) == node && facts.HolderNode(next) != node &&
+			own.Received <= s.At && !m.LeasesChanged(own.Received, s.At) {
+			return s.At
+		}
+	}
+	return 0
 }
 
 // takenWhileValid finds an instance that acts after another one took its lease over, earlier after
@@ -216,7 +245,7 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
 		return nil
 	}
-	first, other, again := byTurns(m, d.Acts, m.Run.EndAt)
+	first, other, again := byTurns(m, d.Acts, m.Run.EndAt, func(record.Nanos, record.Nanos) bool { return false })
 	if again == nil {
 		return nil
 	}
@@ -228,11 +257,11 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 
 // takenByTurns finds an instance that takes the lease back within the time for which the
 // lease lasts, M apart: another one had taken it in between, though it was valid, and then
-// lost it, though it was valid. That takes two instances which do not wait for each other;
-// the acts of both may all be within what afterTakeover allows.
+// lost it, though it was valid. That takes two instances which do not wait for each other, or faults
+// that took the lease from both; the acts of both may all be within what afterTakeover allows.
 func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 	s := m.Settings(d.Component)
-	first, other, again := byTurns(m, d.Elections, record.Nanos(s["L"]-s["M"]))
+	first, other, again := byTurns(m, d.Elections, record.Nanos(s["L"]-s["M"]), m.LeasesTaken)
 	if again == nil {
 		return nil
 	}
@@ -244,8 +273,8 @@ func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 
 // byTurns finds three acts within a time: of an instance, of another, and of the first again,
 // which was not restarted in between. One that an API server may have received late, since it
-// stood still, does not count.
-func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos) (first, other, again *facts.Act) {
+// stood still, does not count, nor do acts in a time that is excused.
+func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos, excused func(from, to record.Nanos) bool) (first, other, again *facts.Act) {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	for k := range acts {
 		again := &acts[k]
@@ -262,7 +291,7 @@ func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos) (first, oth
 				continue
 			}
 			first := &acts[i]
-			if again.Received-first.Received < within &&
+			if again.Received-first.Received < within && !excused(first.Received, again.Received) &&
 				facts.Reachable(m.Run, other.Via, first.Completed, other.Received) && facts.Reachable(m.Run, again.Via, other.Completed, again.Received) &&
 				facts.SameProcess(m.Run, again.Node, again.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
 				return first, other, again

@@ -14,7 +14,7 @@ import (
 
 var watchesReturn = Definition{verdict.Doc{
 	Name: "watches-return",
-	Guarantee: "A client whose watch breaks with an API server has another one within the bound, which stays open and shows what is written, and once the API server has been back for as long as the bound, " +
+	Guarantee: "A client whose watch breaks with an API server, as it must if that exits, has another one within the bound, which stays open and shows what is written, and once the API server has been back for as long as the bound, " +
 		"watches that are opened through the balancer reach it at least as often as by chance.",
 	Source:     "Automated HA master deployment (load balancing)",
 	NeedsFault: true, NeedsBound: true, Coarser: true,
@@ -88,11 +88,15 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 	through := map[string]bool{}       // watches through the API server, by ID
 	waiting := map[string]bool{}       // clients whose watch broke
 	again := map[string]record.Nanos{} // when they had another one
+	ended := map[string]record.Nanos{} // watches, by ID
 	mute := muteWatches(m)
 	for i := range m.Run.Watches {
 		w := &m.Run.Watches[i].V
 		if w.API != facts.APIKubernetes {
 			continue
+		}
+		if w.Phase == record.WatchEnded {
+			ended[w.ID] = w.Seen
 		}
 		switch _, had := again[w.Client]; {
 		case w.Phase == record.WatchOpened:
@@ -127,7 +131,32 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 				Took(took).Rests(effect, effect+record.Nanos(took)).problem()
 		}
 	}
-	return b, nil
+	return b, staysOpen(m, through, ended)
+}
+
+// staysOpen finds a watch through an API server that is gone which stayed open for longer than the bound:
+// its client cannot know that it shows nothing. Only the kernel of a node that has power closes the
+// connections of a process that exits.
+func staysOpen(m *facts.Matter, through map[string]bool, ended map[string]record.Nanos) *Finding {
+	in, effect := m.Fault.Injected, m.Fault.Effect()
+	if !in.Has(record.EffectDown) || in.Has(record.EffectPower) || !m.Fault.KeepsAPIServerDown() {
+		return nil
+	}
+	for i := range m.Run.Watches {
+		w := &m.Run.Watches[i].V
+		if w.Phase != record.WatchOpened || !through[w.ID] || w.Seen >= in.Called {
+			continue
+		}
+		until := min(m.Fault.Healed.Called, m.Run.EndAt)
+		if end, known := ended[w.ID]; known {
+			until = min(until, end)
+		}
+		if took := text.Span(effect, until); took > m.Bound.Limit {
+			return Failed("Watches must be re-established within %s of the %s: that of %s, watch %s through %s, stayed open for %s, though the API server that served it was gone.",
+				m.Bound, m.Fault.What(), w.Client, w.ID, w.Entrance, text.Short(took)).Took(took).Rests(effect, until).problem()
+		}
+	}
+	return nil
 }
 
 // throughServer reports whether a watch goes through a node's API server. A certificate that all API
