@@ -57,7 +57,7 @@ func (o *outputFlag[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
 // print prints v as JSON if the user asked for it, and otherwise calls text.
 func (o *outputFlag[T]) print(cmd *cobra.Command, v T, text func(io.Writer) error) error {
 	if o.json() {
-		return writeJSON(cmd.OutOrStdout(), v)
+		return reports.WriteJSON(cmd.OutOrStdout(), v)
 	}
 	return text(cmd.OutOrStdout())
 }
@@ -68,9 +68,4 @@ func (o *outputFlag[T]) printf(cmd *cobra.Command, v T, format string, args ...a
 		_, err := fmt.Fprintf(w, format, args...)
 		return err
 	})
-}
-
-// writeJSON writes v indented, as every -o json does.
-func writeJSON(w io.Writer, v any) error {
-	return reports.WriteJSON(w, v)
 }
