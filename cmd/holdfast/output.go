@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -50,9 +49,6 @@ func oneOf(words []string) string {
 
 // json reports whether the user asked for JSON.
 func (o *outputFlag[T]) json() bool { return o.format == "json" }
-
-// printed is the type that the command prints as JSON.
-func (o *outputFlag[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
 
 // print prints v as JSON if the user asked for it, and otherwise calls text.
 func (o *outputFlag[T]) print(cmd *cobra.Command, v T, text func(io.Writer) error) error {
