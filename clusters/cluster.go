@@ -269,20 +269,16 @@ func (c *Cluster) Node(i int) Node {
 	spec := c.Spec.Nodes[i]
 	node := Node{
 		Index:             i,
-		Name:              spec.Name,
+		Name:              cmp.Or(spec.Name, NodeName(i)),
 		Zone:              spec.Zone,
-		KubernetesVersion: spec.KubernetesVersion,
-		EtcdVersion:       spec.EtcdVersion,
+		KubernetesVersion: cmp.Or(spec.KubernetesVersion, c.Spec.KubernetesVersion),
+		EtcdVersion:       cmp.Or(spec.EtcdVersion, c.Spec.EtcdVersion),
 		ExtraArgs:         c.Spec.ExtraArgs.Merge(spec.ExtraArgs),
-		Disk:              spec.Disk,
+		Disk:              cmp.Or(spec.Disk, c.Spec.Disk),
 	}
-	node.Name = cmp.Or(node.Name, NodeName(i))
 	if node.Zone == "" && c.Spec.Inventory == nil {
 		node.Zone = string("abc"[i%3])
 	}
-	node.KubernetesVersion = cmp.Or(node.KubernetesVersion, c.Spec.KubernetesVersion)
-	node.EtcdVersion = cmp.Or(node.EtcdVersion, c.Spec.EtcdVersion)
-	node.Disk = cmp.Or(node.Disk, c.Spec.Disk)
 	return node
 }
 

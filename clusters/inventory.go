@@ -111,6 +111,10 @@ func (i *Inventory) ExternalEtcd() bool {
 	return slices.ContainsFunc(i.Spec.Nodes, InventoryNode.EtcdOnly)
 }
 
+func (i *Inventory) etcdHosts() []InventoryNode {
+	return slices.DeleteFunc(slices.Clone(i.Spec.Nodes), func(n InventoryNode) bool { return !n.EtcdOnly() })
+}
+
 // apiServerPort is the API servers' port unless an inventory overrides it.
 const apiServerPort = 6443
 
@@ -204,15 +208,7 @@ func ParseInventory(name string, data []byte) (*Inventory, error) {
 	v := &validator{where: where}
 	v.inventory(i)
 	// Numbers of nodes, as in node/1, count the control-plane nodes first.
-	slices.SortStableFunc(i.Spec.Nodes, func(a, b InventoryNode) int {
-		switch {
-		case a.EtcdOnly() == b.EtcdOnly():
-			return 0
-		case a.EtcdOnly():
-			return 1
-		}
-		return -1
-	})
+	i.Spec.Nodes = append(slices.DeleteFunc(slices.Clone(i.Spec.Nodes), InventoryNode.EtcdOnly), i.etcdHosts()...)
 	return i, errors.Join(v.found...)
 }
 
@@ -240,7 +236,7 @@ func (v *validator) inventory(i *Inventory) {
 		v.healthCheck("spec.loadBalancer.healthCheck", i.Spec.LoadBalancer.HealthCheck)
 	}
 	v.leases(i.Spec.Leases)
-	hosts := len(slices.DeleteFunc(slices.Clone(i.Spec.Nodes), func(n InventoryNode) bool { return !n.EtcdOnly() }))
+	hosts := len(i.etcdHosts())
 	if n := len(i.Spec.Nodes) - hosts; n < 1 || n > maxRemoteNodes {
 		v.problem("spec.nodes", "has %d nodes: want 1 to %d control-plane nodes", n, maxRemoteNodes)
 	}

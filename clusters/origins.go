@@ -35,10 +35,7 @@ func Origins(c *Cluster, s framework.Settings, source Source) map[string]string 
 		all["H"] = "health check of the load balancer, as described"
 	}
 	for _, one := range settingFlags {
-		var names []string
-		for _, component := range one.components {
-			names = append(names, string(component))
-		}
+		names := framework.Names(one.components, func(c framework.Component) string { return string(c) })
 		all[one.symbol] = "default of " + strings.Join(names, " and ")
 		for _, n := range slices.Backward(c.Nodes()) {
 			for _, component := range one.components {

@@ -184,11 +184,7 @@ func (v *validator) version(path, version string, optional bool) {
 
 // Balancers returns every kind of load balancer.
 func Balancers() []string {
-	var names []string
-	for _, k := range balancerKinds {
-		names = append(names, string(k))
-	}
-	return names
+	return framework.Names(balancerKinds, func(k BalancerKind) string { return string(k) })
 }
 
 // BalancerKinds lists every kind of load balancer, for people: "builtin, ... or none".

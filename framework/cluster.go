@@ -86,11 +86,7 @@ func EtcdAlone(n Node) bool { return slices.Equal(n.Components(), []Component{Et
 
 // NodeNames returns the names of nodes.
 func NodeNames[N interface{ Name() string }](nodes []N) []string {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name())
-	}
-	return names
+	return Names(nodes, N.Name)
 }
 
 // EntranceKind reports what is behind an entrance.

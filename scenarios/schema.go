@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -75,10 +76,7 @@ func schemaOf(t reflect.Type, path string, rules map[string]yamlfile.Rule) objec
 
 // rules returns what the types do not express, by path.
 func rules(own engine.Options) map[string]yamlfile.Rule {
-	var faults []string
-	for _, f := range slices.Concat(fault.All(), own.Faults) {
-		faults = append(faults, f.Name)
-	}
+	faults := framework.Names(slices.Concat(fault.All(), own.Faults), func(f *fault.Fault) string { return f.Name })
 	type rule = yamlfile.Rule
 	about := func(text string) rule { return rule{Description: text} }
 	oneOf := func(text string, values []string) rule { return rule{Description: text, OneOf: values} }

@@ -14,6 +14,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -76,10 +77,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	text := func(into *string) func(string) error {
 		return func(v string) error { *into = v; return nil }
 	}
-	var names []string
-	for _, p := range o.Providers {
-		names = append(names, p.Name())
-	}
+	names := framework.Names(o.Providers, clusters.Provider.Name)
 	add("provider", "provider of the clusters: "+strings.Join(names, ", "), text(&o.Provider))
 	add("cluster", "`file` that describes the cluster under test", text(&o.ClusterFile))
 	add("file", "scenario `files` of your own, separated by commas", func(v string) error { o.Files = strings.Split(v, ","); return nil })

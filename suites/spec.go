@@ -14,6 +14,7 @@ import (
 	"github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/redact"
@@ -174,11 +175,7 @@ func verdicts(settled run.Settled) {
 const inconclusive = "inconclusive: "
 
 func sentences(results []judge.Result) string {
-	var all []string
-	for _, r := range results {
-		all = append(all, r.Requirement+": "+r.Sentence)
-	}
-	return strings.Join(all, "\n")
+	return strings.Join(framework.Names(results, func(r judge.Result) string { return r.Requirement + ": " + r.Sentence }), "\n")
 }
 
 // hold is a Gomega matcher for a judge.Result that did not fail.

@@ -57,13 +57,9 @@ const answerLimit = 10 * time.Second
 
 // do sends a request and reads the answer into out, unless out is nil. what describes the
 // attempt for error messages.
-func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, req *request, out any) error {
+func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, in, out any) error {
 	ctx, cancel := agenthttp.Within(ctx, limit)
 	defer cancel()
-	var in any
-	if req != nil {
-		in = req
-	}
 	if err := c.http.Call(ctx, method, path, in, out); err != nil {
 		return fmt.Errorf("%s on %s: %w", what, c.node, err)
 	}
@@ -148,12 +144,7 @@ func (c *Client) Reload(ctx context.Context, component framework.Component) erro
 // Call sends a request specific to a provider; see Run. what describes the attempt for error
 // messages.
 func (c *Client) Call(ctx context.Context, path, what string, in, out any) error {
-	ctx, cancel := agenthttp.Within(ctx, answerLimit)
-	defer cancel()
-	if err := c.http.Call(ctx, http.MethodPost, path, in, out); err != nil {
-		return fmt.Errorf("%s on %s: %w", what, c.node, err)
-	}
-	return nil
+	return c.do(ctx, answerLimit, http.MethodPost, path, what, in, out)
 }
 
 // Freeze implements framework.Freezer.

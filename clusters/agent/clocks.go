@@ -38,7 +38,7 @@ func (c *clocks) resume(restarted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if restarted {
-		c.a.store.note(func(st *state) { st.Shifts, st.Shifted = nil, false })
+		c.a.store.note(func(st *state) { clear(st.Shifts); st.Shifted = false })
 	}
 	for handle, s := range c.shifts() {
 		c.timers.Start(&c.mu, handle, time.Until(s.Until), func() error { return c.end(handle) })
@@ -76,9 +76,6 @@ func (c *clocks) shift(ctx context.Context, req request) (handle string, err err
 	// Never reused, also not by an agent that does not know of this one.
 	handle = strconv.FormatInt(now.UnixNano(), 36)
 	err = c.a.store.update(func(st *state) {
-		if st.Shifts == nil {
-			st.Shifts = map[string]shiftState{}
-		}
 		st.Shifts[handle], st.Shifted = s, true
 	})
 	if err == nil {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -152,12 +152,8 @@ func deviceOf(pattern string) string {
 }
 
 // readConfig reads the configuration of an agent.
-func readConfig(file string) (Config, error) {
-	var c Config
-	b, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(b, &c)
-	}
+func readConfig(file string) (c Config, err error) {
+	err = system.ReadJSON(file, &c)
 	if err == nil && (c.Socket == "" || c.Dir == "") {
 		err = errors.New("it must name socket and dir")
 	}

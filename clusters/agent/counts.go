@@ -65,10 +65,8 @@ type links = map[string]framework.LinkCounters
 
 // addLinks returns the sums of counters.
 func addLinks(a, b links) links {
-	all := maps.Clone(a)
-	if all == nil {
-		all = links{}
-	}
+	all := links{}
+	maps.Copy(all, a)
 	for name, c := range b {
 		all[name] = all[name].Add(c)
 	}

@@ -10,33 +10,18 @@ import (
 // DialCommand starts a command and returns a connection to it: its standard input and
 // output. Closing the connection kills the command.
 func DialCommand(cmd *exec.Cmd) (net.Conn, error) {
-	in, out, err := pipes()
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdin, cmd.Stdout = in.r, out.w
-	err = cmd.Start()
-	_ = in.r.Close()
-	_ = out.w.Close()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		_ = in.w.Close()
-		_ = out.r.Close()
 		return nil, err
 	}
-	return &streams{cmd: cmd, in: in.w, out: out.r}, nil
-}
-
-type pipe struct{ r, w *os.File }
-
-func pipes() (in, out pipe, err error) {
-	if in.r, in.w, err = os.Pipe(); err != nil {
-		return in, out, err
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
-	if out.r, out.w, err = os.Pipe(); err != nil {
-		_ = in.r.Close()
-		_ = in.w.Close()
-	}
-	return in, out, err
+	return &streams{cmd: cmd, in: in.(*os.File), out: out.(*os.File)}, nil // files have deadlines
 }
 
 // streams is a connection to a program.

@@ -122,7 +122,7 @@ func (e *etcd) putBack() error {
 	}
 	if w != nil {
 		// The state may be on another file system.
-		if err := system.SyncDir(e.data); err != nil {
+		if err := system.Sync(e.data); err != nil {
 			return fmt.Errorf("putting the member's data back: %w", err)
 		}
 		e.timers.Stop(w.Handle)

@@ -62,9 +62,6 @@ func (d *detours) quieten(devices [2]string) error {
 	}
 	was[allDevices] = all
 	err = d.store.update(func(st *state) {
-		if st.Filters == nil {
-			st.Filters = map[string]int{}
-		}
 		for name, value := range was {
 			if _, ok := st.Filters[name]; !ok {
 				st.Filters[name] = value
@@ -140,7 +137,7 @@ func (d *detours) restoreFilters() {
 			return
 		}
 	}
-	d.store.note(func(st *state) { st.Filters = nil })
+	d.store.note(func(st *state) { clear(st.Filters) })
 }
 
 // filterScript is restoreFilters as part of healScript.

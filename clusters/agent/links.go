@@ -92,11 +92,7 @@ func (n *Network) CheckImpairment(ctx context.Context, links []framework.Link, i
 
 // Parties implements framework.NetworkFaulter.
 func (n *Network) Parties() []string {
-	var names []string
-	for _, p := range n.All() {
-		names = append(names, p.Name)
-	}
-	return names
+	return framework.Names(n.All(), func(p Party) string { return p.Name })
 }
 
 func (n *Network) agents() []*Client {

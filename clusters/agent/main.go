@@ -34,23 +34,11 @@ const (
 //	holdfast-node-connect [SOCKET] joins standard input and output to its socket
 //	holdfast-node-keep CONFIG      restarts the agent whenever it exits, on machines without systemd
 func Main() {
-	role := filepath.Base(os.Args[0])
-	var err error
-	switch role {
-	case roleAgent:
-		err = runAgent(os.Args[1:])
-	case roleConnect:
-		err = connect(os.Args[1:], os.Stdin, os.Stdout)
-	case roleKeep:
-		err = keepAgent(os.Args[1:])
-	default:
-		return
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
-		os.Exit(3)
-	}
-	os.Exit(0)
+	system.RunRole(map[string]func([]string) error{
+		roleAgent:   runAgent,
+		roleConnect: func(args []string) error { return connect(args, os.Stdin, os.Stdout) },
+		roleKeep:    keepAgent,
+	})
 }
 
 // connect joins in and out to an agent's socket until either side closes.

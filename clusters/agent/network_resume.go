@@ -31,7 +31,7 @@ func (n *network) resume(restarted bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if restarted {
-		n.store.note(func(st *state) { st.Filters = nil }) // the node has set them again
+		n.store.note(func(st *state) { clear(st.Filters) }) // the node has set them again
 	}
 	if n.device == "" {
 		n.cannot = agenthttp.Unsupported("links of this node cannot be impaired: its agent was given no device")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -129,13 +130,8 @@ func (c *ownCluster) Entrances() []framework.Entrance { return nil }
 
 // Nodes returns the nodes with etcd, in the order of their names.
 func (c *ownCluster) Nodes() []framework.Node {
-	var names []string
-	for name := range c.members {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var all []framework.Node
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(c.members)) {
 		other := otherNode{name: name, components: []framework.Component{framework.Etcd}}
 		if name != c.own {
 			all = append(all, other)

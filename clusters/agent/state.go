@@ -23,17 +23,17 @@ import (
 type state struct {
 	// Boot identifies the boot of the node during which it was written.
 	Boot       string                                  `json:"boot"`
-	Components map[framework.Component]*componentState `json:"components"`
-	Spoilt     map[framework.Component]*spoiltState    `json:"spoilt"`
+	Components map[framework.Component]*componentState `json:"components,omitempty"`
+	Spoilt     map[framework.Component]*spoiltState    `json:"spoilt,omitempty"`
 	Wiped      *wipedState                             `json:"wiped,omitempty"`
 	Filled     *filledState                            `json:"filled,omitempty"`
 	Peers      []Peer                                  `json:"peers,omitempty"`
-	Impaired   map[string]*impairedState               `json:"impaired"`
+	Impaired   map[string]*impairedState               `json:"impaired,omitempty"`
 	Restored   []restoredState                         `json:"restored,omitempty"`
 	// Filters are the reverse path filters (rp_filter) before a detour changed them, by device.
 	Filters  map[string]int                 `json:"filters,omitempty"`
-	Links    map[string]framework.LinkState `json:"links"`
-	Promises map[string]*promiseState       `json:"promises"`
+	Links    map[string]framework.LinkState `json:"links,omitempty"`
+	Promises map[string]*promiseState       `json:"promises,omitempty"`
 	// Shifts are active clock shifts, by handle; Shifted says that a clock was shifted since
 	// the node started.
 	Shifts  map[string]shiftState `json:"shifts,omitempty"`
@@ -72,6 +72,12 @@ type componentState struct {
 	Spec Component `json:"spec,omitzero"`
 }
 
+func newState() state {
+	return state{Components: map[framework.Component]*componentState{}, Spoilt: map[framework.Component]*spoiltState{},
+		Impaired: map[string]*impairedState{}, Promises: map[string]*promiseState{}, Links: map[string]framework.LinkState{},
+		Filters: map[string]int{}, Shifts: map[string]shiftState{}}
+}
+
 // faulty reports whether a fault is active.
 func (c *componentState) faulty() bool {
 	return !c.HoldUntil.IsZero() || !c.ThawAt.IsZero() || !c.CrashUntil.IsZero() || len(c.Stopped) > 0
@@ -104,14 +110,14 @@ func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the agent's directory: %w", err)
 	}
-	s := &store{file: stateFile(dir), replace: system.ReplaceFile}
+	s := &store{file: stateFile(dir), replace: system.ReplaceFile, s: newState()}
 	b, err := os.ReadFile(s.file)
 	lost := errors.Is(err, fs.ErrNotExist)
 	if err == nil {
 		if err = json.Unmarshal(b, &s.s); err != nil {
 			lost = true
 			fmt.Fprintf(os.Stderr, "node agent: its state cannot be read and is put aside as %s.broken: %v\n", s.file, err)
-			s.s = state{}
+			s.s = newState()
 			err = os.Rename(s.file, s.file+".broken")
 		}
 	}
@@ -126,21 +132,6 @@ func openStore(dir string) (*store, error) {
 				return nil, err
 			}
 		}
-	}
-	if s.s.Components == nil {
-		s.s.Components = map[framework.Component]*componentState{}
-	}
-	if s.s.Spoilt == nil {
-		s.s.Spoilt = map[framework.Component]*spoiltState{}
-	}
-	if s.s.Impaired == nil {
-		s.s.Impaired = map[string]*impairedState{}
-	}
-	if s.s.Promises == nil {
-		s.s.Promises = map[string]*promiseState{}
-	}
-	if s.s.Links == nil {
-		s.s.Links = map[string]framework.LinkState{}
 	}
 	return s, nil
 }
@@ -211,14 +202,9 @@ func (s *store) read(look func(*state)) {
 // last saved them. It does not ask an agent, which may be frozen.
 func KnownProcesses(dir string) (all []framework.Process, err error) {
 	var s state
-	b, err := os.ReadFile(stateFile(dir))
-	if errors.Is(err, fs.ErrNotExist) {
+	if err := system.ReadJSON(stateFile(dir), &s); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // nothing has been started yet
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &s)
-	}
-	if err != nil {
+	} else if err != nil {
 		return nil, fmt.Errorf("reading the agent's state: %w", err)
 	}
 	for name, c := range s.Components {
@@ -235,11 +221,8 @@ func complain(err error) { fmt.Fprintf(os.Stderr, "node agent: %v\n", err) }
 // namespace, on this kernel since its boot.
 func boot() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("detecting a restart of the node: %w", err)
-	}
-	first, err := procfs.ReadStat("/proc", 1)
-	if err != nil {
+	first, statErr := procfs.ReadStat("/proc", 1)
+	if err := errors.Join(err, statErr); err != nil {
 		return "", fmt.Errorf("detecting a restart of the node: %w", err)
 	}
 	return fmt.Sprintf("%s-%d", strings.TrimSpace(string(id)), first.StartTicks), nil

@@ -91,7 +91,7 @@ func Replace(data, from string) error {
 	}
 	err := swap(data, from)
 	if err == nil {
-		err = system.SyncDir(data)
+		err = system.Sync(data)
 	}
 	if err == nil {
 		err = wipe(data, Member)

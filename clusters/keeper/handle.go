@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // ErrNoCluster is the error of Open if no such cluster runs, or a name is needed.
@@ -169,12 +170,8 @@ func (h *Handle) Spec() (*clusters.Cluster, error) {
 }
 
 func loadSpec(dir string) (*clusters.Cluster, error) {
-	b, err := os.ReadFile(filepath.Join(dir, clusterFile))
 	var spec clusters.Cluster
-	if err == nil {
-		err = json.Unmarshal(b, &spec)
-	}
-	if err != nil {
+	if err := system.ReadJSON(filepath.Join(dir, clusterFile), &spec); err != nil {
 		return nil, fmt.Errorf("reading the description of the cluster: %w", err)
 	}
 	return &spec, nil
@@ -197,10 +194,7 @@ func (h *Handle) Shell(ctx context.Context, host string, argv ...string) (*exec.
 	i := slices.IndexFunc(status.Hosts, func(s HostStatus) bool { return s.Name == host })
 	switch {
 	case i < 0:
-		var names []string
-		for _, s := range status.Hosts {
-			names = append(names, s.Name)
-		}
+		names := framework.Names(status.Hosts, func(s HostStatus) string { return s.Name })
 		return nil, fmt.Errorf("%w: cluster %s has no host %q; it has %s", ErrNoHost, h.Name, host, strings.Join(names, ", "))
 	case !status.Hosts[i].Powered:
 		return nil, fmt.Errorf("%s of cluster %s is powered off", host, h.Name)

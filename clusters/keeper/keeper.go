@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Files of a cluster's state directory.
@@ -52,11 +53,7 @@ type config struct {
 }
 
 func loadConfig(dir string) (c config, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, configFile))
-	if err == nil {
-		err = json.Unmarshal(b, &c)
-	}
-	if err != nil {
+	if err = system.ReadJSON(filepath.Join(dir, configFile), &c); err != nil {
 		err = fmt.Errorf("reading the keeper's configuration: %w", err)
 	}
 	return c, err

@@ -174,11 +174,7 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 // describe saves the configuration for keeper and server.
 func (h *Handle) describe(spec *clusters.Cluster, cfg config) error {
 	for name, what := range map[string]any{clusterFile: spec, configFile: cfg} {
-		b, err := json.Marshal(what)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(h.dir, name), b, 0o600)
-		}
-		if err != nil {
+		if err := system.WriteJSON(filepath.Join(h.dir, name), what); err != nil {
 			return fmt.Errorf("writing its description: %w", err)
 		}
 	}

@@ -85,11 +85,11 @@ func machines(ctx context.Context, cli docker.CLI, cluster string) ([]docker.Con
 	if len(names) == 0 {
 		return nil, nil
 	}
-	slices.SortFunc(names, kindOrder)
 	all, err := cli.Inspect(ctx, names...)
 	if err != nil {
 		return nil, fmt.Errorf("failed to inspect cluster %s: %w", cluster, err)
 	}
+	slices.SortFunc(all, func(a, b docker.Container) int { return kindOrder(a.Name, b.Name) })
 	return all, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -129,18 +128,13 @@ func settings(spec *clusters.Cluster) (framework.Settings, error) {
 // the credentials for them. It asks nothing of nodes that were added: they are removed next, and
 // a killed addition leaves them in any state.
 func (c *Cluster) find(ctx context.Context) error {
-	names, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
+	all, err := machines(ctx, c.cli, c.Name())
 	if err != nil {
-		return fmt.Errorf("finding the nodes of cluster %s: %w", c.Name(), err)
+		return err
 	}
-	if len(names) == 0 {
+	if len(all) == 0 {
 		return fmt.Errorf("cluster %s has no nodes", c.Name())
 	}
-	all, err := c.cli.Inspect(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("finding the nodes of cluster %s: %w", c.Name(), err)
-	}
-	slices.SortFunc(all, func(a, b docker.Container) int { return kindOrder(a.Name, b.Name) })
 	for _, container := range all {
 		address, err := c.network.addressOf(container)
 		if err != nil {
@@ -407,23 +401,12 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	if c.balancer == nil {
 		return nil, nil
 	}
-	// A new connection each time: a kept one shows nothing about a balancer that was restarted.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
-	body, err := await.Request(ctx, client, http.MethodGet, "http://"+net.JoinHostPort(c.balancer.address.String(), balancerStatusPort)+"/", "")
+	all, err := proxy.Backends(ctx, net.JoinHostPort(c.balancer.address.String(), balancerStatusPort))
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		err = fmt.Errorf("Envoy: %w", errors.ErrUnsupported)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w", c.Name(), err)
-	}
-	var status proxy.Status
-	if err := json.Unmarshal(body, &status); err != nil {
-		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: Envoy: %w", c.Name(), errors.ErrUnsupported)
-	}
-	var all []framework.Backend
-	for _, b := range status.Backends {
-		name := b.Name
-		if host, _, err := net.SplitHostPort(name); err == nil {
-			name = host
-		}
-		all = append(all, framework.Backend{Name: name, Address: b.Address, Up: b.Healthy, Since: b.Since.Round(time.Microsecond), Check: b.LastCheck})
 	}
 	return all, nil
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // A paused or killed container cannot bring itself back. A guard does: a process in a session
@@ -43,14 +43,7 @@ func Main() {
 	engine.Main()
 	balancer.Reexec()
 	agent.Main()
-	if filepath.Base(os.Args[0]) != guardRole {
-		return
-	}
-	if err := runGuard(os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", guardRole, err)
-		os.Exit(3)
-	}
-	os.Exit(0)
+	system.RunRole(map[string]func([]string) error{guardRole: runGuard})
 }
 
 func runGuard(args []string) error {

@@ -107,12 +107,8 @@ func (c *Cluster) NetworkState() (what string, impairments int) {
 // Hosts implements keeper.Kept.
 func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 	containers := c.containers()
-	var names []string
-	for _, n := range containers {
-		names = append(names, n.name)
-	}
 	states := map[string]docker.Container{}
-	found, failed := c.cli.Inspect(ctx, names...)
+	found, failed := c.cli.Inspect(ctx, framework.NodeNames(containers)...)
 	for _, s := range found {
 		states[s.Name] = s
 	}

@@ -114,19 +114,16 @@ func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component strin
 
 // roleOf returns the role of a machine of the cluster.
 func roleOf(ctx context.Context, cli docker.CLI, cluster, host string) (string, error) {
-	names, err := cli.List(ctx, clusterLabel+"="+cluster)
+	all, err := machines(ctx, cli, cluster)
 	if err != nil {
-		return "", fmt.Errorf("listing the machines of cluster %s: %w", cluster, err)
+		return "", err
 	}
-	for _, name := range names {
-		if name != host {
-			continue
+	var names []string
+	for _, c := range all {
+		if c.Name == host {
+			return c.Config.Labels[roleLabel], nil
 		}
-		all, err := cli.Inspect(ctx, name)
-		if err != nil {
-			return "", err
-		}
-		return all[0].Config.Labels[roleLabel], nil
+		names = append(names, c.Name)
 	}
 	return "", fmt.Errorf("%w: cluster %s has no host %q; it has %s", keeper.ErrNoHost, cluster, host, strings.Join(names, ", "))
 }

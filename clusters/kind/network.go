@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
@@ -113,15 +112,10 @@ func (n network) addressOf(c docker.Container) (netip.Addr, error) {
 // pin gives every container of a cluster a fixed address. Otherwise they get the next free one
 // at each start.
 func (n network) pin(ctx context.Context, cli docker.CLI, cluster string) error {
-	names, err := cli.List(ctx, clusterLabel+"="+cluster)
+	all, err := machines(ctx, cli, cluster)
 	if err != nil {
-		return fmt.Errorf("pinning the addresses of cluster %s: %w", cluster, err)
+		return err
 	}
-	all, err := cli.Inspect(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("pinning the addresses of cluster %s: %w", cluster, err)
-	}
-	slices.SortFunc(all, func(a, b docker.Container) int { return cmp.Compare(a.Name, b.Name) })
 	for _, c := range all {
 		address := c.NetworkSettings.Networks[n.name].IPAddress
 		if c.Config.Labels[roleLabel] == balancerRole {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,13 +110,7 @@ func ensureImages(ctx context.Context, e engine.Engine, versions []string, p clu
 			p.Progress(event.Text)
 		}
 	}}
-	seen := map[string]bool{}
-	for _, v := range versions {
-		if !seen[v] {
-			config.Kubernetes = append(config.Kubernetes, v)
-		}
-		seen[v] = true
-	}
+	config.Kubernetes = slices.Compact(slices.Sorted(slices.Values(versions)))
 	return image.Ensure(ctx, config)
 }
 

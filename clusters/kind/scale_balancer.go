@@ -54,10 +54,7 @@ func (c *Cluster) rebalance(ctx context.Context, nodes []*node) error {
 	if err != nil {
 		return err
 	}
-	var servers []string
-	for _, n := range nodes {
-		servers = append(servers, net.JoinHostPort(n.name, apiServerPort))
-	}
+	servers := framework.Names(nodes, func(n *node) string { return net.JoinHostPort(n.name, apiServerPort) })
 	changed, err := balancer.WithServers([]byte(old), servers)
 	if err != nil {
 		return err

@@ -1,9 +1,6 @@
 package local
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -61,14 +58,5 @@ func (c *Cluster) addPodmaster(m *machine, spec clusters.Node) error {
 	if len(config.Components) == 0 {
 		return nil
 	}
-	path := filepath.Join(m.dir, "podmaster.json")
-	b, err := json.Marshal(config)
-	if err == nil {
-		err = os.WriteFile(path, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the configuration of the podmaster of %s: %w", m.name, err)
-	}
-	m.config.Components = append(m.config.Components, m.runsItself(framework.Podmaster, rolePodmaster, path))
-	return nil
+	return m.addProgram(framework.Podmaster, "podmaster.json", config, rolePodmaster)
 }

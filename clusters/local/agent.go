@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -63,14 +63,10 @@ func runAgent(args []string) error {
 }
 
 func readConfig(file string) (cfg agentConfig, err error) {
-	b, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(b, &cfg)
+	if err = system.ReadJSON(file, &cfg); err != nil {
+		err = fmt.Errorf("reading the agent's configuration %s: %w", file, err)
 	}
-	if err != nil {
-		return cfg, fmt.Errorf("reading the agent's configuration %s: %w", file, err)
-	}
-	return cfg, nil
+	return cfg, err
 }
 
 // lookUp resolves a name like the components of this machine, which are Go programs without

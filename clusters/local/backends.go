@@ -2,12 +2,8 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -51,15 +47,7 @@ func (c *Cluster) builtinBackends(ctx context.Context) ([]framework.Backend, err
 		return []framework.Backend{{Name: n.Name(), Address: hostPort(n.Address(), component.APIServerPort), Up: n.machine.powered(),
 			Check: "it has the load balancer's address itself"}}, nil
 	}
-	var status balancer.Status
-	if err := statusPage(ctx, c.balancer.addr.Addr(), &status); err != nil {
-		return nil, err
-	}
-	var all []framework.Backend
-	for _, b := range status.Backends {
-		all = append(all, framework.Backend{Name: b.Name, Address: b.Address, Up: b.Healthy, Since: b.Since.Round(time.Microsecond), Check: b.LastCheck})
-	}
-	return all, nil
+	return balancer.Backends(ctx, hostPort(c.balancer.addr.Addr(), balancerStatusPort))
 }
 
 // vipBackends asks each node whether it holds the address: only the holder is up for clients. A
@@ -73,7 +61,7 @@ func (c *Cluster) vipBackends(ctx context.Context) ([]framework.Backend, error) 
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			var status vip.Status
-			if problems[i] = statusPage(ctx, n.Address(), &status); problems[i] == nil {
+			if problems[i] = balancer.ReadPage(ctx, hostPort(n.Address(), balancerStatusPort), &status); problems[i] == nil {
 				found[i] = &framework.Backend{Name: n.Name(), Address: n.Address().String(), Up: status.Holder, Holder: status.Holder, Standby: status.Ready && !status.Holder,
 					Since: status.Since.Round(time.Microsecond), Check: status.LastCheck}
 			}
@@ -90,23 +78,4 @@ func (c *Cluster) vipBackends(ctx context.Context) ([]framework.Backend, error) 
 		return nil, errors.Join(problems...)
 	}
 	return all, nil
-}
-
-// statusPage reads a status page into what it holds.
-func statusPage(ctx context.Context, of netip.Addr, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+hostPort(of, balancerStatusPort), nil)
-	if err != nil {
-		return err
-	}
-	// A new connection each time: a kept one shows nothing about a balancer that was restarted.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("its status page: %w", err)
-	}
-	return nil
 }

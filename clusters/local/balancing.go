@@ -2,11 +2,7 @@ package local
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -87,14 +83,5 @@ func (c *Cluster) addVIP(m *machine, members []component.Member) error {
 	for _, other := range members {
 		config.Nodes = append(config.Nodes, vip.Node{Name: other.Name, Address: other.Address})
 	}
-	file := filepath.Join(m.dir, "vip.json")
-	b, err := json.Marshal(config)
-	if err == nil {
-		err = os.WriteFile(file, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the configuration of the virtual IP, for %s: %w", m.name, err)
-	}
-	m.config.Components = append(m.config.Components, m.runsItself(framework.VirtualIP, roleVIP, file))
-	return nil
+	return m.addProgram(framework.VirtualIP, "vip.json", config, roleVIP)
 }

@@ -1,11 +1,6 @@
 package local
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -25,16 +20,7 @@ func (c *Cluster) addEtcdBalancer(m *machine) error {
 	for _, n := range c.nodes {
 		config.Backends = append(config.Backends, balancer.Backend{Name: n.Name(), Address: hostPort(n.Address(), component.EtcdClientPort)})
 	}
-	file := filepath.Join(m.dir, "etcd-balancer.json")
-	b, err := json.Marshal(config)
-	if err == nil {
-		err = os.WriteFile(file, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the configuration of the balancer of etcd: %w", err)
-	}
-	m.config.Components = append(m.config.Components, m.runsItself(framework.EtcdBalancer, roleBalancer, "--config", file))
-	return nil
+	return m.addProgram(framework.EtcdBalancer, "etcd-balancer.json", config, roleBalancer, "--config")
 }
 
 // EtcdBalancerConfig implements framework.EtcdBalanced.

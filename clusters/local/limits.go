@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -79,9 +80,6 @@ func (l *limits) begin(components []framework.Component, want framework.Limit, t
 			return "", err
 		}
 		l.trees = append(l.trees, t)
-	}
-	if l.active == nil {
-		l.active = map[string]*activeLimit{}
 	}
 	handle := fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1))
 	f := &activeLimit{components: components, limit: want}
@@ -182,10 +180,7 @@ func (l *limits) prune() error {
 }
 
 func groupName(c framework.Component) string {
-	if c == "" {
-		return otherProcesses
-	}
-	return string(c)
+	return string(cmp.Or(c, otherProcesses))
 }
 
 // wanted returns the groups that a tree needs, by component: "" for the others.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -85,7 +86,7 @@ func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, logs 
 		Groups: filepath.Join(run, "groups"),
 	}
 	m.agent = agent.NewLocalClient(name, m.config.Socket)
-	m.watcher.m, m.limits.m = m, m
+	m.watcher.m, m.limits.m, m.limits.active = m, m, map[string]*activeLimit{}
 	return m, nil
 }
 
@@ -163,11 +164,7 @@ func (m *machine) configPath() string { return filepath.Join(m.run, "agent.json"
 func (m *machine) writeConfig() error {
 	m.configMu.Lock()
 	defer m.configMu.Unlock()
-	b, err := json.Marshal(m.config)
-	if err == nil {
-		err = replaceAll(map[string][]byte{m.configPath(): b})
-	}
-	if err != nil {
+	if err := system.WriteJSON(m.configPath(), m.config); err != nil {
 		return fmt.Errorf("writing the agent's configuration: %w", err)
 	}
 	return nil
@@ -176,6 +173,17 @@ func (m *machine) writeConfig() error {
 // runsItself is a component that is this program under another name, the first of args.
 func (m *machine) runsItself(c framework.Component, args ...string) agent.Component {
 	return agent.Component{Name: c, Exec: &agent.Exec{Path: "/proc/self/exe", Args: args, Dir: m.dir, Log: m.logOf(c)}}
+}
+
+// addProgram adds a component that runs itself, with the path of a file with its configuration
+// after args.
+func (m *machine) addProgram(c framework.Component, file string, config any, args ...string) error {
+	path := filepath.Join(m.dir, file)
+	if err := system.WriteJSON(path, config); err != nil {
+		return fmt.Errorf("writing the configuration of %s on %s: %w", c, m.name, err)
+	}
+	m.config.Components = append(m.config.Components, m.runsItself(c, append(args, path)...))
+	return nil
 }
 
 func (m *machine) logOf(c framework.Component) string { return filepath.Join(m.logs, string(c)+".log") }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,11 +101,7 @@ func writeJoin(file string, join map[framework.Component][]string) error {
 		}
 		return nil
 	}
-	b, err := json.Marshal(join)
-	if err == nil {
-		err = system.ReplaceFile(file, b, 0o600, false)
-	}
-	if err != nil {
+	if err := system.WriteJSON(file, join); err != nil {
 		return fmt.Errorf("failed to record which control groups to join: %w", err)
 	}
 	return nil

@@ -84,14 +84,10 @@ func (c *Cluster) ready(ctx context.Context) error {
 
 // elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
-	for _, n := range c.controlPlane() {
-		if value, ok := n.spec.ExtraArgs[component]["leader-elect"]; ok {
-			if on, err := strconv.ParseBool(value); err == nil && !on {
-				return false
-			}
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool {
+		on, err := strconv.ParseBool(n.spec.ExtraArgs[component]["leader-elect"])
+		return err == nil && !on
+	})
 }
 
 // awaitSupervised returns when each component that a supervisor elects runs somewhere.

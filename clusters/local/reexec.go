@@ -1,9 +1,7 @@
 package local
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Names under which the program re-executes itself, as argv[0].
@@ -37,41 +36,26 @@ const (
 // the program itself, and in its copy that is the first process of a sandbox, it returns. Call
 // it first in main or TestMain.
 func Main() {
-	role := filepath.Base(os.Args[0])
-	switch role {
-	case roleInit:
-		exitOn(role, runInit())
-	case roleAgent:
-		exitOn(role, runAgent(os.Args[1:]))
-	case roleEtcd:
-		etcdmain.Main(append([]string{"etcd"}, os.Args[1:]...))
-		os.Exit(0)
-	case roleBalancer:
-		os.Exit(balancer.Main(os.Args[1:]))
-	case roleLoad:
-		exitOn(role, runLoad(os.Args[1:]))
-	case roleDisk:
-		exitOn(role, disk.Serve(os.Args[1:]))
-	case roleTamper:
-		exitOn(role, tamper.Main(os.Args[1:]))
-	case roleRetry:
-		exitOn(role, retry.Main(os.Args[1:]))
-	case rolePodmaster:
-		exitOn(role, podmaster.Main(os.Args[1:]))
-	case roleVIP:
-		exitOn(role, vip.Main(os.Args[1:]))
-	case roleAddons:
-		exitOn(role, addons.Main(os.Args[1:]))
-	}
+	system.RunRole(map[string]func([]string) error{
+		roleInit:  func([]string) error { return runInit() },
+		roleAgent: runAgent,
+		roleEtcd: func(args []string) error {
+			etcdmain.Main(append([]string{"etcd"}, args...))
+			return nil
+		},
+		roleBalancer: func(args []string) error {
+			os.Exit(balancer.Main(args))
+			return nil
+		},
+		roleLoad:      runLoad,
+		roleDisk:      disk.Serve,
+		roleTamper:    tamper.Main,
+		roleRetry:     retry.Main,
+		rolePodmaster: podmaster.Main,
+		roleVIP:       vip.Main,
+		roleAddons:    addons.Main,
+	})
 	sandbox.Main()
-}
-
-func exitOn(role string, err error) {
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
-		os.Exit(3)
-	}
-	os.Exit(0)
 }
 
 // InSandbox reports whether this process is the first one of a sandbox.

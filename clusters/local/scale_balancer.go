@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -109,18 +109,14 @@ func (c *Cluster) rebalance(ctx context.Context, config balancer.Config) error {
 		socket := filepath.Join(c.balancer.run, haproxySocket)
 		text, err := balancer.HAProxyConfig(config, socket)
 		if err == nil {
-			err = replaceAll(map[string][]byte{filepath.Join(c.balancer.dir, haproxyFile): text})
+			err = system.ReplaceFile(filepath.Join(c.balancer.dir, haproxyFile), text, 0o600, false)
 		}
 		if err != nil {
 			return err
 		}
 		return balancer.HAProxyFollow(ctx, socket, config)
 	}
-	b, err := json.Marshal(config)
-	if err == nil {
-		err = replaceAll(map[string][]byte{filepath.Join(c.balancer.dir, builtinFile): b})
-	}
-	if err != nil {
+	if err := system.WriteJSON(filepath.Join(c.balancer.dir, builtinFile), config); err != nil {
 		return err
 	}
 	if !c.balancer.powered() && c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand {

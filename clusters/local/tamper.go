@@ -1,9 +1,7 @@
 package local
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -38,23 +36,14 @@ func (m *machine) tamperSocket() string { return filepath.Join(m.run, "tamper.so
 func (c *Cluster) addTamper(m *machine) error {
 	file := func(name string) string { return filepath.Join(m.dir, pkiDir, name) }
 	everywhere, self := func(port int) string { return fmt.Sprintf("0.0.0.0:%d", port) }, func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-	b, err := json.Marshal(tamper.Config{
+	return m.addProgram(tamperComponent, "tamper.json", tamper.Config{
 		Control: m.tamperSocket(),
 		Etcd: tamper.EtcdConfig{Listen: everywhere(tamperEtcdPort), Member: self(component.EtcdClientPort),
 			Cert: file(pki.EtcdServerCert), Key: file(pki.EtcdServerKey), CA: file(pki.EtcdClientCACert)},
 		API: tamper.APIConfig{Listen: everywhere(tamperAPIPort), Server: self(component.APIServerPort),
 			Cert: file(pki.APIServerCert), Key: file(pki.APIServerKey), CA: file(pki.ClientCACert),
 			FrontCert: file(pki.FrontProxyCert), FrontKey: file(pki.FrontProxyKey)},
-	})
-	config := filepath.Join(m.dir, "tamper.json")
-	if err == nil {
-		err = os.WriteFile(config, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the configuration of the proxies of %s: %w", m.name, err)
-	}
-	m.config.Components = append(m.config.Components, m.runsItself(tamperComponent, roleTamper, config))
-	return nil
+	}, roleTamper)
 }
 
 // throughTamper points an API server's arguments at the proxy in front of its

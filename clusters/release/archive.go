@@ -173,7 +173,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		}
 		have = 0
 	default:
-		f.say("continuing the download at %s", size(have))
+		f.say("continuing the download at %s", Size(have))
 	}
 	total := int64(-1)
 	if resp.ContentLength >= 0 {
@@ -188,9 +188,9 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		watchdog.Reset(stallTimeout)
 		have += int64(n)
 		if total > 0 {
-			f.status("downloading: %s of %s", size(have), size(total))
+			f.status("downloading: %s of %s", Size(have), Size(total))
 		} else {
-			f.status("downloading: %s", size(have))
+			f.status("downloading: %s", Size(have))
 		}
 		return n, err
 	})

@@ -38,8 +38,7 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	name := r.module
-	name = cmp.Or(name, "holdfast's own "+r.output)
+	name := cmp.Or(r.module, "holdfast's own "+r.output)
 	f.say("building %s %s for linux/%s with %s", name, f.version, f.arch, tool.version)
 	m, err := f.module(ctx, tool, r)
 	if err != nil {

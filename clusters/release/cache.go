@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Entry is one entry of the cache; except for Dir it is the content of manifest.json.
@@ -115,13 +117,9 @@ func (c cache) lookup(p Product, version, arch string, full bool) (Entry, error)
 
 // load reads a manifest and checks it against the name of its directory.
 func load(dir string) (Entry, error) {
-	data, err := os.ReadFile(filepath.Join(dir, manifestName))
-	if err != nil {
-		return Entry{}, &CorruptError{dir, err.Error()}
-	}
 	var e Entry
-	if err := json.Unmarshal(data, &e); err != nil {
-		return Entry{}, &CorruptError{dir, fmt.Sprintf("%s: %v", manifestName, err)}
+	if err := system.ReadJSON(filepath.Join(dir, manifestName), &e); err != nil {
+		return Entry{}, &CorruptError{dir, err.Error()}
 	}
 	e.Dir = dir
 	if e.digest() != filepath.Base(dir) {
@@ -263,7 +261,7 @@ func scan(dir string) ([]File, error) {
 		if err := os.Chmod(path, 0o755); err != nil {
 			return nil, err
 		}
-		if err := syncFile(path); err != nil {
+		if err := system.Sync(path); err != nil {
 			return nil, err
 		}
 		sum, err := HashFile(path)
@@ -277,15 +275,6 @@ func scan(dir string) ([]File, error) {
 		files = append(files, File{Name: d.Name(), Size: info.Size(), SHA256: sum, ModTime: info.ModTime().UTC()})
 	}
 	return files, nil
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }
 
 // HashFile returns the SHA-256 of a file, in hex.

@@ -141,9 +141,7 @@ func newFetch(p Product, version string, o Options) (*fetch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache directory %s: %w", o.CacheDir, err)
 	}
-	arch := o.Arch
-	arch = cmp.Or(arch, runtime.GOARCH)
-	return &fetch{Options: o, product: p, version: v, arch: arch,
+	return &fetch{Options: o, product: p, version: v, arch: cmp.Or(o.Arch, runtime.GOARCH),
 		cache: cache(dir), started: time.Now()}, nil
 }
 
@@ -178,14 +176,20 @@ func (f *fetch) cached(first bool) (Entry, bool) {
 
 // lock waits until no other process fetches the same.
 func (f *fetch) lock(ctx context.Context) (unlock func(), err error) {
-	dir := filepath.Join(string(f.cache), "locks")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	return Lock(ctx, filepath.Join(string(f.cache), "locks", f.key()+".lock"), func() {
+		f.say("another process is fetching it; waiting for that one")
+	})
+}
+
+// Lock locks a file of the cache, and makes its directory. It calls waiting if another process holds the lock.
+func Lock(ctx context.Context, file string, waiting func()) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache: %w; name another one with XDG_CACHE_HOME", err)
 	}
-	l := flock.New(filepath.Join(dir, f.key()+".lock"))
+	l := flock.New(file)
 	ok, err := l.TryLock()
 	if err == nil && !ok {
-		f.say("another process is fetching it; waiting for that one")
+		waiting()
 		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
 	}
 	if err != nil {
@@ -214,7 +218,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 	for i, s := range sources {
 		e, err := f.from(ctx, s.name, s.get)
 		if err == nil {
-			f.say("ready after %s (%s, from %s)", time.Since(f.started).Round(time.Second), size(e.Size()), e.Source)
+			f.say("ready after %s (%s, from %s)", time.Since(f.started).Round(time.Second), Size(e.Size()), e.Source)
 			return e, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, errChecksum) {
@@ -250,8 +254,8 @@ func (f *fetch) from(ctx context.Context, name Source, get func(context.Context,
 	return f.cache.publish(out, e)
 }
 
-// size writes a number of bytes for people.
-func size(n int64) string {
+// Size writes a number of bytes for people.
+func Size[N int64 | uint64](n N) string {
 	switch {
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // Product is a set of binaries that a control plane or a node needs.
@@ -66,10 +68,7 @@ func ParseProduct(name string) (Product, error) {
 	if p := Product(name); slices.Contains(Products(), p) {
 		return p, nil
 	}
-	var names []string
-	for _, p := range Products() {
-		names = append(names, string(p))
-	}
+	names := framework.Names(Products(), func(p Product) string { return string(p) })
 	return "", fmt.Errorf("unknown product %q: want one of %s", name, strings.Join(names, ", "))
 }
 

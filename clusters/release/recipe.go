@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // recipe describes how to build a product from a module.
@@ -83,11 +85,7 @@ func recipeOf(p Product) recipe {
 }
 
 func under(folder string, names []string) []string {
-	var packages []string
-	for _, name := range names {
-		packages = append(packages, folder+name)
-	}
-	return packages
+	return framework.Names(names, func(name string) string { return folder + name })
 }
 
 // packages are the packages that the go command builds.

@@ -42,20 +42,20 @@ func ReplaceFile(path string, data []byte, mode os.FileMode, durable bool, prepa
 		return err
 	}
 	if durable {
-		return SyncDir(filepath.Dir(path))
+		return Sync(filepath.Dir(path))
 	}
 	return nil
 }
 
-// SyncDir returns once the names in a directory are on disk, such as that of a file that was renamed. Two
-// file systems keep no order between them.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
+// Sync returns once the data of a file is on disk, or the names in a directory, such as that of a file that
+// was renamed. Two file systems keep no order between them.
+func Sync(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	err = d.Sync()
+	defer f.Close()
+	err = f.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		return nil // there is nothing to do on this file system, or no way
 	}

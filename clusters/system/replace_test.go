@@ -47,12 +47,12 @@ func TestReplaceFile(t *testing.T) {
 	}
 }
 
-func TestSyncDir(t *testing.T) {
+func TestSync(t *testing.T) {
 	dir := t.TempDir()
-	if err := SyncDir(dir); err != nil {
+	if err := Sync(dir); err != nil {
 		t.Error(err)
 	}
-	if err := SyncDir(filepath.Join(dir, "none")); err == nil {
+	if err := Sync(filepath.Join(dir, "none")); err == nil {
 		t.Error("a directory that does not exist is on disk")
 	}
 }

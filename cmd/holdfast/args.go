@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
@@ -42,10 +43,7 @@ func usage(cmd *cobra.Command) string { return strings.TrimSuffix(cmd.UseLine(),
 
 // subcommand is the check of a command's arguments if they do not begin with a subcommand.
 func subcommand(cmd *cobra.Command, args []string) error {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-	}
+	names := framework.Names(cmd.Commands(), (*cobra.Command).Name)
 	if len(args) == 0 {
 		return fmt.Errorf("the command after %q is missing: want %s", cmd.CommandPath(), oneOf(names))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // addNameFlag adds the flag --name to a command on a running cluster, and returns a function that
@@ -95,7 +96,7 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, asJSON bool) error {
 			return err
 		}
 		var text bytes.Buffer
-		if err := writeJSON(&text, status); err != nil {
+		if err := reports.WriteJSON(&text, status); err != nil {
 			return err
 		}
 		if text.String() != last {
@@ -265,7 +266,7 @@ func nothingToDelete(cmd *cobra.Command, name string, asJSON bool, err error) er
 	case name == "" && len(running) > 0:
 		return exitWith(exitUsage, err)
 	case asJSON:
-		return writeJSON(cmd.OutOrStdout(), downState{name, "absent"})
+		return reports.WriteJSON(cmd.OutOrStdout(), downState{name, "absent"})
 	case name != "":
 		name = " " + name
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -67,27 +68,15 @@ func completeFlags(cmd *cobra.Command) {
 }
 
 func scenarioNames() []string {
-	var names []string
-	for _, s := range scenarios.All() {
-		names = append(names, s.Metadata.Name)
-	}
-	return names
+	return framework.Names(scenarios.All(), func(s *scenarios.Scenario) string { return s.Metadata.Name })
 }
 
 func requirementIDs() []string {
-	var ids []string
-	for _, r := range scenarios.Requirements() {
-		ids = append(ids, r.ID)
-	}
-	return ids
+	return framework.Names(scenarios.Requirements(), func(r scenarios.Requirement) string { return r.ID })
 }
 
 func faultNames() []string {
-	var names []string
-	for _, f := range fault.All() {
-		names = append(names, f.Name)
-	}
-	return names
+	return framework.Names(fault.All(), func(f *fault.Fault) string { return f.Name })
 }
 
 func clusterNames() []string {

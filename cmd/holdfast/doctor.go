@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // checkState says how a thing that holdfast looks for was found.
@@ -75,7 +76,7 @@ run here until something is changed.`,
 	output := addOutputFlag[diagnosis](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *inside {
-			return writeJSON(cmd.OutOrStdout(), insideChecks())
+			return reports.WriteJSON(cmd.OutOrStdout(), insideChecks())
 		}
 		d := diagnose(cmd.Context())
 		err := output.print(cmd, d, d.write)
@@ -88,7 +89,7 @@ run here until something is changed.`,
 }
 
 func diagnose(ctx context.Context) diagnosis {
-	d := diagnosis{Ready: true, Cache: []release.Entry{}}
+	d := diagnosis{Ready: true}
 	cacheDir, cacheErr := release.DefaultCacheDir()
 	var broken []error
 	if cacheErr == nil {
@@ -96,9 +97,10 @@ func diagnose(ctx context.Context) diagnosis {
 	}
 	cached := hasDefault(d.Cache)
 	d.Checks = append(d.Checks, checkCores(), checkMemory(), checkHugePages(hugePages))
-	tun := checkTUN()
+	tun := checkDevice("/dev/net/tun", check.fallback, "the network uses veth pairs and AF_PACKET instead; somewhat slower, otherwise the same")
 	d.Checks = append(d.Checks, checkSandbox(ctx, tun.State == stateOK)...)
-	d.Checks = append(d.Checks, tun, checkFUSE(),
+	d.Checks = append(d.Checks, tun,
+		checkDevice("/dev/fuse", check.missing, "disk faults are not applicable without it; as root: modprobe fuse && chmod 0666 /dev/fuse"),
 		checkProgram("haproxy"), checkProgram("nginx"),
 		checkCache(cacheDir, cacheErr, cached, broken), checkGo(ctx, cached), checkDisk(cacheDir, cached))
 	d.Checks = append(d.Checks, checkEngine(ctx)...)
@@ -107,9 +109,7 @@ func diagnose(ctx context.Context) diagnosis {
 			d.Ready = false
 		}
 	}
-	if d.Cache == nil {
-		d.Cache = []release.Entry{}
-	}
+	d.Cache = append([]release.Entry{}, d.Cache...) // never nil
 	return d
 }
 

@@ -70,35 +70,20 @@ func checkHugePages(file string) check {
 	return c.ok("always")
 }
 
-func checkTUN() check {
-	c := check{Name: "/dev/net/tun"}
-	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
-	if err != nil {
-		return c.fallback(deviceProblem(err), "the network uses veth pairs and AF_PACKET instead; somewhat slower, otherwise the same")
-	}
-	f.Close()
-	return c.ok("can be opened")
-}
-
-func checkFUSE() check {
-	c := check{Name: "/dev/fuse"}
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		return c.missing(deviceProblem(err), "disk faults are not applicable without it; as root: modprobe fuse && chmod 0666 /dev/fuse")
-	}
-	f.Close()
-	return c.ok("can be opened")
-}
-
-func deviceProblem(err error) string {
+// checkDevice calls lacks if a device cannot be opened.
+func checkDevice(file string, lacks func(c check, found, advice string) check, advice string) check {
+	c := check{Name: file}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "does not exist"
+		return lacks(c, "does not exist", advice)
 	case errors.Is(err, fs.ErrPermission):
-		return "cannot be opened by this user"
-	default:
-		return err.Error()
+		return lacks(c, "cannot be opened by this user", advice)
+	case err != nil:
+		return lacks(c, err.Error(), advice)
 	}
+	f.Close()
+	return c.ok("can be opened")
 }
 
 func checkProgram(name string) check {

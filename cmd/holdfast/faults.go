@@ -85,8 +85,7 @@ func printFaults(out io.Writer, all []faultEntry) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
 	for _, f := range all {
-		params := strings.Join(slices.Sorted(maps.Keys(f.Params)), ", ")
-		params = cmp.Or(params, "-")
+		params := cmp.Or(strings.Join(slices.Sorted(maps.Keys(f.Params)), ", "), "-")
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, shorten(f.Summary, 90))
 	}
 	return w.Flush()

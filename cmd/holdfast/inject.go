@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -178,10 +179,7 @@ func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for _, e := range status.Faults {
-		ids = append(ids, e.ID)
-	}
+	ids := framework.Names(status.Faults, func(e fault.Entry) string { return e.ID })
 	if len(ids) > 1 {
 		return nil, usageError("several faults are active: name one, or use --all: %s", strings.Join(ids, ", "))
 	}

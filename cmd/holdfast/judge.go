@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -80,13 +81,8 @@ func only(v *run.Verdicts, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	var settled, known []string
-	for _, r := range v.Results {
-		settled = append(settled, r.Requirement)
-	}
-	for _, r := range scenarios.Requirements() {
-		known = append(known, r.ID)
-	}
+	settled := framework.Names(v.Results, func(r judge.Result) string { return r.Requirement })
+	known := requirementIDs()
 	for _, id := range ids {
 		switch {
 		case slices.Contains(settled, id):

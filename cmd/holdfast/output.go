@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -51,13 +50,10 @@ func oneOf(words []string) string {
 // json reports whether the user asked for JSON.
 func (o *outputFlag[T]) json() bool { return o.format == "json" }
 
-// printed is the type that the command prints as JSON.
-func (o *outputFlag[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
-
 // print prints v as JSON if the user asked for it, and otherwise calls text.
 func (o *outputFlag[T]) print(cmd *cobra.Command, v T, text func(io.Writer) error) error {
 	if o.json() {
-		return writeJSON(cmd.OutOrStdout(), v)
+		return reports.WriteJSON(cmd.OutOrStdout(), v)
 	}
 	return text(cmd.OutOrStdout())
 }
@@ -68,9 +64,4 @@ func (o *outputFlag[T]) printf(cmd *cobra.Command, v T, format string, args ...a
 		_, err := fmt.Fprintf(w, format, args...)
 		return err
 	})
-}
-
-// writeJSON writes v indented, as every -o json does.
-func writeJSON(w io.Writer, v any) error {
-	return reports.WriteJSON(w, v)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind"
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/remote"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
@@ -15,11 +16,7 @@ import (
 var providers = []clusters.Provider{local.Provider{}, kind.Provider{}, remote.Provider{}}
 
 func providerNames() string {
-	var names []string
-	for _, p := range providers {
-		names = append(names, p.Name())
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(framework.Names(providers, clusters.Provider.Name), ", ")
 }
 
 func providerNamed(name string) (clusters.Provider, error) {

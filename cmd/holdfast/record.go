@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 )
@@ -79,11 +80,7 @@ is, and the exit code is 3.`,
 }
 
 func kindNames() []string {
-	var names []string
-	for _, k := range record.Kinds() {
-		names = append(names, string(k))
-	}
-	return names
+	return framework.Names(record.Kinds(), func(k record.Kind) string { return string(k) })
 }
 
 // findRecord returns the directory of a record: dir itself, or that of a scenario if dir is a

@@ -3,11 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -311,7 +310,7 @@ func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, er
 func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 	left := p.Unsettled(dir)
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), left)
+		return reports.WriteJSON(cmd.OutOrStdout(), left)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), units(p), strings.Join(left, ", "))
 	return err
@@ -365,9 +364,7 @@ func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
 
 // randomSeed returns a seed short enough to type again.
 func randomSeed() uint64 {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return uint64(binary.LittleEndian.Uint32(b[:]))
+	return uint64(rand.Uint32())
 }
 
 // checkResultsDir refuses a results directory that is not empty, or that this user cannot write to or

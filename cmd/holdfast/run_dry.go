@@ -21,7 +21,7 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 	if asJSON {
 		dry := *p
 		dry.Footprint = footprint(provider, p)
-		return writeJSON(cmd.OutOrStdout(), &dry)
+		return reports.WriteJSON(cmd.OutOrStdout(), &dry)
 	}
 	w := cmd.OutOrStdout()
 	here := rememberedPace(p.Provider)

@@ -29,6 +29,9 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
+// printed is the type that the command prints as JSON.
+func (o *outputFlag[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
+
 var update = flag.Bool("update", false, "write schemas/*.json")
 
 // Each command with -o json has a published schema, generated from the type that it prints and

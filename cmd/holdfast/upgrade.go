@@ -127,7 +127,7 @@ func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *out
 		if err != nil {
 			result.Error = err.Error()
 		}
-		if writing := writeJSON(cmd.OutOrStdout(), result); writing != nil {
+		if writing := reports.WriteJSON(cmd.OutOrStdout(), result); writing != nil {
 			return writing
 		}
 	} else if err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -145,12 +146,5 @@ func (all members) disarm(ctx context.Context, id uint64, kind pb.AlarmType) err
 }
 
 func alarmWords(list []*pb.AlarmMember) string {
-	var words string
-	for i, a := range list {
-		if i > 0 {
-			words += ", "
-		}
-		words += fmt.Sprintf("%s of member %x", a.Alarm, a.MemberID)
-	}
-	return words
+	return strings.Join(framework.Names(list, func(a *pb.AlarmMember) string { return fmt.Sprintf("%s of member %x", a.Alarm, a.MemberID) }), ", ")
 }

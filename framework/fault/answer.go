@@ -116,13 +116,13 @@ const dialLimit = 500 * time.Millisecond
 
 // freshTransport returns a transport that uses a connection once.
 func freshTransport(config *rest.Config) (http.RoundTripper, error) {
-	transport, _, err := ownTransport(config, false)
+	transport, _, err := ownTransport(config, dialLimit, func(t *http.Transport) { t.DisableKeepAlives = true })
 	return transport, err
 }
 
 // ownTransport returns a transport that shares no connections, unlike those of client-go, and a
-// function that closes its kept ones.
-func ownTransport(config *rest.Config, keep bool) (transport http.RoundTripper, closeIdle func(), err error) {
+// function that closes its kept ones, which client-go's wrappers do not pass on.
+func ownTransport(config *rest.Config, dialing time.Duration, set func(*http.Transport)) (transport http.RoundTripper, closeIdle func(), err error) {
 	base, closeIdle := config.Transport, func() {}
 	if base == nil {
 		tls, err := rest.TLSConfigFor(config)
@@ -131,9 +131,10 @@ func ownTransport(config *rest.Config, keep bool) (transport http.RoundTripper, 
 		}
 		dial := config.Dial
 		if dial == nil {
-			dial = (&net.Dialer{Timeout: dialLimit}).DialContext
+			dial = (&net.Dialer{Timeout: dialing}).DialContext
 		}
-		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, DisableKeepAlives: !keep}
+		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls}
+		set(own)
 		base, closeIdle = own, own.CloseIdleConnections
 	}
 	transport, err = rest.HTTPWrappersForConfig(config, base)

@@ -231,9 +231,7 @@ func (m member) metric(ctx context.Context, access framework.EtcdAccess, name st
 func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
 	var peers []framework.EtcdPeer
 	for _, m := range list {
-		p := framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs}
-		p.Name = cmp.Or(p.Name, unnamed)
-		peers = append(peers, p)
+		peers = append(peers, framework.EtcdPeer{Name: cmp.Or(m.Name, unnamed), URLs: m.PeerURLs})
 	}
 	return peers
 }

@@ -192,10 +192,7 @@ func (l *limited) whose() string {
 	if len(l.components) == 0 {
 		return l.name
 	}
-	var names []string
-	for _, c := range l.components {
-		names = append(names, string(c))
-	}
+	names := framework.Names(l.components, func(c framework.Component) string { return string(c) })
 	return strings.Join(names, ", ") + " on " + strings.TrimPrefix(l.name, "node ")
 }
 

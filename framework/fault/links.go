@@ -87,10 +87,7 @@ func onLinks(f *Fault, asked func(Request) framework.Impairment, shows shows) *F
 		if given := Value[portList](r, portsParam.Name); given.given {
 			ports = given.on(r.Cluster)
 		}
-		var own []string
-		for _, e := range ends {
-			own = append(own, e.name)
-		}
+		own := framework.Names(ends, func(e party) string { return e.name })
 		peers, err := r.peers(x, own)
 		if err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -114,25 +113,12 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 func (o *crowd) connect() error {
 	config := rest.CopyConfig(o.entrance.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: overloadUser}
-	base := config.Transport
-	o.hangUp = func() {}
-	if base == nil {
-		tls, err := rest.TLSConfigFor(config)
-		if err != nil {
-			return fmt.Errorf("credentials of entrance %s: %w", o.entrance.Name, err)
-		}
-		dial := config.Dial
-		if dial == nil {
-			dial = (&net.Dialer{Timeout: tryLimit}).DialContext
-		}
+	rt, hangUp, err := ownTransport(config, tryLimit, func(t *http.Transport) {
 		// An HTTP/2 connection on which a request was just cancelled is not idle yet when the
 		// others are closed.
-		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second}
-		// The wrappers of client-go do not pass that on.
-		base, o.hangUp = own, own.CloseIdleConnections
-	}
-	rt, err := rest.HTTPWrappersForConfig(config, base)
-	o.client = &http.Client{Transport: rt, Timeout: healLimit}
+		t.ForceAttemptHTTP2, t.MaxIdleConnsPerHost, t.IdleConnTimeout = true, 100, 2*time.Second
+	})
+	o.client, o.hangUp = &http.Client{Transport: rt, Timeout: healLimit}, hangUp
 	return err
 }
 

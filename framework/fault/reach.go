@@ -184,7 +184,7 @@ func knockAPI(e framework.Entrance) (knocker, error) {
 	if err != nil {
 		return knocker{}, err
 	}
-	transport, closeIdle, err := ownTransport(config, true)
+	transport, closeIdle, err := ownTransport(config, dialLimit, func(*http.Transport) {})
 	if err != nil {
 		return knocker{}, err
 	}

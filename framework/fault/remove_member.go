@@ -152,8 +152,7 @@ func (all members) insist(ctx context.Context, ask func(context.Context, member)
 func memberWords(list []*pb.Member) string {
 	var words []string
 	for _, m := range list {
-		name := m.Name
-		name = cmp.Or(name, "(not started)")
+		name := cmp.Or(m.Name, "(not started)")
 		words = append(words, fmt.Sprintf("%s %x", name, m.ID))
 	}
 	return strings.Join(words, ", ")

@@ -67,11 +67,7 @@ func (r Request) readParams() error {
 
 // ParamNames returns the names of the fault's parameters, sorted.
 func (f *Fault) ParamNames() []string {
-	var names []string
-	for _, p := range f.Params {
-		names = append(names, p.Name)
-	}
-	return slices.Sorted(slices.Values(names))
+	return slices.Sorted(slices.Values(framework.Names(f.Params, func(p Param) string { return p.Name })))
 }
 
 // checkTarget refuses a target of a kind that the fault does not accept.

@@ -154,7 +154,7 @@ func parseOnNode(s string) (reference, error) {
 		return r, nil
 	}
 	if slices.Contains([]role{leader, follower, active, standby, anyOne, serving}, role(which)) {
-		return reference{}, fmt.Errorf("%q does not fit %q, which takes %s", which, first, rolesOf(k))
+		return reference{}, fmt.Errorf("%q does not fit %q, which takes %s", which, first, strings.Join(append(k.roleNames(), "a number from 1", "a node's name"), ", "))
 	}
 	if n, err := strconv.ParseUint(which, 10, 16); err == nil {
 		if n == 0 {
@@ -201,12 +201,8 @@ func nodeName(s string) bool {
 	return len(s) <= 253
 }
 
-func rolesOf(k kind) string {
-	var all []string
-	for _, r := range k.roles {
-		all = append(all, string(r))
-	}
-	return strings.Join(append(all, "a number from 1", "a node's name"), ", ")
+func (k kind) roleNames() []string {
+	return framework.Names(k.roles, func(r role) string { return string(r) })
 }
 
 func (k kind) example() string {
@@ -235,11 +231,7 @@ func Examples() []string {
 func forms() string {
 	var all []string
 	for _, k := range kinds() {
-		var roles []string
-		for _, r := range k.roles {
-			roles = append(roles, string(r))
-		}
-		all = append(all, fmt.Sprintf("%s/{%s,NUMBER,NODE}", k.names[0], strings.Join(roles, ",")))
+		all = append(all, fmt.Sprintf("%s/{%s,NUMBER,NODE}", k.names[0], strings.Join(k.roleNames(), ",")))
 	}
 	all = append(all, zonePrefix+"ZONE", everyNode)
 	for _, h := range hosts() {

@@ -161,8 +161,7 @@ func (w *hangingWebhook) create(ctx context.Context) error {
 }
 
 func (w *hangingWebhook) createThrough(ctx context.Context, e framework.Entrance) error {
-	space := w.space
-	space = cmp.Or(space, metav1.NamespaceDefault)
+	space := cmp.Or(w.space, metav1.NamespaceDefault)
 	body, err := json.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: webhookProbe}})
 	if err != nil {
 		return err

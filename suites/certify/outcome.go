@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -131,11 +133,10 @@ func Judge(v *run.Verdicts) *Outcome {
 }
 
 // nodesOf returns the names of the control-plane nodes in a plan.
-func nodesOf(p *run.Plan) (names []string) {
-	for _, n := range p.Cluster.Nodes() {
-		names = append(names, n.Name)
-	}
-	return names
+func nodesOf(p *run.Plan) []string { return namesOf(p.Cluster.Nodes()) }
+
+func namesOf(nodes []clusters.Node) []string {
+	return framework.Names(nodes, func(n clusters.Node) string { return n.Name })
 }
 
 // hit returns the control-plane nodes that a record proves to have been hit by its faults or to

@@ -112,10 +112,7 @@ func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
 		v.problem("%s did not run on the plan's cluster with the settings that the scenario asks for", s.Metadata.Name)
 	}
 	nodes := planned.Nodes()
-	var want []string
-	for _, n := range nodes {
-		want = append(want, n.Name)
-	}
+	want := namesOf(nodes)
 	got := namesIn(seen)
 	slices.Sort(want)
 	slices.Sort(got)
@@ -170,11 +167,8 @@ func (v *verifier) versions(s *scenarios.Scenario, planned clusters.Node, name s
 }
 
 // namesIn returns the names of the nodes in a record, in their order.
-func namesIn(m record.Meta) (names []string) {
-	for _, n := range m.Nodes {
-		names = append(names, n.Name)
-	}
-	return names
+func namesIn(m record.Meta) []string {
+	return framework.Names(m.Nodes, func(n record.Node) string { return n.Name })
 }
 
 // sameSettings reports whether two records have the same bounds' inputs.

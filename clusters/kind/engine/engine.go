@@ -103,9 +103,7 @@ func withoutDocker(env []string) []string {
 
 // Docker returns a command of the Docker client that talks to the engine.
 func (e Engine) Docker(ctx context.Context, args ...string) *exec.Cmd {
-	name := e.docker
-	name = cmp.Or(name, "docker")
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, cmp.Or(e.docker, "docker"), args...)
 	cmd.Env = e.Environ()
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
@@ -190,12 +191,6 @@ func daemonEnv(dataDir string) []string {
 
 // fuseOverlay reports whether fuse-overlayfs can be used.
 func fuseOverlay() bool {
-	if _, err := exec.LookPath("fuse-overlayfs"); err != nil {
-		return false
-	}
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err == nil {
-		_ = f.Close()
-	}
-	return err == nil
+	_, err := exec.LookPath("fuse-overlayfs")
+	return err == nil && disk.Available() == nil
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -13,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
 )
 
 // privilegedLimit is how long an engine may take to run one small container.
@@ -147,18 +148,8 @@ func probeImage(arch string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	err = w.WriteHeader(&tar.Header{Name: probeFile, Mode: 0o755, Size: int64(len(program))})
-	if err == nil {
-		_, err = w.Write(program)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("making the image of a container: %w", err)
-	}
-	return b.Bytes(), nil
+	err = archive.Files([]archive.File{{Name: probeFile, Mode: 0o755, Data: program}})(&b)
+	return b.Bytes(), err
 }
 
 // probeCode is exit(probeExit), by architecture.
@@ -194,9 +185,7 @@ func probeProgram(arch string) ([]byte, error) {
 		// The only program header: the whole file, to be read and run.
 		uint32(1), uint32(5), uint64(0), uint64(base), uint64(base), size, size, uint64(0x10000),
 	} {
-		if err := binary.Write(&b, binary.LittleEndian, field); err != nil {
-			return nil, fmt.Errorf("making the program of a container: %w", err)
-		}
+		_ = binary.Write(&b, binary.LittleEndian, field)
 	}
 	b.Write(probe.code)
 	return b.Bytes(), nil

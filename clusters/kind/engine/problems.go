@@ -88,13 +88,7 @@ func (m machine) problems() []Problem {
 
 // Blocking returns the problems that keep an engine from being started.
 func Blocking(problems []Problem) []Problem {
-	var blocking []Problem
-	for _, p := range problems {
-		if p.Blocks {
-			blocking = append(blocking, p)
-		}
-	}
-	return blocking
+	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return !p.Blocks })
 }
 
 // Packages names the Debian packages that solve problems by being installed, each once.

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
@@ -280,39 +281,28 @@ func (s *starting) follow(ctx context.Context) error {
 
 // await waits until dockerd answers.
 func (s *starting) await(ctx context.Context, written state) (Engine, error) {
-	limit := s.config.Timeout
-	limit = cmp.Or(limit, time.Minute)
+	limit := cmp.Or(s.config.Timeout, time.Minute)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("dockerd does not answer after %s", limit))
 	defer cancel()
-	over, e, last := false, s.place.describe(written, s.docker), error(nil)
-	err := until(ctx, 50*time.Millisecond, func() bool {
+	e := s.place.describe(written, s.docker)
+	err := await.Until(ctx, 50*time.Millisecond, func(ctx context.Context) error {
 		select {
 		case <-s.ended:
-			over = true
-			return true
+			return await.Fatal(fmt.Errorf("dockerd exited (%s)", s.endWords))
 		default:
 		}
 		// A request through the client is expensive: first wait for a listener.
 		conn, err := net.Dial("unix", s.place.file(socketFile))
-		if err != nil {
-			return false
+		if err == nil {
+			_ = conn.Close()
+			e, err = ask(ctx, e)
 		}
-		_ = conn.Close()
-		e, last = ask(ctx, e)
-		return last == nil
+		return err
 	})
-	switch {
-	case over:
-		return Engine{}, fmt.Errorf("dockerd exited (%s); the end of its log, %s:\n%s", s.endWords, s.place.file(logFile), s.place.logTail())
-	case errors.Is(err, context.Canceled):
-		return Engine{}, err
-	case err != nil && last != nil:
-		err = fmt.Errorf("%w: %w", err, last)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%w; the end of its log, %s:\n%s", err, s.place.file(logFile), s.place.logTail())
 	}
-	if err != nil {
-		return Engine{}, fmt.Errorf("%w; the end of its log, %s:\n%s", err, s.place.file(logFile), s.place.logTail())
-	}
-	return e, nil
+	return e, err
 }
 
 // undo stops what was started, and removes what was created. The log stays for inspection,

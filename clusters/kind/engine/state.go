@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/system"
@@ -90,33 +90,18 @@ func (p place) lock(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock of the Docker engine: %w", err)
 	}
-	var busy error
-	err = until(ctx, 20*time.Millisecond, func() bool {
-		busy = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		return !errors.Is(busy, unix.EWOULDBLOCK) && !errors.Is(busy, unix.EINTR)
+	err = await.Until(ctx, 20*time.Millisecond, func(context.Context) error {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return await.Fatal(err)
+		}
+		return err
 	})
-	if err == nil {
-		err = busy
-	}
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("waiting for another start or stop of the Docker engine: %w", err)
 	}
 	return f, nil
-}
-
-// until waits for a condition, or for the end of ctx, whose cause it returns.
-func until(ctx context.Context, every time.Duration, done func() bool) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-	}
-	return nil
 }
 
 // state is the saved state of an engine.
@@ -137,15 +122,12 @@ type state struct {
 
 // load reads the saved state; nil if there is none.
 func (p place) load() (*state, error) {
-	b, err := os.ReadFile(p.file(stateFile))
+	s := state{place: p}
+	err := system.ReadJSON(p.file(stateFile), &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the state of the Docker engine: %w", err)
-	}
-	s := state{place: p}
-	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, fmt.Errorf("reading the state of the Docker engine, %s: %w; remove it with: holdfast kind engine stop", p.file(stateFile), err)
 	}
 	return &s, nil
@@ -153,11 +135,7 @@ func (p place) load() (*state, error) {
 
 // save writes the state atomically.
 func (s *state) save() error {
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := system.ReplaceFile(s.place.file(stateFile), append(b, '\n'), 0o600, false); err != nil {
+	if err := system.WriteJSON(s.place.file(stateFile), s); err != nil {
 		return fmt.Errorf("writing the state of the Docker engine: %w", err)
 	}
 	return nil
@@ -166,6 +144,14 @@ func (s *state) save() error {
 // process is the engine's first process.
 func (s *state) process() procfs.Process {
 	return procfs.Process{Proc: s.place.proc, PID: s.PID, Stat: procfs.Stat{StartTicks: s.StartTicks}}
+}
+
+// over returns an error while the engine's first process runs.
+func (s *state) over(context.Context) error {
+	if !s.process().Over() {
+		return errors.New("it is still running")
+	}
+	return nil
 }
 
 // running reports whether the engine's first process runs. After a reboot, or once its PID was

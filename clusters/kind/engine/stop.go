@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
 )
 
@@ -106,12 +107,12 @@ func (s *state) end(ctx context.Context, grace time.Duration) error {
 	wait, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	err := first.Signal(syscall.SIGTERM)
-	if err == nil && until(wait, 10*time.Millisecond, first.Over) != nil {
+	if err == nil && await.Until(wait, 10*time.Millisecond, s.over) != nil {
 		if err = first.Signal(syscall.SIGKILL); err == nil {
 			// Also when ctx has ended: a partly stopped engine is worse.
 			wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endLimit, fmt.Errorf("it has not exited after %s", endLimit))
 			defer cancel()
-			err = until(wait, 10*time.Millisecond, first.Over)
+			err = await.Until(wait, 10*time.Millisecond, s.over)
 		}
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -186,10 +187,7 @@ func sweepGroup(dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = until(ctx, 5*time.Millisecond, func() bool {
-		err = unix.Rmdir(dir)
-		return !errors.Is(err, unix.EBUSY)
-	})
+	err = await.Until(ctx, 5*time.Millisecond, func(context.Context) error { return unix.Rmdir(dir) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the control group %s of a container: %w", dir, err)
 	}

@@ -102,7 +102,6 @@ func (r reference) component() string {
 
 // version is the version of the image's content: tags of etcd have no v, and count the images
 // of a version.
-// the images of a version.
 func (r reference) version() string {
 	_, tag := r.split()
 	if r.component() == "etcd" {

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
 // engine is a Docker engine, accessed through the docker command.
@@ -22,11 +25,7 @@ type engine struct {
 const cleanupTimeout = 30 * time.Second
 
 func (e engine) command(args ...string) command.Command {
-	c := command.Command{Name: "docker", Args: args, Package: "docker.io"}
-	if e.host != "" {
-		c.Env = []string{"DOCKER_HOST=" + e.host}
-	}
-	return c
+	return docker.CLI{Host: e.host}.Command(args...)
 }
 
 // run runs docker and returns its output, without surrounding spaces.
@@ -41,28 +40,17 @@ func (e engine) do(ctx context.Context, c command.Command) (string, error) {
 
 // explain adds advice to an error of docker.
 func (e engine) explain(err error) error {
-	var failed *command.Error
-	if !errors.As(err, &failed) {
-		return err
-	}
-	says := func(text string) bool { return strings.Contains(failed.Output, text) }
-	switch {
+	switch says := func(text string) bool { return docker.Says(err, text) }; {
 	case says("Cannot connect to the Docker daemon"), says("error during connect"), says("permission denied while trying to connect"):
 		return fmt.Errorf("no Docker engine answers at %s: %w\n\tStart one (`holdfast kind engine` does, without a Docker installation of the machine), or name another with DOCKER_HOST; `holdfast doctor` says more", e.where(), err)
 	case says("no space left on device"):
-		return fmt.Errorf("the disk of the Docker engine is full: %w\n\tBuilding images needs about %s in its data directory (docker info -f '{{.DockerRootDir}}'): free some, with docker image prune for example, or give it another directory", err, size(engineSpace))
+		return fmt.Errorf("the disk of the Docker engine is full: %w\n\tBuilding images needs about %s in its data directory (docker info -f '{{.DockerRootDir}}'): free some, with docker image prune for example, or give it another directory", err, release.Size(uint64(engineSpace)))
 	}
 	return err
 }
 
 func (e engine) where() string {
-	if e.host != "" {
-		return e.host
-	}
-	if host := os.Getenv("DOCKER_HOST"); host != "" {
-		return host
-	}
-	return "unix:///var/run/docker.sock"
+	return cmp.Or(e.host, os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock")
 }
 
 // check reports whether the engine answers, and runs images for arch.
@@ -91,7 +79,7 @@ func (e engine) dataDir(ctx context.Context) string {
 // exist.
 func (e engine) inspect(ctx context.Context, name, label string) (id, value string, err error) {
 	out, err := e.run(ctx, "image", "inspect", "--format", `{{.Id}} {{with .Config}}{{with .Labels}}{{index . "`+label+`"}}{{end}}{{end}}`, name)
-	if failed, ok := errors.AsType[*command.Error](err); ok && strings.Contains(strings.ToLower(failed.Output), "no such image") {
+	if docker.Says(err, "no such image") {
 		return "", "", nil
 	} else if err != nil {
 		return "", "", err

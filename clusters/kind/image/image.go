@@ -3,15 +3,12 @@ package image
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
@@ -209,19 +206,9 @@ func (b *builder) event(e Event) {
 // lock waits until no other process builds images from the same cache, and creates the
 // directory of this package.
 func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache: %w; name another one with XDG_CACHE_HOME", err)
-	}
-	l := flock.New(filepath.Join(b.dir, "lock"))
-	ok, err := l.TryLock()
-	if err == nil && !ok {
+	return release.Lock(ctx, filepath.Join(b.dir, "lock"), func() {
 		b.say("another process is building images; waiting for it")
-		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
-	}
-	return func() { _ = l.Unlock() }, nil
+	})
 }
 
 // workDir creates a directory for one attempt, after removing the remains of killed ones. The
@@ -240,15 +227,3 @@ func (b *builder) workDir() (dir string, remove func(), err error) {
 }
 
 const workPrefix = "work-"
-
-// isThere reports whether a file exists; any error but its absence is returned.
-func isThere(file string) (bool, error) {
-	switch _, err := os.Stat(file); {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, os.ErrNotExist):
-		return false, nil
-	default:
-		return false, err
-	}
-}

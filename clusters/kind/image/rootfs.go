@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // DefaultDebianMirror is the default package mirror of debootstrap.
@@ -58,7 +59,7 @@ func (b *builder) rootfsKey() string {
 // cache does not have it. The caller holds the lock.
 func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 	file = filepath.Join(b.dir, "rootfs-"+b.rootfsKey()+".tar")
-	if ok, err := isThere(file); ok || err != nil {
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		return file, err
 	}
 	if !b.root {
@@ -143,14 +144,5 @@ func pack(ctx context.Context, root, file string) error {
 	if _, err := c.Run(ctx); err != nil {
 		return err
 	}
-	return flush(file)
-}
-
-func flush(file string) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	return system.Sync(file)
 }

@@ -21,7 +21,7 @@ func (b *builder) saved(name string) string {
 // restore loads the copy of an image into the engine, if there is a good one.
 func (b *builder) restore(ctx context.Context, name string) bool {
 	file := b.saved(name)
-	if ok, err := isThere(file); !ok || err != nil {
+	if _, err := os.Stat(file); err != nil {
 		return false
 	}
 	b.status("loading %s from the cache", name)

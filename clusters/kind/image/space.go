@@ -3,6 +3,8 @@ package image
 import (
 	"fmt"
 	"syscall"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
 const (
@@ -31,15 +33,7 @@ func (b *builder) needSpace(dir string, need uint64, advice string) error {
 		return nil
 	}
 	if free, err := b.free(dir); err == nil && free < need {
-		return fmt.Errorf("only %s free in %s, and building images needs about %s there: %s", size(free), dir, size(need), advice)
+		return fmt.Errorf("only %s free in %s, and building images needs about %s there: %s", release.Size(free), dir, release.Size(need), advice)
 	}
 	return nil
-}
-
-// size writes a number of bytes for people.
-func size(n uint64) string {
-	if n >= 1<<30 {
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	}
-	return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
 }

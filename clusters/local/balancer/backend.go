@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,15 +27,62 @@ type backend struct {
 	done        context.Context
 	stop        context.CancelFunc
 
-	mu        sync.Mutex
-	closed    bool
-	healthy   bool
-	since     time.Time
-	lastCheck string
-	streak    int // checks in a row that contradict healthy
-	conns     map[*net.TCPConn]struct{}
-	total     uint64
-	failed    uint64
+	mu     sync.Mutex
+	closed bool
+	State
+	since  time.Time
+	conns  map[*net.TCPConn]struct{}
+	total  uint64
+	failed uint64
+}
+
+// State is the state of an API server by its checks.
+type State struct {
+	Up bool
+	// LastCheck is the outcome of the last check: "ok" or what went wrong.
+	LastCheck string
+	streak    int // checks in a row that contradict Up
+}
+
+// Judge applies one check's outcome, and reports whether Up has changed. The very first successful
+// check is enough, so that a start does not wait for rise.
+func (s *State) Judge(h clusters.HealthCheck, err error) (changed bool) {
+	first := s.LastCheck == ""
+	s.LastCheck = "ok"
+	if err != nil {
+		s.LastCheck = err.Error()
+	}
+	need := h.Rise
+	if s.Up {
+		need = h.Fall
+	}
+	if (err == nil) == s.Up {
+		s.streak = 0
+	} else if s.streak++; s.streak >= need || first {
+		s.Up, s.streak, changed = !s.Up, 0, true
+	}
+	return changed
+}
+
+// Check asks at a fixed interval until ctx ends, so that a failure is known at the latest fall ×
+// interval + timeout after it began.
+func Check(ctx context.Context, h clusters.HealthCheck, ask func(context.Context) error, judge func(error)) {
+	beat := time.NewTicker(h.Interval)
+	defer beat.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, h.Timeout)
+		err := ask(asking)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		judge(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+	}
 }
 
 // newBackend creates a backend. Until its first check it is down, unless checks are disabled:
@@ -45,35 +94,18 @@ func newBackend(b Backend, health clusters.HealthCheck) *backend {
 		health:  health,
 		done:    done,
 		stop:    stop,
-		healthy: health.Disabled,
+		State:   State{Up: health.Disabled},
 		since:   time.Now(),
 		conns:   map[*net.TCPConn]struct{}{},
 	}
 }
 
-// check checks the state at a fixed interval, so that a failure is known at the latest fall ×
-// interval + timeout after it began.
 func (b *backend) check() {
 	client := CheckClient()
-	beat := time.NewTicker(b.health.Interval)
-	defer beat.Stop()
-	for {
-		err := b.ask(client)
-		if b.done.Err() != nil {
-			return
-		}
-		b.judge(err)
-		select {
-		case <-b.done.Done():
-			return
-		case <-beat.C:
-		}
-	}
+	Check(b.done, b.health, func(ctx context.Context) error { return b.ask(ctx, client) }, b.judge)
 }
 
-func (b *backend) ask(client *http.Client) error {
-	ctx, cancel := context.WithTimeout(b.done, b.health.Timeout)
-	defer cancel()
+func (b *backend) ask(ctx context.Context, client *http.Client) error {
 	if !b.connectOnly {
 		return Ready(ctx, client, "https://"+b.Address+b.checkPath)
 	}
@@ -136,27 +168,14 @@ func shutsDown(reasons string) bool {
 	return failed == 1 && strings.Contains("\n"+reasons, "\n[-]shutdown ")
 }
 
-// judge applies one check's outcome. A backend's very first successful check is enough, so that
-// a start does not wait for rise.
 func (b *backend) judge(err error) {
 	b.mu.Lock()
-	first := b.lastCheck == ""
-	b.lastCheck = "ok"
-	if err != nil {
-		b.lastCheck = err.Error()
-	}
-	need := b.health.Rise
-	if b.healthy {
-		need = b.health.Fall
-	}
-	if (err == nil) == b.healthy {
-		b.streak = 0
-	} else if b.streak++; b.streak >= need || first {
-		b.healthy, b.streak, b.since = !b.healthy, 0, time.Now()
+	if b.Judge(b.health, err) {
+		b.since = time.Now()
 	}
 	// A backend that is shutting down closes its connections itself, each when it is idle.
 	var reset []*net.TCPConn
-	if !b.healthy && !errors.As(err, new(draining)) {
+	if !b.Up && !errors.As(err, new(draining)) {
 		reset = b.take()
 	}
 	b.mu.Unlock()
@@ -167,7 +186,7 @@ func (b *backend) judge(err error) {
 func (b *backend) close() {
 	b.stop()
 	b.mu.Lock()
-	b.closed, b.healthy = true, false
+	b.closed, b.Up = true, false
 	reset := b.take()
 	b.mu.Unlock()
 	resetAll(reset)
@@ -175,10 +194,7 @@ func (b *backend) close() {
 
 // take empties the set of connections.
 func (b *backend) take() []*net.TCPConn {
-	conns := make([]*net.TCPConn, 0, len(b.conns))
-	for conn := range b.conns {
-		conns = append(conns, conn)
-	}
+	conns := slices.Collect(maps.Keys(b.conns))
 	clear(b.conns)
 	return conns
 }
@@ -187,7 +203,7 @@ func (b *backend) take() []*net.TCPConn {
 func (b *backend) add(pair ...*net.TCPConn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || !b.healthy {
+	if b.closed || !b.Up {
 		return false
 	}
 	for _, conn := range pair {
@@ -215,15 +231,15 @@ func (b *backend) fail() {
 func (b *backend) usable() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.healthy && !b.closed
+	return b.Up && !b.closed
 }
 
 func (b *backend) status() BackendStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BackendStatus{
-		Name: b.Name, Address: b.Address, Healthy: b.healthy, Since: b.since,
-		Connections: len(b.conns) / 2, Total: b.total, Failed: b.failed, LastCheck: b.lastCheck,
+		Name: b.Name, Address: b.Address, Healthy: b.Up, Since: b.since,
+		Connections: len(b.conns) / 2, Total: b.total, Failed: b.failed, LastCheck: b.LastCheck,
 	}
 }
 

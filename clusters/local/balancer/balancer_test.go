@@ -264,8 +264,8 @@ func TestFallAndRise(t *testing.T) {
 			b := newBackend(Backend{Name: "one"}, h)
 			for i, err := range tc.checks {
 				b.judge(err)
-				if b.healthy != tc.want[i] {
-					t.Fatalf("after check %d: healthy is %v", i+1, b.healthy)
+				if b.Up != tc.want[i] {
+					t.Fatalf("after check %d: healthy is %v", i+1, b.Up)
 				}
 			}
 		})

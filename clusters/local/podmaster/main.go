@@ -2,7 +2,6 @@ package podmaster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -45,12 +45,8 @@ func Main(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: podmaster CONFIG")
 	}
-	b, err := os.ReadFile(args[0])
-	if err != nil {
-		return fmt.Errorf("reading the podmaster's configuration: %w", err)
-	}
 	var c Config
-	if err := json.Unmarshal(b, &c); err != nil {
+	if err := system.ReadJSON(args[0], &c); err != nil {
 		return fmt.Errorf("reading the podmaster's configuration %s: %w", args[0], err)
 	}
 	etcd, err := client.NewEtcd(c, c.Node)

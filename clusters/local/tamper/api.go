@@ -171,3 +171,9 @@ func (o object) text(name string) (s string) {
 func (o object) set(name string, v any) {
 	o[name], _ = json.Marshal(v) // what is set here always encodes
 }
+
+// bytes encodes the object: raw parts of what was decoded.
+func (o object) bytes() []byte {
+	b, _ := json.Marshal(o)
+	return b
+}

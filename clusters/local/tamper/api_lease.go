@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 )
 
@@ -62,7 +61,5 @@ func (p *apiProxy) note(path string, w leaseWrite) {
 
 // claimed is the answer to a request as if the API server had the object.
 func (w leaseWrite) claimed(r *http.Request) *http.Response {
-	h := http.Header{"Content-Type": {w.encoding}, "Content-Length": {strconv.Itoa(len(w.body))}}
-	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h, Body: io.NopCloser(bytes.NewReader(w.body)), ContentLength: int64(len(w.body)), Request: r}
+	return answerWith(r, &http.Response{Header: http.Header{"Content-Type": {w.encoding}}}, answer{http.StatusOK, w.body})
 }

@@ -88,8 +88,7 @@ func newestPage(token string) (newest, version string, ok bool) {
 	}
 	version = string(o["rv"])
 	o.set("rv", -1)
-	b, err = json.Marshal(o)
-	return base64.RawURLEncoding.EncodeToString(b), version, err == nil
+	return base64.RawURLEncoding.EncodeToString(o.bytes()), version, true
 }
 
 // addresses takes them out of an object, or of each object of a list.
@@ -122,11 +121,7 @@ func (p *apiProxy) addresses(path string, body []byte) []byte {
 	if items != nil {
 		o.set("items", items)
 	}
-	emptied, err := json.Marshal(o)
-	if err != nil {
-		return body
-	}
-	return emptied
+	return o.bytes()
 }
 
 // list tampers with a list, and returns anything else unchanged.
@@ -160,9 +155,5 @@ func (p *apiProxy) list(path, claim string, body []byte) []byte {
 	}
 	o.set("metadata", meta)
 	o.set("items", items)
-	b, err := json.Marshal(o)
-	if err != nil {
-		return body
-	}
-	return b
+	return o.bytes()
 }

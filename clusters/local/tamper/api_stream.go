@@ -88,9 +88,5 @@ func (p *apiProxy) initialEvents(r *http.Request, query url.Values, version stri
 }
 
 func writeEvent(out *bytes.Buffer, kind string, o object) {
-	e := object{}
-	e.set("type", kind)
-	e.set("object", o)
-	line, _ := json.Marshal(e) // raw parts of what was decoded
-	out.Write(append(line, '\n'))
+	out.Write(append(watchEvent(kind, o), '\n'))
 }

@@ -23,9 +23,5 @@ func (p *apiProxy) ownVersion(path string, body []byte) []byte {
 	minor -= int(rule.By)
 	o.set("minor", strconv.Itoa(minor))
 	o.set("gitVersion", fmt.Sprintf("v%s.%d.0", o.text("major"), minor))
-	older, err := json.Marshal(o)
-	if err != nil {
-		return body
-	}
-	return older
+	return o.bytes()
 }

@@ -148,11 +148,14 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 func bookmark(o object) json.RawMessage {
 	b := object{"kind": o["kind"], "apiVersion": o["apiVersion"]}
 	b.set("metadata", map[string]string{"resourceVersion": o.part("metadata").text("resourceVersion")})
+	return watchEvent("BOOKMARK", b)
+}
+
+func watchEvent(kind string, o object) json.RawMessage {
 	e := object{}
-	e.set("type", "BOOKMARK")
-	e.set("object", b)
-	line, _ := json.Marshal(e) // raw parts of what was decoded
-	return line
+	e.set("type", kind)
+	e.set("object", o)
+	return e.bytes()
 }
 
 // alter changes what an event says.
@@ -176,9 +179,5 @@ func (l *lines) alter(line json.RawMessage, event object, kind string, o object)
 	if !changed {
 		return line
 	}
-	altered, err := json.Marshal(event)
-	if err != nil {
-		return line
-	}
-	return altered
+	return event.bytes()
 }

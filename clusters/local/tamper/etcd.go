@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,16 +46,24 @@ type etcdProxy struct {
 	answered atomic.Pointer[pb.StatusResponse]
 }
 
-// frames is a gRPC codec that leaves messages as they are.
+// frames is the codec of gRPC, which also leaves messages as they are.
 type frames struct{}
 
 func (frames) Name() string { return "proto" }
 
-func (frames) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+func (frames) Marshal(v any) ([]byte, error) {
+	if frame, ok := v.(*[]byte); ok {
+		return *frame, nil
+	}
+	return proto.Marshal(v.(proto.Message))
+}
 
 func (frames) Unmarshal(data []byte, v any) error {
-	*v.(*[]byte) = append([]byte(nil), data...)
-	return nil
+	if frame, ok := v.(*[]byte); ok {
+		*frame = slices.Clone(data)
+		return nil
+	}
+	return proto.Unmarshal(data, v.(proto.Message))
 }
 
 func readPool(path string) (*x509.CertPool, error) {
@@ -150,11 +159,7 @@ func (p *etcdProxy) snapshot(to sender, frame []byte) error {
 			part.Blob[n/2] ^= 1
 		}
 	}
-	out, err := proto.Marshal(&part)
-	if err != nil {
-		return err
-	}
-	return send(to, out)
+	return to.SendMsg(&part)
 }
 
 // receiver and sender are the two halves of a stream.
@@ -201,25 +206,13 @@ type message[T any] interface {
 // unary answers a call with one request and one answer.
 func unary[Q, A any, PQ message[Q], PA message[A]](p *etcdProxy, ctx context.Context, client grpc.ServerStream, method string,
 	answer func(context.Context, PQ, func(PQ) (PA, error)) (PA, error)) error {
-	var frame []byte
-	if err := client.RecvMsg(&frame); err != nil {
-		return err
-	}
 	q := PQ(new(Q))
-	if err := proto.Unmarshal(frame, q); err != nil {
+	if err := client.RecvMsg(q); err != nil {
 		return err
 	}
 	ask := func(q PQ) (PA, error) {
-		in, err := proto.Marshal(q)
-		if err != nil {
-			return nil, err
-		}
-		var out []byte
-		if err := p.member.Invoke(ctx, method, &in, &out); err != nil {
-			return nil, err
-		}
 		a := PA(new(A))
-		if err := proto.Unmarshal(out, a); err != nil {
+		if err := p.member.Invoke(ctx, method, q, a); err != nil {
 			return nil, err
 		}
 		if h, ok := any(a).(interface{ GetHeader() *pb.ResponseHeader }); ok {
@@ -231,11 +224,7 @@ func unary[Q, A any, PQ message[Q], PA message[A]](p *etcdProxy, ctx context.Con
 	if err != nil {
 		return err
 	}
-	out, err := proto.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return send(client, out)
+	return client.SendMsg(a)
 }
 
 // saw keeps the newest header.

@@ -47,26 +47,13 @@ func (w *watchStream) request(to sender, frame []byte) error {
 		return send(to, frame)
 	}
 	create.StartRevision = 0
-	return sendMessage(to, &q)
+	return to.SendMsg(&q)
 }
 
 // compacted reports whether the member has lost a revision.
 func (w *watchStream) compacted(revision int64) bool {
-	in, err := proto.Marshal(&pb.RangeRequest{Key: []byte{0}, Revision: revision, Serializable: true})
-	if err != nil {
-		return false
-	}
-	var out []byte
-	err = w.p.member.Invoke(w.ctx, "/etcdserverpb.KV/Range", &in, &out)
+	err := w.p.member.Invoke(w.ctx, "/etcdserverpb.KV/Range", &pb.RangeRequest{Key: []byte{0}, Revision: revision, Serializable: true}, &pb.RangeResponse{})
 	return rpctypes.Error(err) == rpctypes.ErrCompacted
-}
-
-func sendMessage(to sender, m proto.Message) error {
-	frame, err := proto.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return send(to, frame)
 }
 
 // response passes on what the member sends.
@@ -84,7 +71,7 @@ func (w *watchStream) response(to sender, frame []byte) error {
 		return err
 	}
 	for _, a := range all {
-		if err := sendMessage(to, a); err != nil {
+		if err := to.SendMsg(a); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,14 @@
 package tamper
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Config says where the proxies of a node listen and what is behind them.
@@ -24,12 +25,8 @@ func Main(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: holdfast-tamper CONFIG")
 	}
-	b, err := os.ReadFile(args[0])
-	if err != nil {
-		return fmt.Errorf("reading the configuration of the proxies: %w", err)
-	}
 	var c Config
-	if err := json.Unmarshal(b, &c); err != nil {
+	if err := system.ReadJSON(args[0], &c); err != nil {
 		return fmt.Errorf("reading the configuration of the proxies %s: %w", args[0], err)
 	}
 	etcd, err := startEtcd(c.Etcd)

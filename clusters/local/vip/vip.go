@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Port is the UDP port on which nodes receive each other's messages about the address.
@@ -79,7 +80,7 @@ type keeper struct {
 	mu       sync.Mutex
 	election election
 	status   Status
-	streak   int // checks in a row that contradict election.ready
+	state    balancer.State
 }
 
 // Main is one node's process as a program, with its configuration file as the only argument.
@@ -88,12 +89,8 @@ func Main(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: holdfast-vip CONFIG")
 	}
-	b, err := os.ReadFile(args[0])
 	var config Config
-	if err == nil {
-		err = json.Unmarshal(b, &config)
-	}
-	if err != nil {
+	if err := system.ReadJSON(args[0], &config); err != nil {
 		return fmt.Errorf("reading the configuration of the virtual IP: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -224,49 +221,20 @@ func (k *keeper) hear() {
 // check checks the state of the API server at a fixed interval.
 func (k *keeper) check(ctx context.Context) {
 	client := balancer.CheckClient()
-	beat := time.NewTicker(k.config.HealthCheck.Interval)
-	defer beat.Stop()
-	for {
-		asking, cancel := context.WithTimeout(ctx, k.config.HealthCheck.Timeout)
-		err := balancer.Ready(asking, client, k.config.Check)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		k.judge(err, time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-		}
-	}
-}
-
-// judge applies one check's outcome. The very first successful one is enough.
-func (k *keeper) judge(err error, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	first := k.status.LastCheck == ""
-	k.status.LastCheck = "ok"
-	if err != nil {
-		k.status.LastCheck = err.Error()
-	}
-	need := k.config.HealthCheck.Rise
-	if k.election.ready {
-		need = k.config.HealthCheck.Fall
-	}
-	if (err == nil) == k.election.ready {
-		k.streak = 0
-	} else if k.streak++; k.streak >= need || first {
-		k.streak = 0
-		k.election.check(err == nil, now)
-	}
+	balancer.Check(ctx, k.config.HealthCheck, func(ctx context.Context) error { return balancer.Ready(ctx, client, k.config.Check) },
+		func(err error) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if k.state.Judge(k.config.HealthCheck, err) {
+				k.election.check(k.state.Up, time.Now())
+			}
+		})
 }
 
 func (k *keeper) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	k.mu.Lock()
 	status := k.status
-	status.Ready = k.election.ready
+	status.Ready, status.LastCheck = k.election.ready, k.state.LastCheck
 	k.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(status)

@@ -17,6 +17,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // patience is how long a program may take to exit after SIGTERM.
@@ -121,34 +125,20 @@ func (c Command) Run(ctx context.Context) (string, error) {
 }
 
 func (c Command) find() (string, error) {
-	path, err := exec.LookPath(c.Name)
-	switch {
-	case err == nil:
-		return path, nil
-	case errors.Is(err, exec.ErrNotFound):
-	default:
+	path, err := system.LookProgram(c.Name)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", &MissingError{Name: c.Name, Package: c.Package}
+	} else if err != nil {
 		return "", &Error{Command: c.String(), Err: err}
 	}
-	// Programs for root are often not in the PATH of sudo and of services.
-	for _, folder := range []string{"/usr/sbin/", "/sbin/"} {
-		if path, err := exec.LookPath(folder + c.Name); err == nil {
-			return path, nil
-		}
-	}
-	return "", &MissingError{Name: c.Name, Package: c.Package}
+	return path, nil
 }
 
 // String is the command line, shortened where it is long.
 func (c Command) String() string {
 	const most = 200
-	words := []string{c.Name}
-	for _, word := range c.Args {
-		if word == "" || strings.ContainsAny(word, " \t\n\"'`$&|;<>(){}*?\\") {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		words = append(words, word)
-	}
-	line := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+	words := shellescape.QuoteCommand(append([]string{c.Name}, c.Args...))
+	line := strings.Join(strings.Fields(words), " ")
 	if len(line) > most {
 		line = strings.ToValidUTF8(line[:most], "") + " ..."
 	}

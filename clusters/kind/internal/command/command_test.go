@@ -86,7 +86,7 @@ func TestString(t *testing.T) {
 	for want, c := range map[string]Command{
 		"docker version":                         {Name: "docker", Args: []string{"version"}},
 		`sh -c 'echo "a b"' ''`:                  {Name: "sh", Args: []string{"-c", `echo "a b"`, ""}},
-		`sh -c 'it'\''s'`:                        {Name: "sh", Args: []string{"-c", "it's"}},
+		`sh -c 'it'"'"'s'`:                       {Name: "sh", Args: []string{"-c", "it's"}},
 		"x " + strings.Repeat("y", 198) + " ...": {Name: "x", Args: []string{strings.Repeat("y", 300)}},
 	} {
 		if got := c.String(); got != want {

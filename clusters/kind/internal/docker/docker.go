@@ -47,7 +47,7 @@ func (c CLI) Run(ctx context.Context, args ...string) (string, error) {
 
 // RunWith is Run for a command that reads standard input.
 func (c CLI) RunWith(ctx context.Context, in io.Reader, args ...string) (string, error) {
-	cmd := c.command(args)
+	cmd := c.Command(args...)
 	cmd.Stdin = in
 	out, err := cmd.Run(ctx)
 	return strings.TrimSpace(out), err
@@ -56,18 +56,19 @@ func (c CLI) RunWith(ctx context.Context, in io.Reader, args ...string) (string,
 // RunTold is Run for a command that takes long: each line of its output is passed on as it
 // comes.
 func (c CLI) RunTold(ctx context.Context, line func(string), args ...string) error {
-	cmd := c.command(args)
+	cmd := c.Command(args...)
 	cmd.Lines = line
 	_, err := cmd.Run(ctx)
 	return err
 }
 
-func (c CLI) command(args []string) command.Command {
+// Command returns a command that is not started yet.
+func (c CLI) Command(args ...string) command.Command {
 	return command.Command{Name: "docker", Args: args, Env: c.env(), Package: "docker.io"}
 }
 
-// Start returns a command that is not started yet, in a process group of its own, so that
-// Ctrl-C reaches this program alone.
+// Start is Command for os/exec, in a process group of its own, so that Ctrl-C reaches this program
+// alone.
 func (c CLI) Start(args ...string) *exec.Cmd {
 	cmd := exec.Command("docker", args...)
 	cmd.Env = append(os.Environ(), c.env()...)
