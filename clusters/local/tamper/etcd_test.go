@@ -243,6 +243,9 @@ func TestEtcdProxy(t *testing.T) {
 			return b
 		}
 		lie, truth := take(through), take(direct)
+		if len(lie) != len(truth) { // etcd's file grew in between
+			lie, truth = take(through), take(direct)
+		}
 		if len(lie) != len(truth) || bytes.Equal(lie, truth) {
 			t.Errorf("%d and %d bytes", len(lie), len(truth))
 		}
