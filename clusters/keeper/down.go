@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -199,10 +199,10 @@ func (h *Handle) end(ctx context.Context) error {
 }
 
 // kill kills the keeper. If the keeper has exited already and the server still runs, its PID
-// may be another process's.
+// may be another process's, such as the keeper of another cluster.
 func (h *Handle) kill(pid int) error {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if !bytes.HasPrefix(line, []byte(role+"\x00")) {
+	if string(line) != strings.Join([]string{role, keeps, h.dir, ""}, "\x00") {
 		return nil
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
