@@ -217,18 +217,23 @@ func kill(t *testing.T, h *Handle, pid int) {
 func TestKillsItsOwn(t *testing.T) {
 	for dir, ends := range map[string]bool{"/one": true, "/other": false} {
 		cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{role, keeps, dir}, Dir: t.TempDir()}
-		if err := os.WriteFile(filepath.Join(cmd.Dir, keeps), []byte("while :; do sleep 1; done\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(cmd.Dir, keeps), []byte("echo; while :; do sleep 1; done\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = out.Read(make([]byte, 1)) // its arguments are in place
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := (&Handle{Name: "one", dir: "/one"}).kill(cmd.Process.Pid); err != nil {
 			t.Error(err)
 		}
-		if !ends {
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-		}
+		_ = cmd.Process.Signal(syscall.SIGTERM) // SIGKILL comes first
 		_ = cmd.Wait()
 		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); (status.Signal() == syscall.SIGKILL) != ends {
 			t.Errorf("the keeper of %s: %s", dir, cmd.ProcessState)
