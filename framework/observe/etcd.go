@@ -70,17 +70,16 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 			var more record.EtcdStatus // what is asked less often, until an entry has it
 			answers := false
 			every(ctx, o.cfg.StatusInterval, func() {
-				if answers && time.Since(listed) >= o.cfg.MemberInterval {
+				if answers && time.Since(listed) >= o.cfg.MemberInterval && m.list(ctx, false, &more) == nil {
 					more.Fsync, more.Commit = meter.read(ctx)
-					if m.list(ctx, false, &more) == nil {
-						listed = time.Now()
-					}
+					listed = time.Now()
 				}
 				s := m.status(ctx) // last: it is the state at the time of the entry
 				if answers = s.OK; answers {
 					s.Fsync, s.Commit, s.Members, s.Learners = more.Fsync, more.Commit, more.Members, more.Learners
 					more = record.EtcdStatus{}
 				}
+				more.Members, more.Learners = nil, nil // by the next answer they may have changed
 				if ctx.Err() == nil {
 					_ = o.w.Append(record.KindEtcd, s)
 				}

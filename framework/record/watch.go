@@ -95,8 +95,8 @@ type Watch struct {
 	// it. If empty, Kubernetes starts with the current state as added events, etcd with the next
 	// change.
 	From string `json:"from,omitempty"`
-	// Initial requests a streaming list: added events for the state first, then a bookmark with
-	// InitialEnd.
+	// Initial requests a streaming list: added events for a state not older than From first, then a
+	// bookmark with InitialEnd.
 	Initial bool `json:"initial,omitempty"`
 	// Bookmarks requests bookmarks (etcd: progress notifications).
 	Bookmarks bool `json:"bookmarks,omitempty"`

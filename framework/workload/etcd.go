@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -266,9 +267,15 @@ func (c *etcdClient) choose() listing {
 	return q
 }
 
-// leaseSeconds is far longer than the steps of leased can take together, so that no lease expires
-// while an observer reads it.
+// leaseSeconds is far longer than the steps of leased can take together, unless the harness or its
+// machine is suspended.
 const leaseSeconds = 60
+
+// mayHaveExpired reports whether a lease that was requested at a time may have expired since. The
+// monotonic clock stops while the machine sleeps, and the wall clock may be set.
+func mayHaveExpired(requested time.Time) bool {
+	return max(time.Since(requested), time.Since(requested.Round(0))) >= leaseSeconds*time.Second
+}
 
 // leased makes a key that lives as long as a lease, reads it, and revokes the
 // lease, which deletes the key. The key is of no collection, and of this step alone.
@@ -277,15 +284,22 @@ func (c *etcdClient) leased(ctx context.Context) {
 	m.of = nil
 	limited, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
+	requested := time.Now()
 	lease, err := m.Grant(limited, leaseSeconds)
 	if err != nil {
 		return
 	}
 	name, _ := c.next()
 	key := etcdPrefix + "leased-" + c.of.name + "/" + name
+	read := func() {
+		// The end of a lease deletes the key without an operation.
+		if op := m.read(ctx, "", key, true, stepTimeout); !mayHaveExpired(requested) {
+			m.keep(op)
+		}
+	}
 	op := m.putText(ctx, "", key, name, name, clientv3.WithLease(lease.ID))
 	if op.Outcome == record.OK {
-		m.get(ctx, "", key, true, stepTimeout)
+		read()
 	}
 	op = m.do(ctx, record.Op{Type: record.OpDelete, Key: key}, stepTimeout, func(ctx context.Context, op *record.Op) error {
 		res, err := m.Revoke(ctx, lease.ID)
@@ -295,7 +309,7 @@ func (c *etcdClient) leased(ctx context.Context) {
 		return err
 	})
 	if op.Outcome == record.OK {
-		m.get(ctx, "", key, true, stepTimeout)
+		read()
 	}
 }
 

@@ -2,12 +2,16 @@ package workload
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -208,6 +212,48 @@ func TestEtcdWatch(t *testing.T) {
 	if e := all["w3"].events; len(e) != 2 || e[1].Type != record.EventBookmark || e[1].Revision != gone.Revision {
 		t.Errorf("%+v", e)
 	}
+}
+
+// slowKV answers reads of a key that does not exist after the harness was suspended for a while.
+type slowKV struct{ clientv3.KV }
+
+func (slowKV) Put(context.Context, string, string, ...clientv3.OpOption) (*clientv3.PutResponse, error) {
+	return &clientv3.PutResponse{Header: &etcdserverpb.ResponseHeader{Revision: 2}}, nil
+}
+
+func (slowKV) Get(context.Context, string, ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	time.Sleep(2 * time.Minute)
+	return &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{Revision: 3}}, nil
+}
+
+type anyLease struct{ clientv3.Lease }
+
+func (anyLease) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+	return &clientv3.LeaseGrantResponse{ID: 1}, nil
+}
+
+func (anyLease) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	return nil, rpctypes.ErrLeaseNotFound
+}
+
+// A lease that expires while the harness is suspended deletes its key, which is not the loss of an
+// acknowledged write.
+func TestLeaseExpiresUnnoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, read := recording(t)
+		m := &member{Client: &clientv3.Client{KV: slowKV{}, Lease: anyLease{}}, w: w, node: "node-1", name: "test", of: &collection{name: "x"}}
+		c := &etcdClient{member: m, values: newValues(rand.New(rand.NewPCG(1, 1)), "e", 0)}
+		c.leased(t.Context())
+		ops := read().Ops
+		for _, o := range ops {
+			if o.V.Type == record.OpGet {
+				t.Errorf("recorded: %+v", o.V)
+			}
+		}
+		if len(ops) != 2 {
+			t.Errorf("%d operations, want the put and the revocation", len(ops))
+		}
+	})
 }
 
 // With a member gone, its clients learn nothing, the others continue, and watches

@@ -49,6 +49,7 @@ type informers struct {
 	servers []framework.Entrance
 	writers []*registers
 	all     []cache.SharedIndexInformer
+	settle  time.Duration // informedSettle outside of tests
 }
 
 // StartInformers starts a client-go informer for each API server, and a client that creates
@@ -58,7 +59,7 @@ type informers struct {
 // records the content of each (purpose "informed-store") and of a quorum list through its API
 // server ("informed-list"): the value is the numbers of the ConfigMaps. Then it deletes them.
 func StartInformers(ctx context.Context, c framework.Cluster, w *record.Writer) (stop func(), err error) {
-	i := &informers{w: w, suffix: fresh(), servers: apiServers(c.Entrances())}
+	i := &informers{w: w, suffix: fresh(), servers: apiServers(c.Entrances()), settle: informedSettle}
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()
 	if err := EnsureNamespace(setup, i.servers, DefaultNamespace); err != nil {
@@ -170,31 +171,42 @@ func (i *informers) numbers(names []string) string {
 	return strings.Join(words, " ")
 }
 
-// finish records the final content of the informers and the API servers.
+// finish records the final content of the informers and the API servers, and deletes the ConfigMaps.
 func (i *informers) finish(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, informedSettle+setupLimit)
-	defer cancel()
-	for n, e := range i.servers {
-		var listed record.Op
-		tryUntil(ctx, func() bool { listed = i.list(ctx, i.writers[n], e); return listed.Outcome == record.OK })
-		_ = i.w.Append(record.KindOp, listed)
-		op := record.Op{Client: "informer/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "configmaps", Purpose: informedStore, Call: i.w.Now(), Outcome: record.OK}
-		settle, cancel := context.WithTimeout(ctx, informedSettle)
-		for {
-			op.Value = i.numbers(storeKeys(i.all[n]))
-			if op.Value == listed.Value || !client.Pause(settle, informedEach) {
-				break
-			}
-		}
-		cancel()
-		op.Return = i.w.Now()
-		_ = i.w.Append(record.KindOp, op)
+	var all sync.WaitGroup
+	for n := range i.servers {
+		all.Go(func() { i.compare(ctx, n) })
 	}
+	all.Wait()
+	ctx, cancel := context.WithTimeout(ctx, setupLimit)
+	defer cancel()
 	for _, name := range storeKeys(i.all[0]) {
 		if strings.HasPrefix(name, "informed-"+i.suffix) && ctx.Err() == nil {
 			i.writers[0].api.Do(ctx, client.Request{Method: http.MethodDelete, Path: i.writers[0].path(name)})
 		}
 	}
+}
+
+// compare records the content of a list through an API server, and that of its informer once it is
+// the same or the time for that is over.
+func (i *informers) compare(ctx context.Context, n int) {
+	e := i.servers[n]
+	var listed record.Op
+	listing, cancel := context.WithTimeout(ctx, i.settle)
+	defer cancel()
+	tryUntil(listing, func() bool { listed = i.list(listing, i.writers[n], e); return listed.Outcome == record.OK })
+	_ = i.w.Append(record.KindOp, listed)
+	op := record.Op{Client: "informer/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "configmaps", Purpose: informedStore, Call: i.w.Now(), Outcome: record.OK}
+	settle, cancel := context.WithTimeout(ctx, i.settle)
+	defer cancel()
+	for {
+		op.Value = i.numbers(storeKeys(i.all[n]))
+		if op.Value == listed.Value || listed.Outcome != record.OK || !client.Pause(settle, informedEach) {
+			break
+		}
+	}
+	op.Return = i.w.Now()
+	_ = i.w.Append(record.KindOp, op)
 }
 
 func storeKeys(inf cache.SharedIndexInformer) (names []string) {

@@ -226,9 +226,10 @@ func (k kind) read(op *record.Op, a client.Answer) (o written, ok bool) {
 	if a.Outcome() != record.OK {
 		return o, false
 	}
-	if err := json.Unmarshal(a.Body, &o); err != nil || o.Kind != k.name || o.Metadata.ResourceVersion == "" {
+	name := strings.TrimSuffix(strings.TrimPrefix(op.Key, k.resource+"/"), "/status")
+	if err := json.Unmarshal(a.Body, &o); err != nil || o.Kind != k.name || o.Metadata.Name != name || o.Metadata.ResourceVersion == "" {
 		op.Outcome = record.Unknown
-		op.Error = client.Shorten(fmt.Sprintf("status %d, but no %s: %s", a.Status, k.name, a.Body))
+		op.Error = client.Shorten(fmt.Sprintf("status %d, but no %s %s: %s", a.Status, k.name, name, a.Body))
 		return o, false
 	}
 	return o, true

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,6 +62,36 @@ func TestKubernetes(t *testing.T) {
 		a := r.api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: k.path(DefaultNamespace)})
 		if !strings.Contains(string(a.Body), `"items":[]`) {
 			t.Errorf("left: %s", a.Body)
+		}
+	}
+}
+
+// An answer with another object of the same kind acknowledges nothing.
+func TestKubernetesOfAnotherObject(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, _ := recording(t)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	k := &component{registers: r, values: newValues(rand.New(rand.NewPCG(1, 1)), "k", 0), object: "own", owner: "x"}
+	name := ""
+	c.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+		_, _ = fmt.Fprintf(w, `{"kind":"Lease","metadata":{"name":%q,"resourceVersion":"9"},"spec":{"holderIdentity":"v"}}`, name)
+		return true
+	})
+	op := record.Op{Type: record.OpUpdate, Key: "leases/own", Value: "v", Expect: "8"}
+	for _, test := range []struct {
+		name string
+		want record.Outcome
+	}{{"own", record.OK}, {"other", record.Unknown}} {
+		name = test.name
+		if got := k.get(t.Context(), leaseKind, "own"); got.Outcome != test.want || got.Found != (test.want == record.OK) {
+			t.Errorf("read of %s: %+v", name, got)
+		}
+		if got := k.change(t.Context(), leaseKind, op, http.MethodPut, leaseKind.path("ns")+"/own", map[string]any{}); got.Outcome != test.want {
+			t.Errorf("update of %s: %+v", name, got)
 		}
 	}
 }

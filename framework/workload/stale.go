@@ -176,13 +176,20 @@ func (m *member) putText(ctx context.Context, purpose, key, value, text string, 
 }
 
 func (m *member) get(ctx context.Context, purpose, key string, linearizable bool, timeout time.Duration) record.Op {
+	op := m.read(ctx, purpose, key, linearizable, timeout)
+	m.keep(op)
+	return op
+}
+
+// read makes a request for a key, and does not record it.
+func (m *member) read(ctx context.Context, purpose, key string, linearizable bool, timeout time.Duration) record.Op {
 	op := record.Op{Type: record.OpGet, Consistency: "linearizable", Key: key, Purpose: purpose}
 	var opts []clientv3.OpOption
 	if !linearizable {
 		op.Consistency = "serializable"
 		opts = append(opts, clientv3.WithSerializable())
 	}
-	return m.do(ctx, op, timeout, func(ctx context.Context, op *record.Op) error {
+	return m.call(ctx, op, timeout, func(ctx context.Context, op *record.Op) error {
 		res, err := m.Get(ctx, key, opts...)
 		if err != nil {
 			return err

@@ -19,8 +19,8 @@ type watching struct {
 	// from is the version, or etcd's first revision, and resumes the ID of the watch, that it
 	// continues from; both may be empty.
 	from, resumes string
-	// initial requests a streaming list, bookmarks requests bookmarks, or etcd's notifications
-	// of progress, and previous etcd's pairs before each change.
+	// initial requests a streaming list, which may not be older than from; bookmarks requests
+	// bookmarks, or etcd's notifications of progress, and previous etcd's pairs before each change.
 	initial, bookmarks, previous bool
 	// seconds is after how long the server ends the watch; 0 leaves it to the server.
 	seconds int
@@ -75,7 +75,10 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		entry.Phase, entry.Seen = p, r.w.Now()
 		_ = r.w.Append(record.KindWatch, entry)
 	}
-	result := watched{from: q.from}
+	result := watched{}
+	if !q.initial {
+		result.from = q.from
+	}
 	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)}, r.timeout)
 	if err != nil {
 		if refused, ok := errors.AsType[*client.RefusedError](err); ok {

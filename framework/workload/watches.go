@@ -21,9 +21,10 @@ const (
 )
 
 // watches is the profile of clients that watch the registers: all, one, or a group; from the
-// version of a list, from none, or with a streaming list. A watch that ended is resumed through
-// another entrance, and the first client of each entrance returns to it, so that nearly always
-// some client watches through each entrance.
+// version of a list, from none, or with a streaming list, of the newest state or one not older than
+// a version that any client saw. A watch that ended is resumed through another entrance, and the
+// first client of each entrance returns to it, so that nearly always some client watches through
+// each entrance.
 type watches struct {
 	t        *Traffic
 	settings WatchSettings
@@ -41,7 +42,7 @@ type watches struct {
 func newWatches(t *Traffic) *watches {
 	p := &watches{t: t, settings: t.cfg.Watches, stopping: make(chan struct{}), patience: t.patience}
 	p.selections = newDeck(t.random(), selectAll, selectAll, selectAll, selectGroup, selectKey)
-	p.beginnings = newDeck(t.random(), beginListed, beginListed, beginInitial, beginNow)
+	p.beginnings = newDeck(t.random(), beginListed, beginListed, beginInitial, beginInitialFrom, beginNow)
 	p.last, p.enough = context.WithCancelCause(t.ctx)
 	return p
 }
@@ -76,14 +77,15 @@ func (p *watches) finish(ctx context.Context) {
 
 func (p *watches) isStopping() bool { return closed(p.stopping) }
 
-// The selections of a watch, and its starts: a list, the initial events of a streaming list, or
-// the next event.
+// The selections of a watch, and its starts: a list, the initial events of a streaming list, of the
+// newest state or not older than a version, or the next event.
 const (
 	selectAll = iota
 	selectGroup
 	selectKey
 	beginListed
 	beginInitial
+	beginInitialFrom
 	beginNow
 )
 
@@ -165,6 +167,8 @@ func (w *watcher) story() (over bool) {
 			listed, q.from, q.initial = true, "", false
 		case result.id != "" && result.from != "":
 			q.from, q.resumes, q.initial = result.from, result.id, false
+		case result.id == "" && q.initial:
+			q.from = "" // API servers may not have that version yet
 		}
 		w.move(result.agreed)
 		client.Pause(w.last, watchPause)
@@ -186,6 +190,8 @@ func (w *watcher) chooseRegisters() (q watching, listed bool) {
 		listed = true
 	case beginInitial:
 		q.initial, q.bookmarks = true, true
+	case beginInitialFrom:
+		q.initial, q.bookmarks, q.from = true, true, w.of.version(w.random)
 	}
 	return q, listed
 }

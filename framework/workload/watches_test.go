@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"context"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -59,8 +61,8 @@ func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 	for id, l := range all {
 		w := l.opened
 		for sort, is := range map[string]bool{
-			"key": w.Key != "", "group": w.Group != "", "from": w.From != "" && w.Resumes == "", "empty": w.From == "" && !w.Initial,
-			"initial": w.Initial, "resumed": w.Resumes != "", "final": l.ended.Purpose == "final-read",
+			"key": w.Key != "", "group": w.Group != "", "from": w.From != "" && w.Resumes == "" && !w.Initial, "empty": w.From == "" && !w.Initial,
+			"initial": w.Initial && w.From == "", "initial from": w.Initial && w.From != "", "resumed": w.Resumes != "", "final": l.ended.Purpose == "final-read",
 			"late": strings.Contains(l.ended.Error, "not seen in time"),
 		} {
 			if is {
@@ -71,7 +73,7 @@ func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 		last := uint64(0)
 		for _, e := range l.events {
 			n := number(e.Revision)
-			if n < last && w.From != "" {
+			if n < last && w.From != "" && !w.Initial {
 				t.Errorf("watch %s went back: %+v", id, l.events)
 			}
 			last = max(last, n)
@@ -88,7 +90,7 @@ func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 				sorts["elsewhere"]++
 			}
 		}
-		if w.From == "" || w.Group != "" {
+		if w.From == "" || w.Initial || w.Group != "" {
 			continue
 		}
 		var want []string
@@ -132,15 +134,62 @@ func TestWatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "watches", func() bool { return traffic.watches.Load() > 80 })
+	waitFor(t, "watches", func() bool { return traffic.watches.Load() > 160 })
 	traffic.Stop()
 	sorts := checkLives(t, read(), apiKubernetes)
-	for _, sort := range []string{"key", "group", "from", "empty", "initial", "resumed", "elsewhere", "bookmark"} {
+	for _, sort := range []string{"key", "group", "from", "empty", "initial", "initial from", "resumed", "elsewhere", "bookmark"} {
 		if sorts[sort] < 5 {
 			t.Errorf("only %d of %s: %v", sorts[sort], sort, sorts)
 		}
 	}
 	checkFinal(t, sorts, 15)
+}
+
+// A streaming list of a version that the API server does not have is requested without a version
+// next. One that breaks before its end is started again: its client has no state to continue from.
+func TestStreamingListFromVersion(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.of = &collection{name: "x"}
+	r.of.saw("7")
+	p := &watches{t: &Traffic{w: w, cfg: Config{Settings: Settings{Watches: WatchSettings{Lifetime: time.Minute}}}}, settings: WatchSettings{Lifetime: time.Minute}, stopping: make(chan struct{})}
+	p.last, p.enough = context.WithCancelCause(t.Context())
+	watch := &watcher{watches: p, of: r.of, ways: []way{r}, random: rand.New(rand.NewPCG(1, 1)),
+		choose: func(*watcher) (watching, bool) { return watching{initial: true, from: "7"}, false }}
+	var asked []string
+	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		q := r.URL.Query()
+		asked = append(asked, q.Get("sendInitialEvents")+" "+q.Get("resourceVersionMatch")+" "+q.Get("resourceVersion"))
+		switch len(asked) {
+		case 1:
+			w.WriteHeader(http.StatusOK)
+			_, _ = w.Write([]byte(`{"type":"ADDED","object":{"metadata":{"name":"k","resourceVersion":"5"}}}`))
+		case 2:
+			apitest.Fail(w, http.StatusGatewayTimeout, "Timeout", "Too large resource version")
+		default:
+			p.enough(errTooLate)
+			apitest.Fail(w, http.StatusInternalServerError, "InternalError", "over")
+		}
+		return true
+	})
+	for p.last.Err() == nil {
+		watch.story()
+		asked = append(asked, "next story")
+	}
+	want := []string{"true NotOlderThan 7", "true NotOlderThan 7", "true NotOlderThan "}
+	if len(asked) < 3 || !slices.Equal(asked[:3], want) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
+	for _, o := range read().Watches {
+		if o.V.Resumes != "" {
+			t.Errorf("%+v", o.V)
+		}
+	}
 }
 
 // The first client of each entrance stays with it, goes elsewhere when its watch breaks or

@@ -1,0 +1,74 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
+)
+
+// cutOff is a cluster of etcd members that stop answering once they have listed the members.
+type cutOff struct {
+	*etcdtest.Cluster
+	left *atomic.Int32 // how many requests for the status are not answered; -1 before the list
+}
+
+func (c cutOff) EtcdConfig(node string) (clientv3.Config, error) {
+	config, err := c.Cluster.EtcdConfig(node)
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if strings.HasSuffix(method, "/Status") && c.left.Load() > 0 {
+				c.left.Add(-1)
+				return errors.New("cut off")
+			}
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			if strings.HasSuffix(method, "/MemberList") {
+				c.left.CompareAndSwap(-1, 5)
+			}
+			return err
+		}))
+	return config, err
+}
+
+// A list of members from before an outage is not recorded as one from after it: the members may have
+// changed meanwhile.
+func TestMembersFromBeforeOutage(t *testing.T) {
+	c := cutOff{etcdtest.New(t, 1), new(atomic.Int32)}
+	c.left.Store(-1)
+	w, read := recording(t)
+	o := &Observers{cfg: Config{Cluster: c, StatusInterval: 5 * time.Millisecond, MemberInterval: time.Hour}, w: w}
+	loops, err := o.etcd(t.Context())
+	if err != nil || len(loops) != 1 {
+		t.Fatal(loops, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o.running.Go(func() { loops[0](ctx) })
+	waitFor(t, "the outage", func() bool { return c.left.Load() == 0 })
+	time.Sleep(100 * time.Millisecond)
+	cancel()
+	o.running.Wait()
+	for _, end := range o.closers {
+		end()
+	}
+	after := 0
+	failed := false
+	for _, e := range read().Etcd {
+		switch failed = failed || !e.V.OK; {
+		case !failed || !e.V.OK:
+		case len(e.V.Members) > 0:
+			t.Errorf("after the outage: %+v", e.V)
+		default:
+			after++
+		}
+	}
+	if after == 0 {
+		t.Error("no answer after the outage")
+	}
+}
