@@ -2,11 +2,34 @@ package main
 
 import "github.com/spf13/cobra"
 
-// commands lists every command, one line each.
-func commands() []*cobra.Command {
-	return []*cobra.Command{
-		newDoctorCommand(),
-		newFetchCommand(),
+// addCommands adds every command, in the groups in which the help lists them.
+func addCommands(root *cobra.Command) {
+	add := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		for _, cmd := range commands {
+			cmd.GroupID = title
+		}
+		root.AddCommand(commands...)
+	}
+	add("Test a cluster",
+		newRunCommand(),
+		newCatalogCommand(),
+		newFaultsCommand(),
+		newSelftestCommand(),
+	)
+	add("Read results",
+		newJudgeCommand(),
+		newRecordCommand(),
+		newReportCommand(),
+		newDiffCommand(),
+		newHistoryCommand(),
+	)
+	add("Certify a cluster",
+		newKeygenCommand(),
+		newCertifyCommand(),
+		newVerifyCommand(),
+	)
+	add("Create a cluster and use it",
 		newUpCommand(),
 		newListCommand(),
 		newStatusCommand(),
@@ -14,30 +37,23 @@ func commands() []*cobra.Command {
 		newKubeconfigCommand(),
 		newShellCommand(),
 		newLogsCommand(),
+		newInjectCommand(),
+		newHealCommand(),
 		newUpgradeCommand(),
 		newRotateCommand(),
 		newScaleCommand(),
 		newSnapshotCommand(),
 		newDownCommand(),
-		newInjectCommand(),
-		newHealCommand(),
-		newFaultsCommand(),
-		newRunCommand(),
-		newJudgeCommand(),
-		newRecordCommand(),
-		newReportCommand(),
-		newDiffCommand(),
-		newHistoryCommand(),
-		newSelftestCommand(),
-		newKeygenCommand(),
-		newCertifyCommand(),
-		newVerifyCommand(),
+	)
+	add("Describe an existing cluster",
 		newInventoryCommand(),
 		newProfileCommand(),
 		newConsentCommand(),
+	)
+	add("Prepare this machine",
+		newDoctorCommand(),
+		newFetchCommand(),
 		newKindCommand(),
-		newSchemaCommand(),
-		newCatalogCommand(),
-		newVersionCommand(),
-	}
+	)
+	root.AddCommand(newSchemaCommand(), newVersionCommand())
 }

@@ -164,7 +164,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(commands()...)
+	addCommands(root)
 	completeFlags(root)
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
