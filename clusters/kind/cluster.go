@@ -403,7 +403,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	}
 	all, err := proxy.Backends(ctx, net.JoinHostPort(c.balancer.address.String(), balancerStatusPort))
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		err = fmt.Errorf("Envoy: %w", errors.ErrUnsupported)
+		err = fmt.Errorf("the status page of Envoy: %w", errors.ErrUnsupported)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w", c.Name(), err)
