@@ -205,8 +205,8 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 	return w, nil
 }
 
-// Unchanged returns an error if the file of this program is no longer the one that runs: a process
-// that is started from it now is another build, under the version of this run.
+// Unchanged returns an error if the file of this program was replaced since it started: a process
+// that is started from the file now is another build, under the version of this run.
 func Unchanged() error {
 	path, err := os.Executable()
 	if err != nil {
