@@ -81,10 +81,10 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 		if err := output.print(cmd, rows, func(w io.Writer) error { return printRows(w, rows, output.format == "md", list) }); err != nil {
 			return err
 		}
-		if list || early != nil {
-			return early
+		if list {
+			return nil
 		}
-		return selftestExit(rows)
+		return selftestExit(rows, early)
 	}
 	return cmd
 }
@@ -126,8 +126,9 @@ func printRows(w io.Writer, rows []selftest.Row, markdown, list bool) error {
 	return nil
 }
 
-// selftestExit returns the exit code for the table.
-func selftestExit(rows []selftest.Row) error {
+// selftestExit returns what the program exits with for the table of a selftest that early, unless
+// nil, stopped: a missed violation is a failure even so.
+func selftestExit(rows []selftest.Row, early error) error {
 	code := exitPass
 	for _, r := range rows {
 		switch {
@@ -138,8 +139,11 @@ func selftestExit(rows []selftest.Row) error {
 			code = exitInconclusive
 		}
 	}
+	if early != nil && code != exitFail {
+		return early
+	}
 	if code == exitPass {
 		return nil
 	}
-	return exitWith(code, nil)
+	return exitWith(code, early)
 }
