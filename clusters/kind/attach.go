@@ -69,6 +69,7 @@ func describe(ctx context.Context, cli docker.CLI, name string) (*clusters.Clust
 	}
 	if len(spec.Spec.Nodes) > 0 {
 		spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion
+		spec.Spec.UID = all[0].ID // a cluster that is made again has other containers
 	}
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)

@@ -89,7 +89,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Metadata.Name != "y" || c.Spec.Workers != 1 || len(c.Spec.Nodes) != 1 || c.Spec.KubernetesVersion != "v1.36.3" {
+	if c.Metadata.Name != "y" || c.Spec.Workers != 1 || len(c.Spec.Nodes) != 1 || c.Spec.KubernetesVersion != "v1.36.3" || c.Spec.UID != "2" {
 		t.Errorf("%+v", c)
 	}
 	flags := c.Spec.Nodes[0].ExtraArgs
