@@ -16,8 +16,8 @@ type Spent struct {
 	Waiting time.Duration `json:"waiting"`
 	// Work is injecting, healing, actions, stopping the traffic, and judging.
 	Work time.Duration `json:"work"`
-	// Overhead is creating and deleting clusters, and checking that they are in their
-	// steady state.
+	// Overhead is creating and deleting clusters, waiting until fewer of them are busy, and
+	// checking that they are in their steady state.
 	Overhead time.Duration `json:"overhead"`
 }
 
@@ -72,8 +72,8 @@ type Cluster struct {
 	Arguments []string `json:"arguments,omitempty"`
 	// Settings are what bounds are computed from, by the catalogue's symbols.
 	Settings map[string]time.Duration `json:"settings"`
-	// Took is the time from the start of its worker to its end, Made what making the
-	// cluster took of that, and each one that took its place.
+	// Took is the time from the start of its worker to its end, waiting for other clusters
+	// included. Made is what making the cluster took of that, and each one that took its place.
 	Took time.Duration `json:"took"`
 	Made time.Duration `json:"made"`
 	// Problem says why it stopped early, or what could not be done; empty if there was no problem.
@@ -124,7 +124,7 @@ func timeRows(run Run) []timeRow {
 	}
 	all := run.Spent()
 	if around := all.Overhead - run.OnScenarios().Overhead; around > 0 {
-		rows = append(rows, row("creating and deleting "+Plural(len(run.Clusters), "cluster"), "", Spent{Overhead: around}))
+		rows = append(rows, row("creating and deleting "+Plural(len(run.Clusters), "cluster")+", and waiting for a turn", "", Spent{Overhead: around}))
 	}
 	return append(rows, row("in all", "", all))
 }
