@@ -92,4 +92,26 @@ func TestClientsRecover(t *testing.T) {
 			return lost(13).change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
 		}},
 	})
+	// The same fault hits node-1 and node-2, one after the other.
+	two := func() *story {
+		return newStory().fault("first", "isolate", "node-1", "", 10, 20).fault("second", "isolate", "node-2", "", 30, 40).
+			client("client-go-3", "node-3", true, 1, 50)
+	}
+	lostFrom := func(node string, at, until float64) *story {
+		return two().client("client-go-1", node, true, 1, at).client("client-go-1", node, false, at, until).client("client-go-1", "node-3", true, until, 50)
+	}
+	check = record.Check{Requirement: "HA-CL-015", Judge: "clients-recover", Fault: "first", Bound: "6s", Params: map[string]string{"faults": "second"}}
+	rule(t, check, []ruling{
+		{name: "a client is on the first one", want: Pass, says: "were connected to node-1", story: func() *story { return lostFrom("node-1", 10, 12) }},
+		{name: "a client is on the second one", want: Pass, says: "were connected to node-2", story: func() *story { return lostFrom("node-2", 30, 32) }},
+		{name: "too late from the second one", want: Fail, says: "client-go-1, connected to node-2", story: func() *story {
+			return lostFrom("node-2", 30, 38).client("client-go-2", "node-1", true, 1, 10).client("client-go-2", "node-3", true, 10, 50)
+		}},
+		{name: "not before the second one was healed", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
+			return lostFrom("node-2", 37, 41).client("client-go-2", "node-1", true, 1, 10).client("client-go-2", "node-3", true, 10, 50).change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "first", Params: check.Params, Bound: "12s", Level: "MUST"}}
+			})
+		}},
+		{name: "no client is on either", want: Inconclusive, says: "connected to node-1 when", story: two},
+	})
 }

@@ -19,7 +19,10 @@ var clientsRecover = Definition{verdict.Doc{
 		"even if that connection leads to the API server that is hit. At least one client must be known to be connected to that one.",
 	Source:     "k8s.io/apimachinery/pkg/util/net (ReadIdleTimeout 30s, PingTimeout 15s), kubernetes#48638, #87615",
 	NeedsFault: true, NeedsBound: true, Coarser: true,
-	Params: map[string]string{"entrance": "the entrance that they use (default balancer)"},
+	Params: map[string]string{
+		"entrance": "the entrance that they use (default balancer)",
+		"faults":   "IDs of further injections like the check's fault, separated by commas: one of them must hit an API server that a client is connected to, and clients must recover from each",
+	},
 }, judgeClientsRecover}
 
 // clientLife is what one client with client-go's transport saw, in the order of starts.
@@ -68,6 +71,28 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no entrance %q.", entrance)
 	}
+	var open, recovered, none *Finding
+	for _, id := range append([]string{m.Check.Fault}, text.SplitList(m.Check.Params["faults"])...) {
+		of := *m
+		of.Fault = m.Faults[id]
+		f, there := recoversFrom(&of, entrance)
+		switch {
+		case f.Verdict == verdict.Fail:
+			return f
+		case !there:
+			none = cmp.Or(none, &f)
+		case f.Verdict != verdict.Pass:
+			open = &f
+		case recovered == nil || *f.Value > *recovered.Value:
+			recovered = &f
+		}
+	}
+	return *cmp.Or(open, recovered, none)
+}
+
+// recoversFrom judges the clients of an entrance under one fault. It returns false if none was
+// connected to what the fault hit.
+func recoversFrom(m *facts.Matter, entrance string) (Finding, bool) {
 	called, effect, heal := m.Fault.Injected.Called, m.Fault.Effect(), m.Fault.Healed.Called
 	clients := clientLives(m, entrance, called, effect, heal)
 	hit, seen := 0, []string{}
@@ -76,7 +101,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	for _, c := range clients {
 		for _, p := range c.before {
 			if p.Start >= called-record.Nanos(facts.QuietPeriod) && !p.OK {
-				return Inconclusive("%s already failed through %s before the fault: %s", c.name, entrance, facts.DescribeProbe(p))
+				return Inconclusive("%s already failed through %s before the fault: %s", c.name, entrance, facts.DescribeProbe(p)), true
 			}
 		}
 		where := cmp.Or(c.at, "an unknown server")
@@ -105,16 +130,16 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	}
 	switch {
 	case late.Verdict == verdict.Fail:
-		return late.Shows(seen...)
+		return late.Shows(seen...), true
 	case hit == 0 && onStandby(m):
-		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", text.And(m.Fault.Nodes())).Shows(seen...)
+		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", text.And(m.Fault.Nodes())).Shows(seen...), false
 	case hit == 0:
-		return Inconclusive("no client with a persistent HTTP/2 connection was known to be connected to %s when the %s was called", text.And(m.Fault.Nodes()), m.Fault.What()).Shows(seen...)
+		return Inconclusive("no client with a persistent HTTP/2 connection was known to be connected to %s when the %s was called", text.And(m.Fault.Nodes()), m.Fault.What()).Shows(seen...), false
 	case open.Verdict != "":
-		return open.Shows(seen...)
+		return open.Shows(seen...), true
 	}
 	return Passed("%d of %d clients with a persistent HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s, as did the others.",
-		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...)
+		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...), true
 }
 
 // errors returns how long after the effect a client saw errors, the last one, and the last answer
