@@ -209,7 +209,7 @@ func TestMembersFollow(t *testing.T) {
 			})
 		}},
 		{name: "the balancer keeps a node without power", want: Fail, says: "loss of node-2 must remove the node from the load balancer before its etcd member is removed", story: lost(viewAt{15.3, backendAt{15.4, "node-2", false}})},
-		{name: "the balancer finds a node without power down, and loses it", want: Pass, took: "1 changes", story: lost(viewAt{15.3, backendAt{15.4, "node-1", true}})},
+		{name: "the balancer finds a node without power down, and loses it", want: Pass, took: "1 change", story: lost(viewAt{15.3, backendAt{15.4, "node-1", true}})},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
 		{name: "no list of members", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
@@ -228,7 +228,7 @@ func TestMembersFollow(t *testing.T) {
 		}},
 	})
 	rule(t, record.Check{Requirement: "HA-MB-004", Judge: "members-follow", Params: map[string]string{"changes": "one", "leader": "true"}}, []ruling{
-		{name: "the leader leaves", want: Pass, took: "1 changes", story: joinedAndLeft},
+		{name: "the leader leaves", want: Pass, took: "1 change", story: joinedAndLeft},
 		{name: "the leader leaves without handing over", want: Fail, says: `removal of node-1 must include the step "move etcd leadership"`, story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 7, 8) })
 		}},

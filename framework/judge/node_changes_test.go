@@ -93,7 +93,7 @@ func TestEndpointsFollow(t *testing.T) {
 			}
 			return s
 		}},
-		{name: "the next change came at once", want: Pass, says: "after each of 1 changes", story: func() *story {
+		{name: "the next change came at once", want: Pass, says: "after each change of nodes (1)", story: func() *story {
 			return grown(13).change(func(r *record.Run) {
 				r.Nodes = append([]record.Timed[record.NodeChange]{{At: sec(5), V: record.NodeChange{Phase: record.NodeRemoved, Called: sec(4), Effect: sec(5),
 					Node: record.Node{Name: "node-9", Address: "10.77.0.19"}}}}, r.Nodes...)

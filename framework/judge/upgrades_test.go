@@ -173,7 +173,7 @@ func TestChangedOneByOne(t *testing.T) {
 		}).says("node-1", "kube-controller-manager", release36, 17).says("node-1", "kube-scheduler", release36, 17)
 	}
 	rule(t, record.Check{Requirement: "HA-UP-002", Judge: "changed-one-by-one", Params: map[string]string{"interrupted": "one"}}, []ruling{
-		{name: "interrupted and finished", want: Pass, took: "1 changes", story: func() *story {
+		{name: "interrupted and finished", want: Pass, took: "1 change", story: func() *story {
 			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).change(func(r *record.Run) { r.Changes[0].V.Interrupted = 2 })
 		}},
 		{name: "another one is not interrupted", want: Pass, took: "2 changes", story: func() *story {
@@ -183,7 +183,7 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "not interrupted", want: Inconclusive, says: "upgrade of node-1 from v1.36.3 to v1.37.1 was not interrupted", story: func() *story {
 			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
 		}},
-		{name: "interrupted and taken back", want: Pass, took: "1 changes", story: func() *story {
+		{name: "interrupted and taken back", want: Pass, took: "1 change", story: func() *story {
 			return takenBack().says("node-1", "kube-apiserver", release36, 17)
 		}},
 		{name: "not taken back", want: Fail, says: "After upgrade of node-1, interrupted after step 1 and rolled back to v1.36.3 every component of the node must have the new version: kube-apiserver reported v1.37.1", story: func() *story {
@@ -199,7 +199,7 @@ func TestChangedOneByOne(t *testing.T) {
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-UP-003", Judge: "changed-one-by-one"}, []ruling{
-		{name: "etcd", want: Pass, took: "1 changes", story: etcd("3.7.3")},
+		{name: "etcd", want: Pass, took: "1 change", story: etcd("3.7.3")},
 		{name: "etcd as before", want: Fail, says: "etcd reported v3.6.16", story: etcd("3.6.16")},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-008", Judge: "changed-one-by-one"}, []ruling{

@@ -112,8 +112,8 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if silent != "" {
 		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)
 	}
-	return bounded(*allowed)(Passed("Through %d changes of nodes, %d of %d probes through %s failed, for %s in all; the longest time without a successful probe of one kind was %s, within %s.",
-		len(changes), failures, len(all), entrance, text.Short(covered(outages)), text.Short(worst.AtLeast()), allowed).
+	return bounded(*allowed)(Passed("Through %s of nodes, %d of %d probes through %s failed, for %s in all; the longest time without a successful probe of one kind was %s, within %s.",
+		text.Plural(len(changes), "change"), failures, len(all), entrance, text.Short(covered(outages)), text.Short(worst.AtLeast()), allowed).
 		Took(worst.AtLeast()).Shows(evidence...))
 }
 

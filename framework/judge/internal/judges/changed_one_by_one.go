@@ -77,8 +77,8 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 	if f := complete(m, changes[len(changes)-1]); f != nil {
 		return f.Shows(evidence...)
 	}
-	return Passed("%d changes of nodes were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component reported its new version.",
-		len(changes), text.Short(longest), steps).counted("%d changes", len(changes)).Shows(evidence...)
+	return Passed("The changes of nodes (%d) were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component reported its new version.",
+		len(changes), text.Short(longest), steps).counted("%s", text.Plural(len(changes), "change")).Shows(evidence...)
 }
 
 // versionsOf returns which versions API servers answered between two times, the last answer of

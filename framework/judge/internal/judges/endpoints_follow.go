@@ -68,7 +68,7 @@ func judgeEndpointsFollow(m *facts.Matter) Finding {
 	if worst.took > m.Bound.Limit {
 		within += " and E of the election of another etcd leader, which renewed the leases of addresses"
 	}
-	return Passed("Endpoints and EndpointSlice of default/kubernetes held exactly the existing API servers after each of %d changes of nodes: after %s at most (%s), within %s, and until the next change.",
+	return Passed("Endpoints and EndpointSlice of default/kubernetes held exactly the existing API servers after each change of nodes (%d): after %s at most (%s), within %s, and until the next change.",
 		len(settled), text.Short(worst.took), facts.ChangeWords(worst.change), within).Took(worst.took).Shows(evidence...)
 }
 
