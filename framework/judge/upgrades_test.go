@@ -13,6 +13,8 @@ const (
 	release35 = "v1.35.8"
 	release36 = "v1.36.3"
 	release37 = "v1.37.1"
+	etcd36    = "v3.6.16"
+	etcd37    = "v3.7.3"
 )
 
 // fleetOf is a record of three nodes of a version, whose components can say it.
@@ -30,6 +32,15 @@ func (s *story) says(node, component, version string, t float64) *story {
 	o := during(t, t+0.01)
 	o.Type, o.Entrance, o.Key, o.Value, o.Found, o.Purpose = record.OpGet, node, component, version, true, "version"
 	return s.op(o)
+}
+
+// members records the versions that etcd members report, from the first node on.
+func (s *story) members(t float64, versions ...string) *story {
+	s.at(t)
+	for i, v := range versions {
+		add(s, &s.run.Etcd, record.EtcdStatus{Node: fmt.Sprintf("node-%d", i+1), OK: true, Version: v})
+	}
+	return s
 }
 
 // inPlace is a change of a node that stays, with its components restarted in order.
@@ -105,7 +116,7 @@ func TestChangedOneByOne(t *testing.T) {
 			s = asked(s.upgraded("two", "node-2", release36, release37, 20), 28, release37, release37, release36)
 			return asked(s.upgraded("three", "node-3", release36, release37, 30), 38, release37, release37, release37)
 		}},
-		{name: "all upgraded with the first", want: Fail, says: "the API server on node-2 reported v1.37.1 before its turn (its own upgrade began 20.000s)", story: func() *story {
+		{name: "all upgraded with the first", want: Fail, says: "kube-apiserver on node-2 reported v1.37.1 before its turn (its own upgrade began 20.000s)", story: func() *story {
 			s := asked(fleetOf(release36), 5, release36, release36, release36)
 			s = asked(s.upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release37)
 			// Its own turn finds nothing to do.
@@ -192,15 +203,23 @@ func TestChangedOneByOne(t *testing.T) {
 	})
 	etcd := func(version string) func() *story {
 		return func() *story {
-			s := fleetOf(release36).inPlace("one", "upgrade-etcd", "node-1", "v3.6.16", "v3.7.3", 10, 16, "etcd")
-			return s.at(17).change(func(r *record.Run) {
-				r.Etcd = append(r.Etcd, record.Timed[record.EtcdStatus]{At: sec(17), V: record.EtcdStatus{Node: "node-1", OK: true, Version: version}})
-			})
+			return fleetOf(release36).inPlace("one", "upgrade-etcd", "node-1", etcd36, etcd37, 10, 16, "etcd").members(17, version)
+		}
+	}
+	// members upgrades all members, whose versions are reported before, between and after that.
+	members := func(between ...string) func() *story {
+		return func() *story {
+			s := fleetOf(release36).members(5, "3.6.16", "3.6.16", "3.6.16").inPlace("one", "upgrade-etcd", "node-1", etcd36, etcd37, 10, 16, "etcd").members(17, between...)
+			s.inPlace("two", "upgrade-etcd", "node-2", etcd36, etcd37, 20, 26, "etcd").members(27, "3.7.3", "3.7.3", between[2])
+			return s.inPlace("three", "upgrade-etcd", "node-3", etcd36, etcd37, 30, 36, "etcd").members(37, "3.7.3", "3.7.3", "3.7.3")
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-UP-003", Judge: "changed-one-by-one"}, []ruling{
 		{name: "etcd", want: Pass, took: "1 changes", story: etcd("3.7.3")},
 		{name: "etcd as before", want: Fail, says: "etcd reported v3.6.16", story: etcd("3.6.16")},
+		{name: "every member", want: Pass, took: "3 changes", story: members("3.7.3", "3.6.16", "3.6.16")},
+		{name: "two members at the same time", want: Fail, says: "etcd on node-2 reported v3.7.3 before its turn (its own upgrade began 20.000s)", story: members("3.7.3", "3.7.3", "3.6.16")},
+		{name: "a member of two minor versions less", want: Fail, says: "after upgrade-etcd of node-1 from v3.6.16 to v3.7.3, etcd v3.5.9 on node-3 and etcd v3.7.3 on node-1 run in one cluster", story: members("3.7.3", "3.6.16", "3.5.9")},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-008", Judge: "changed-one-by-one"}, []ruling{
 		{name: "other arguments", want: Pass, took: "2 changes", story: func() *story { return reconfigured(everyComponent, everyComponent) }},
