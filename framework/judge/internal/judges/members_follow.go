@@ -51,16 +51,20 @@ type votes struct {
 	cluster string
 	members []string
 	lists   map[string][]string // voters by the node that listed them
+	own     map[string]string   // each node's member
 	extra   []string            // learners
 }
 
 // votesBetween returns what members listed between two times, the last list of each; nil
 // if none listed any.
 func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
-	v := votes{lists: map[string][]string{}}
+	v := votes{lists: map[string][]string{}, own: map[string]string{}}
 	for _, e := range m.Run.Etcd {
 		s := e.V
-		if e.At < from || e.At > to || !s.OK || len(s.Members) == 0 {
+		if e.At < from || e.At > to || !s.OK {
+			continue
+		}
+		if v.own[s.Node] = s.Member; len(s.Members) == 0 {
 			continue
 		}
 		v.at, v.cluster, v.members, v.extra = e.At, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
@@ -179,7 +183,14 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 	if own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member; wantLeft == 1 && own != "" && left[0] != own {
 		return must("the member that has left is %s, and the node's was %s", left[0], own)
 	}
-	return nil
+	switch own := after.own[c.Node.Name]; {
+	case wantJoined == 0 || own == joined[0]:
+		return nil
+	case own == "":
+		return Inconclusive("the etcd member on %s did not answer after the %s, so it is not known whether the new member is its own", c.Node.Name, facts.Changing(c)).problem()
+	default:
+		return must("the member that has joined is %s, and the node's is %s", joined[0], own)
+	}
 }
 
 // inOrder checks the order of the steps of a change, of the node with etcd's leader if led is set.
