@@ -17,6 +17,7 @@ import (
 
 var membersFollow = Definition{verdict.Doc{
 	Name:      "members-follow",
+	Needs:     []record.Access{record.EtcdMembers},
 	Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins once its API server is ready, and not before; an etcd leader hands over before its node leaves; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
 	Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
 	Params: map[string]string{
