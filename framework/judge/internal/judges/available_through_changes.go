@@ -236,6 +236,9 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 		seen[instance]++
 		after[instance] = after[instance] || v.Received >= changed[v.Node]
 	}
+	for _, component := range text.SplitList(facts.DefaultElected) {
+		foreign = cmp.Or(foreign, astray(m, component))
+	}
 	if foreign != "" {
 		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)
 	}
