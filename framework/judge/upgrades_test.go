@@ -107,6 +107,12 @@ func TestChangedOneByOne(t *testing.T) {
 		{name: "one node is left", want: Fail, says: "node-3 runs v1.36.3", story: func() *story {
 			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20)
 		}},
+		{name: "a host with etcd alone", want: Pass, took: "3 changes", story: func() *story {
+			return upgradedAll().change(func(r *record.Run) {
+				r.Meta.Nodes = append(r.Meta.Nodes, record.Node{Name: "etcd-1", Components: []string{"etcd"}})
+				r.Meta.Versions["etcd-1"] = map[string]string{"etcd": etcd36}
+			})
+		}},
 		{name: "steps that nobody recorded", want: Inconclusive, says: "no restart of a component by upgrade of node-1", story: func() *story {
 			return upgradedAll().change(func(r *record.Run) { r.Steps = nil })
 		}},

@@ -271,21 +271,23 @@ func emulates(m *facts.Matter, c record.NodeChange) *Finding {
 	return Failed("After %s the API server of the node must emulate %s: it reported that it emulates %s.", facts.InPlaceWords(c), want, is).problem()
 }
 
-// complete checks that every node has the version of the last change, if that is required.
+// complete checks that every node with what the last change upgraded has its version, if that is
+// required.
 func complete(m *facts.Matter, last record.NodeChange) *Finding {
 	if m.Param("complete", "false") != "true" {
 		return nil
 	}
+	component := upgradedComponents(last.Action)[0]
 	at := map[string]string{}
-	for _, n := range m.Run.Meta.Nodes {
-		at[n.Name] = m.Run.Meta.Versions[n.Name][upgradedComponents(last.Action)[0]]
+	for _, n := range m.NodesWith(component) {
+		at[n.Name] = m.Run.Meta.Versions[n.Name][component]
 	}
 	for _, c := range m.Run.Changes {
 		if c.V.Action == last.Action && c.V.Phase == record.NodeChanged {
 			at[c.V.Node.Name] = c.V.To
 		}
 	}
-	for _, n := range m.Run.Meta.Nodes {
+	for _, n := range m.NodesWith(component) {
 		if at[n.Name] != last.To {
 			return Failed("At the end, every node must run %s: %s runs %s.", last.To, n.Name, at[n.Name]).problem()
 		}
