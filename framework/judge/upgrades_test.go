@@ -414,6 +414,44 @@ func TestAvailableThroughChanges(t *testing.T) {
 		}},
 		{name: "one that hangs from before the change on", want: Pass, took: "0s", story: func() *story { return hangs(through()(), 4) }},
 	})
+	// served has all requests through the balancer answered by one API server.
+	served := func(by string) func() *story {
+		return func() *story {
+			return through()().change(func(r *record.Run) {
+				for i := range r.Probes {
+					r.Probes[i].V.Server = by
+				}
+			})
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
+		{name: "clients used the last node", want: Pass, story: served("node-3")},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-002", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"changes": "one, two"}}, []ruling{
+		{name: "clients used the second node", want: Pass, story: served("node-2")},
+		{name: "clients used none of the nodes", want: Inconclusive, says: "no client of balancer used an API server in the 10s before its node was changed (node-1 and node-2)", story: served("node-3")},
+		{name: "clients used none of the nodes, and yet had to wait", want: Fail, says: "must not go without a successful request", story: func() *story {
+			return through([2]float64{22, 29})().change(func(r *record.Run) {
+				for i := range r.Probes {
+					r.Probes[i].V.Server = "node-3"
+				}
+			})
+		}},
+		{name: "only etcd was changed", want: Pass, story: func() *story {
+			return served("node-3")().change(func(r *record.Run) {
+				for i := range r.Changes {
+					r.Changes[i].V.Action = "upgrade-etcd"
+				}
+			})
+		}},
+		{name: "only the schedulers were restarted", want: Pass, story: func() *story {
+			return served("node-3")().change(func(r *record.Run) {
+				for i := range r.Changes {
+					r.Changes[i].V.Action, r.Changes[i].V.Restarts = "reconfigure", []string{"kube-scheduler"}
+				}
+			})
+		}},
+	})
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
 		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},
 	})

@@ -112,6 +112,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if silent != "" {
 		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)
 	}
+	if f := unusedByChanges(m, entrance, changes); f != nil {
+		return *f
+	}
 	return bounded(*allowed)(Passed("Through %d changes of nodes, %d of %d probes through %s failed, for %s in all; the longest time without a successful probe of one kind was %s, within %s.",
 		len(changes), failures, len(all), entrance, text.Short(covered(outages)), text.Short(worst.AtLeast()), allowed).
 		Took(worst.AtLeast()).Shows(evidence...))
