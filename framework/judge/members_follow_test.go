@@ -136,6 +136,12 @@ func TestMembersFollow(t *testing.T) {
 			return s.lists(25.1, "node-2", "m1", "m2", "m3", "m4").at(30)
 		}},
 		{name: "one member lists it still", want: Fail, says: "others m1, m2, m3 and m4", story: with(25.2, func(s *record.EtcdStatus) { s.Members = []string{"m1", "m2", "m3", "m4"} })},
+		{name: "another member joined", want: Fail, says: "the member that has joined is m4, and the node's is m9", story: with(15.2, func(s *record.EtcdStatus) { s.Member = "m9" })},
+		{name: "the new member never answered", want: Inconclusive, says: "the etcd member on node-4 did not answer after the addition of node-4", story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				r.Etcd = slices.DeleteFunc(r.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.V.Node == "node-4" })
+			})
+		}},
 		{name: "another member left", want: Fail, says: "the member that has left is m2, and the node's was m1", story: func() *story {
 			s := joinedAndLeft()
 			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
@@ -211,7 +217,7 @@ func TestMembersFollow(t *testing.T) {
 		{name: "the balancer keeps a node without power", want: Fail, says: "loss of node-2 must remove the node from the load balancer before its etcd member is removed", story: lost(viewAt{15.3, backendAt{15.4, "node-2", false}})},
 		{name: "the balancer finds a node without power down, and loses it", want: Pass, took: "1 change", story: lost(viewAt{15.3, backendAt{15.4, "node-1", true}})},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
-		{name: "no list of members", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
+		{name: "no list of members", want: Inconclusive, says: "no etcd member listed", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:4] }) }},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 		{name: "interrupted and undone", want: Pass, story: undone("m1", "m2", "m3")},
 		{name: "interrupted and left", want: Fail, says: "1 have joined", story: undone("m1", "m2", "m3", "m4")},

@@ -293,6 +293,15 @@ func TestDamageContained(t *testing.T) {
 				s.Alarms = []string{"memberID:1 alarm:CORRUPT "}
 			}
 		})},
+		{name: "the alarm is that of another member", want: Fail, says: "must not serve", story: looks(func(t float64, s *record.EtcdStatus) {
+			s.OK, s.Leader, s.Member, s.Alarms = t > 11, "m1", "a2", []string{"memberID:163  alarm:CORRUPT"} // a3
+		})},
+		{name: "the alarm is its own", want: Pass, says: "raised the CORRUPT alarm", story: looks(func(t float64, s *record.EtcdStatus) {
+			s.OK, s.Leader, s.Member, s.Alarms = t > 11, "m1", "a2", []string{"memberID:163  alarm:CORRUPT", "memberID:162 alarm:CORRUPT"}
+		})},
+		{name: "the alarm names no member", want: Pass, says: "raised the CORRUPT alarm", story: looks(func(t float64, s *record.EtcdStatus) {
+			s.OK, s.Leader, s.Member, s.Alarms = t > 11, "m1", "a2", []string{"alarm:CORRUPT"}
+		})},
 		{name: "not queried", want: Inconclusive, says: "was queried 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
 	})
 	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone", Params: map[string]string{"restart": "read"}}, []ruling{

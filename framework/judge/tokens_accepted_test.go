@@ -40,6 +40,15 @@ func TestTokensAccepted(t *testing.T) {
 		{name: "as it should be", want: Pass, took: "6 of 6 pairs", says: "For each of 6 ordered pairs of API servers (node-1, node-2 and node-3)", story: issued(nil)},
 		{name: "refused by one", want: Fail, says: "node-3 refused one that node-1 had issued: status: Unauthorized", story: spoil("node-1", "node-3", record.Refused, "Unauthorized")},
 		{name: "taken for another", want: Fail, says: "node-2 authenticated one with a token that node-3 had issued as admin", story: spoil("node-3", "node-2", record.OK, "admin")},
+		{name: "taken for another account", want: Fail, says: "a token that node-1 had issued is one of system:serviceaccount:holdfast:token-1 to one API server, and one of system:serviceaccount:holdfast:other to node-3",
+			story: spoil("node-1", "node-3", record.OK, "system:serviceaccount:holdfast:other")},
+		{name: "other accounts, later", want: Pass, story: func() *story {
+			s := issued(nil)()
+			for _, to := range threeNodes {
+				s.op(record.Op{Entrance: to, Type: record.OpGet, Key: "node-1", Purpose: "token", Value: "system:serviceaccount:holdfast:other", Found: true, Call: sec(6), Return: sec(6.01)})
+			}
+			return s
+		}},
 		{name: "recognised, and not allowed to ask", want: Pass, story: spoil("node-1", "node-2", record.Refused, "Forbidden")},
 		{name: "refused for another reason", want: Inconclusive, says: "1 of 6 ordered pairs", took: "5 of 6 pairs", story: spoil("node-1", "node-2", record.Refused, "TooManyRequests")},
 		{name: "no answer", want: Inconclusive, says: "1 of 6 ordered pairs", story: spoil("node-2", "node-1", record.Unknown, "")},

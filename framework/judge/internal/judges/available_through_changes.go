@@ -112,6 +112,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if silent != "" {
 		return Inconclusive("no %s through %s while nodes were changed, so errors may have gone unseen", silent, entrance)
 	}
+	if f := unusedByChanges(m, entrance, changes); f != nil {
+		return *f
+	}
 	return bounded(*allowed)(Passed("Through %s of nodes, %d of %d probes through %s failed, for %s in all; the longest time without a successful probe of one kind was %s, within %s.",
 		text.Plural(len(changes), "change"), failures, len(all), entrance, text.Short(covered(outages)), text.Short(worst.AtLeast()), allowed).
 		Took(worst.AtLeast()).Shows(evidence...))
@@ -235,6 +238,9 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 		instance := v.Component + " on " + v.Node
 		seen[instance]++
 		after[instance] = after[instance] || v.Received >= changed[v.Node]
+	}
+	for _, component := range text.SplitList(facts.DefaultElected) {
+		foreign = cmp.Or(foreign, astray(m, component))
 	}
 	if foreign != "" {
 		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)

@@ -44,10 +44,10 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		longest = max(longest, time.Duration(c.Effect-c.Called))
 		evidence = append(evidence, fmt.Sprintf("%s in %s", facts.InPlaceWords(c), text.Short(time.Duration(c.Effect-c.Called))))
 	}
-	for i, c := range changes {
+	for _, c := range changes {
 		f := answeredSkew(m, c)
 		if f == nil {
-			f = beforeItsTurn(m, changes[0], changes[i])
+			f = beforeItsTurn(m, changes[0], c)
 		}
 		if f != nil {
 			return f.Shows(evidence...)
@@ -81,22 +81,33 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		len(changes), text.Short(longest), steps).counted("%s", text.Plural(len(changes), "change")).Shows(evidence...)
 }
 
-// versionsOf returns which versions API servers answered between two times, the last answer of
-// each.
+// versionsOf returns which versions API servers and etcd members answered between two times, the
+// last answer of each.
 func versionsOf(m *facts.Matter, from, to record.Nanos) fleet {
 	answered := fleet{}
+	answer := func(node, component, version string) {
+		if answered[node] == nil {
+			answered[node] = map[string]string{}
+		}
+		answered[node][component] = version
+	}
 	for _, o := range m.Run.Ops {
 		if op := o.V; op.Purpose == "version" && op.Key == "kube-apiserver" && op.Outcome == record.OK && op.Call >= from && op.Return <= to {
-			answered[op.Entrance] = map[string]string{op.Key: op.Value}
+			answer(op.Entrance, op.Key, op.Value)
+		}
+	}
+	for _, e := range m.Run.Etcd {
+		if e.V.OK && e.V.Version != "" && e.At >= from && e.At <= to {
+			answer(e.V.Node, "etcd", etcdVersion(e.V))
 		}
 	}
 	return answered
 }
 
-// answeredSkew checks whether API servers answered with versions that break the policy after an
-// upgrade, before the next change of any node.
+// answeredSkew checks whether API servers or etcd members answered with versions that break the
+// policy after an upgrade, before the next change of any node.
 func answeredSkew(m *facts.Matter, c record.NodeChange) *Finding {
-	if c.Action != "upgrade" {
+	if !upgrades(c) {
 		return nil
 	}
 	until := facts.Endless
@@ -111,21 +122,22 @@ func answeredSkew(m *facts.Matter, c record.NodeChange) *Finding {
 	return nil
 }
 
-// beforeItsTurn checks whether the API server of a node that is upgraded answered in the new
-// version before that, although it had not when the first node's turn came.
+// beforeItsTurn checks whether the API server or etcd member of a node that is upgraded answered in
+// the new version before that, although it had not when the first node's turn came.
 func beforeItsTurn(m *facts.Matter, first, c record.NodeChange) *Finding {
-	if c.Action != "upgrade" || slices.ContainsFunc(m.Run.Changes, func(o record.Timed[record.NodeChange]) bool {
-		return o.V.Node.Name == c.Node.Name && o.V.Called < c.Called
+	if !upgrades(c) || slices.ContainsFunc(m.Run.Changes, func(o record.Timed[record.NodeChange]) bool {
+		return o.V.Node.Name == c.Node.Name && o.V.Action == c.Action && o.V.Called < c.Called
 	}) {
 		return nil
 	}
-	before := versionsOf(m, 0, first.Called)[c.Node.Name]["kube-apiserver"]
-	early := versionsOf(m, first.Called, c.Called)[c.Node.Name]["kube-apiserver"]
+	component := upgradedComponents(c.Action)[0]
+	before := versionsOf(m, 0, first.Called)[c.Node.Name][component]
+	early := versionsOf(m, first.Called, c.Called)[c.Node.Name][component]
 	if before == "" || before == c.To || early != c.To {
 		return nil
 	}
-	return Failed("Nodes must be changed one after the other: the API server on %s reported %s before its turn (its own upgrade began %s).",
-		c.Node.Name, early, text.When(c.Called)).problem()
+	return Failed("Nodes must be changed one after the other: %s on %s reported %s before its turn (its own upgrade began %s).",
+		component, c.Node.Name, early, text.When(c.Called)).problem()
 }
 
 // skewSteps returns how many steps the changes took, and which of them broke the policy.
@@ -259,21 +271,23 @@ func emulates(m *facts.Matter, c record.NodeChange) *Finding {
 	return Failed("After %s the API server of the node must emulate %s: it reported that it emulates %s.", facts.InPlaceWords(c), want, is).problem()
 }
 
-// complete checks that every node has the version of the last change, if that is required.
+// complete checks that every node with what the last change upgraded has its version, if that is
+// required.
 func complete(m *facts.Matter, last record.NodeChange) *Finding {
 	if m.Param("complete", "false") != "true" {
 		return nil
 	}
+	component := upgradedComponents(last.Action)[0]
 	at := map[string]string{}
-	for _, n := range m.Run.Meta.Nodes {
-		at[n.Name] = m.Run.Meta.Versions[n.Name][upgradedComponents(last.Action)[0]]
+	for _, n := range m.NodesWith(component) {
+		at[n.Name] = m.Run.Meta.Versions[n.Name][component]
 	}
 	for _, c := range m.Run.Changes {
 		if c.V.Action == last.Action && c.V.Phase == record.NodeChanged {
 			at[c.V.Node.Name] = c.V.To
 		}
 	}
-	for _, n := range m.Run.Meta.Nodes {
+	for _, n := range m.NodesWith(component) {
 		if at[n.Name] != last.To {
 			return Failed("At the end, every node must run %s: %s runs %s.", last.To, n.Name, at[n.Name]).problem()
 		}

@@ -66,9 +66,14 @@ func upgradedComponents(action string) []string {
 	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 }
 
+func upgrades(c record.NodeChange) bool { return strings.HasPrefix(c.Action, "upgrade") }
+
+// etcdVersion is a member's version as releases are named.
+func etcdVersion(s record.EtcdStatus) string { return "v" + strings.TrimPrefix(s.Version, "v") }
+
 // answersIn checks what the components of a changed node reported before they were changed again.
 func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
-	if !strings.HasPrefix(c.Action, "upgrade") {
+	if !upgrades(c) {
 		return nil
 	}
 	until := facts.Endless
@@ -85,7 +90,7 @@ func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
 	}
 	for _, e := range m.Run.Etcd {
 		if s := e.V; s.OK && s.Node == c.Node.Name && e.At >= c.Effect && e.At < until {
-			answered["etcd"] = "v" + strings.TrimPrefix(s.Version, "v")
+			answered["etcd"] = etcdVersion(s)
 		}
 	}
 	for _, component := range upgradedComponents(c.Action) {

@@ -47,3 +47,51 @@ func onStandby(m *facts.Matter) bool {
 	nodes := m.Fault.Nodes()
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node string) bool { return !m.StandsBy(node, 0, m.Fault.Injected.Called) })
 }
+
+// unusedByChanges returns a finding if API servers were restarted or removed by changes, and no
+// client of an entrance had used any of them: such clients could not notice the changes. It is nil if
+// a client did, if the record does not show which API servers were used, or if a node had just joined.
+func unusedByChanges(m *facts.Matter, entrance string, changes []record.NodeChange) *Finding {
+	if m.IsNode(entrance) {
+		return nil
+	}
+	var nodes []string
+	for _, c := range changes {
+		if !stopsAPIServer(c) {
+			continue
+		}
+		named := false
+		for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
+			if p.V.Entrance != entrance || p.V.Server == "" || p.V.End >= c.Called || p.V.End < c.Called-record.Nanos(usedBefore) {
+				continue
+			}
+			if p.V.Server == c.Node.Name {
+				return nil
+			}
+			named = true
+		}
+		young := func(n facts.NodeLife) bool {
+			return n.Name == c.Node.Name && n.From > c.Called-record.Nanos(usedBefore) && n.From < c.Called
+		}
+		if !named || slices.ContainsFunc(facts.NodeLives(m.Run), young) {
+			return nil
+		}
+		nodes = append(nodes, c.Node.Name)
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	slices.Sort(nodes)
+	return Inconclusive("no client of %s used an API server in the %s before its node was changed (%s)", entrance, usedBefore, text.And(slices.Compact(nodes))).problem()
+}
+
+// stopsAPIServer reports whether a change stops the API server of its node.
+func stopsAPIServer(c record.NodeChange) bool {
+	switch {
+	case !slices.Contains(c.Node.Components, "kube-apiserver") || c.Action == "upgrade-etcd":
+		return false
+	case c.Action == "reconfigure" && len(c.Restarts) > 0:
+		return slices.Contains(c.Restarts, "kube-apiserver")
+	}
+	return c.Phase != record.NodeAdded && c.Phase != record.NodeUndone
+}

@@ -11,7 +11,7 @@ import (
 
 var damageContained = Definition{verdict.Doc{
 	Name:       "damage-contained",
-	Guarantee:  "An etcd member whose data is damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm.",
+	Guarantee:  "An etcd member whose data is damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm for itself.",
 	Source:     "etcd data corruption guide",
 	NeedsFault: true,
 	Params: map[string]string{
@@ -43,7 +43,7 @@ func judgeDamageContained(m *facts.Matter) Finding {
 		if s.Node != node || e.At < from || e.At >= to {
 			continue
 		}
-		switch alarm := facts.HasAlarm(s, "CORRUPT"); {
+		switch alarm := facts.OwnAlarm(s, "CORRUPT"); {
 		case alarm && served < e.At:
 			return Inconclusive("the etcd member on %s raised the CORRUPT alarm %s, but followed a leader %s: what it served until then is not known", node, text.At(e.At), text.At(served))
 		case alarm:

@@ -17,6 +17,7 @@ import (
 
 var membersFollow = Definition{verdict.Doc{
 	Name:      "members-follow",
+	Needs:     []record.Access{record.EtcdMembers},
 	Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins once its API server is ready, and not before; an etcd leader hands over before its node leaves; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
 	Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
 	Params: map[string]string{
@@ -51,16 +52,20 @@ type votes struct {
 	cluster string
 	members []string
 	lists   map[string][]string // voters by the node that listed them
+	own     map[string]string   // each node's member
 	extra   []string            // learners
 }
 
 // votesBetween returns what members listed between two times, the last list of each; nil
 // if none listed any.
 func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
-	v := votes{lists: map[string][]string{}}
+	v := votes{lists: map[string][]string{}, own: map[string]string{}}
 	for _, e := range m.Run.Etcd {
 		s := e.V
-		if e.At < from || e.At > to || !s.OK || len(s.Members) == 0 {
+		if e.At < from || e.At > to || !s.OK {
+			continue
+		}
+		if v.own[s.Node] = s.Member; len(s.Members) == 0 {
 			continue
 		}
 		v.at, v.cluster, v.members, v.extra = e.At, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
@@ -179,7 +184,14 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 	if own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member; wantLeft == 1 && own != "" && left[0] != own {
 		return must("the member that has left is %s, and the node's was %s", left[0], own)
 	}
-	return nil
+	switch own := after.own[c.Node.Name]; {
+	case wantJoined == 0 || own == joined[0]:
+		return nil
+	case own == "":
+		return Inconclusive("the etcd member on %s did not answer after the %s, so it is not known whether the new member is its own", c.Node.Name, facts.Changing(c)).problem()
+	default:
+		return must("the member that has joined is %s, and the node's is %s", joined[0], own)
+	}
 }
 
 // inOrder checks the order of the steps of a change, of the node with etcd's leader if led is set.

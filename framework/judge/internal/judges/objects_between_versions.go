@@ -34,6 +34,7 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	kinds := map[string]bool{}
 	made := map[passage]bool{}
 	vain := map[passage][]record.Op{} // requests that failed
+	left := map[string]record.Op{}    // kinds that were left out, since a list of them failed
 	refused := 0
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return int(a.V.Call - b.V.Call) })
@@ -51,11 +52,13 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 			continue
 		}
 		is, before := version[op.Entrance], wrote[op.Key]
-		kind, _, _ := strings.Cut(op.Key, "/")
+		kind, name, _ := strings.Cut(op.Key, "/")
 		p, between := passage{before, is, kind, op.Type == record.OpGet}, before != "" && is != "" && is != before
 		switch {
 		case op.Outcome != record.OK:
-			refused++
+			if refused++; name == "" {
+				left[kind] = op
+			}
 			if between {
 				vain[p] = append(vain[p], op)
 			}
@@ -103,6 +106,11 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	maps.DeleteFunc(vain, func(p passage, _ []record.Op) bool { return made[p] })
 	if f := neverMade(vain); f != nil {
 		return *f
+	}
+	for _, kind := range slices.Sorted(maps.Keys(left)) {
+		if op := left[kind]; !kinds[kind] {
+			return Inconclusive("no %s was read through an API server of another version than the one that wrote it, since the API server on %s did not list that kind (%s)", kind, op.Entrance, op.Error).Shows(text.Describe(op))
+		}
 	}
 	others := ""
 	if refused > 0 {

@@ -211,3 +211,42 @@ func newerServer(m *facts.Matter, servers map[string][]versionStage, version str
 	}
 	return "", ""
 }
+
+// astray describes a renewal of a component's lease through the API server of another node than the
+// holder's, by a request from an address that is not a node's, as through a load balancer; empty if
+// there is none. Only the holder renews a lease.
+func astray(m *facts.Matter, component string) string {
+	s := m.Settings(component)
+	margin := record.Nanos(s["M"])
+	for _, h := range heldTimes(m, component) {
+		if !m.WasNode(h.node) {
+			continue
+		}
+		for _, t := range m.Run.Actions {
+			a := t.V
+			renewal := a.Component == component && a.Name == component && a.Node == "" && a.Election && (a.Verb == "update" || a.Verb == "patch") && a.Code >= 200 && a.Code <= 299
+			// The stamps are of the API server's clock.
+			timely := t.At-a.Completed <= margin && a.Completed-t.At <= margin
+			if renewal && timely && a.Via != h.node && h.throughout(a.Received-margin, t.At+margin, s["L"]) {
+				return fmt.Sprintf("the lease of %s was renewed through the API server on %s while the instance on %s held it (%s, by a request from an address that is not a node's)",
+					component, a.Via, h.node, text.When(a.Received))
+			}
+		}
+	}
+	return ""
+}
+
+// throughout reports whether the holder was seen before and after a period, in less time than it
+// takes to lose the lease and to regain it.
+func (h heldTime) throughout(from, to record.Nanos, expiry time.Duration) bool {
+	before, after := record.Nanos(-1), facts.Endless
+	for _, s := range h.states {
+		if s.At <= from {
+			before = max(before, s.At)
+		}
+		if s.At >= to && s.At <= h.until {
+			after = min(after, s.At)
+		}
+	}
+	return before >= 0 && after < facts.Endless && text.Span(before, after) < expiry
+}

@@ -11,6 +11,7 @@ import (
 
 var snapshotVerifies = Definition{verdict.Doc{
 	Name:       "snapshot-verifies",
+	Needs:      []record.Access{record.EtcdMembers},
 	Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and contains all that was acknowledged before.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), more reliable storage; etcd disaster recovery",
 	NeedsFault: true,

@@ -23,12 +23,14 @@ func judgeTokensAccepted(m *facts.Matter) Finding {
 	_, to := m.Quiet()
 	pairs, accepted := facts.OrderedPairs(servers), map[facts.Pair]bool{}
 	problems := map[facts.Pair]string{} // why it is not known
+	users := map[string]string{}        // whose the last token of an issuer is
 	for _, o := range m.Run.Ops {
 		op := o.V
 		p := facts.Pair{From: op.Key, To: op.Entrance}
 		switch {
 		case op.Purpose != "token" || op.Call > to:
 		case p.From == p.To && op.Outcome == record.OK && op.Found:
+			delete(users, p.From)
 		case p.From == p.To:
 			for _, other := range servers {
 				problems[facts.Pair{From: p.From, To: other}] = "it was not issued: " + op.Error
@@ -39,8 +41,14 @@ func judgeTokensAccepted(m *facts.Matter) Finding {
 		case op.Outcome == record.OK && op.Found && !strings.HasPrefix(op.Value, "system:serviceaccount:"):
 			return Failed("A client with a token must be authenticated as the service account that it was issued for: %s authenticated one with a token that %s had issued as %s.",
 				p.To, p.From, op.Value).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
+		case op.Outcome == record.OK && op.Found && users[p.From] != "" && users[p.From] != op.Value:
+			return Failed("A client with a token must be authenticated as the service account that it was issued for: a token that %s had issued is one of %s to one API server, and one of %s to %s.",
+				p.From, users[p.From], op.Value, p.To).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
+		case op.Outcome == record.OK && op.Found:
+			users[p.From] = op.Value
+			accepted[p] = true
 		// A client that is forbidden to ask has been recognised.
-		case op.Outcome == record.OK && op.Found, op.Outcome == record.Refused && op.Value == "Forbidden":
+		case op.Outcome == record.Refused && op.Value == "Forbidden":
 			accepted[p] = true
 		default:
 			problems[p] = op.Error

@@ -9,6 +9,7 @@ import (
 
 var unsafeMemberRefused = Definition{verdict.Doc{
 	Name:       "unsafe-member-refused",
+	Needs:      []record.Access{record.EtcdMembers},
 	Guarantee:  "While members are down, etcd refuses another voting member that would leave too few for a quorum.",
 	Source:     "etcd --strict-reconfig-check",
 	NeedsFault: true,
