@@ -119,7 +119,7 @@ func (n *fakeNode) ReadClock(_ context.Context, c framework.Component) (framewor
 		if slices.Contains(s.components, c) {
 			r.Offset += s.at(time.Now())
 			r.Drift += s.Drift
-			r.Shifts, r.Untouched = append(r.Shifts, handle), false
+			r.Shifts, r.Untouched = append(r.Shifts, handle), n.trust.unmoved
 		}
 	}
 	return r, nil

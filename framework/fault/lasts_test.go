@@ -44,6 +44,32 @@ func TestEndsEarly(t *testing.T) {
 	}
 }
 
+// TestRestartedWithout: a process that was restarted in the meantime, and to which the fault does not
+// apply, withdraws the proof.
+func TestRestartedWithout(t *testing.T) {
+	api := component("node-2", framework.APIServer)
+	for name, x := range map[string]struct {
+		proofs
+		restarts func(*fakeCluster)
+		says     string
+	}{
+		"clock":  {proofs{fault: ClockJump, target: api}, func(c *fakeCluster) { c.nodes[1].trust.unmoved = true }, "was not moved"},
+		"cgroup": {proofs{fault: CPUPressure, target: api, params: map[string]string{"by": "cgroup"}}, func(c *fakeCluster) { c.astrayProcess = true }, "processes [17]"},
+	} {
+		inBubble(t, name, func(t *testing.T, c *fakeCluster) {
+			i := x.inject(t, c)
+			proven := i.Proof().Proven
+			x.restarts(c)
+			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+				t.Errorf("%+v, %v", healed, err)
+			}
+			if p := i.Proof(); !proven || p.Proven || !strings.Contains(p.What, x.says) {
+				t.Errorf("proven at first: %t; then %+v", proven, p)
+			}
+		})
+	}
+}
+
 // Healing a restart or a kill does not end a later fault on the same component. After a kill with
 // restart=true, healing first gives the process watcher its time to restart the component.
 func TestHealingLeavesLaterFaults(t *testing.T) {
