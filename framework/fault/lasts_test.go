@@ -21,6 +21,9 @@ func TestEndsEarly(t *testing.T) {
 		"load":    {proofs{fault: CPUPressure, target: wholeTarget("node-2"), params: map[string]string{"by": "load"}}, "had exited"},
 		"cgroup":  {proofs{fault: CPUPressure, target: wholeTarget("node-2"), params: map[string]string{"by": "cgroup"}}, "was gone"},
 		"memory":  {proofs{fault: MemoryPressure, target: wholeTarget("node-2"), params: map[string]string{"by": "load"}}, "had exited"},
+		"loop":    {proofs{fault: CrashLoop, target: api}, "was over"},
+		"pause":   {proofs{fault: Pause, target: wholeTarget("node-2")}, "was not paused"},
+		"power":   {proofs{fault: PowerOff, target: wholeTarget("node-2")}, "was powered"},
 		"restart": {proofs{fault: Restart, target: api}, ""}, // has no effect that lasts
 	} {
 		for _, early := range []bool{false, true} {
