@@ -133,11 +133,7 @@ func (a *agent) leash(ctx context.Context) {
 // healAll ends every fault on the node now. Those whose lock is taken, by a change of etcd's data for
 // example, end as soon as it is free, and delay no other.
 func (a *agent) healAll() {
-	for handle := range a.network.saved() {
-		if err := a.network.restore(handle); err != nil {
-			complain(err)
-		}
-	}
+	a.network.endAll()
 	hurry := func(mu sync.Locker, timers interface{ Hurry() }) {
 		mu.Lock()
 		defer mu.Unlock()
