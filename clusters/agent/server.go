@@ -240,7 +240,13 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 		})
 		return ago, nil
 	})
-	answer(mux, "POST /heal", func(context.Context, request) (any, error) { a.healAll(); return nil, nil })
+	answer(mux, "POST /heal", func(context.Context, request) (any, error) {
+		if len(a.store.active()) > 0 { // the run that began it may still go on
+			a.store.note(func(st *state) { st.Lapsed = time.Now() })
+		}
+		a.healAll()
+		return nil, nil
+	})
 	answer(mux, "GET /active", func(context.Context, request) (any, error) { return a.store.active(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
 	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })
