@@ -1,8 +1,8 @@
 // Package agenthttp is the protocol between providers and the agents on their nodes: HTTP over
-// any connection to the node, such as a unix socket. Two things are special. A request carries
+// any connection to the node, such as a unix socket. Three things are special. A request carries
 // the time when the client gives up, so that an agent that was suspended in between does not
-// act on it any more. And an agent can answer that it has done nothing
-// (framework.ErrNothingDone).
+// act on it any more. It carries the name of the run that sends it, so that an agent serves one at
+// a time. And an agent can answer that it has done nothing (framework.ErrNothingDone).
 package agenthttp
 
 import (
@@ -71,7 +71,10 @@ func RefuseLate(w http.ResponseWriter, r *http.Request) bool {
 
 // Error answers with an error. Client.Send turns the answer into an error of the same kind.
 func Error(w http.ResponseWriter, err error) {
+	_, other := errors.AsType[OtherRun](err)
 	switch {
+	case other:
+		http.Error(w, err.Error(), otherRunStatus)
 	case errors.Is(err, framework.ErrNothingDone):
 		http.Error(w, err.Error(), NothingDoneStatus)
 	case errors.Is(err, errors.ErrUnsupported):
@@ -176,6 +179,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 		return nil, err
 	}
 	c.limit(req)
+	req.Header.Set(RunHeader, Run())
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -192,6 +196,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 			return nil, NothingDone(said)
 		case http.StatusNotImplemented:
 			return nil, Unsupported(said)
+		case otherRunStatus:
+			return nil, OtherRun(said)
 		}
 		return nil, errors.New(said)
 	}
