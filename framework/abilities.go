@@ -384,8 +384,8 @@ type Undoing struct {
 	Nothing bool `json:"-"`
 }
 
-// Lapser is the ability of a cluster to heal faults early when the harness is silent, and to
-// report it.
+// Lapser is the ability of a cluster to heal faults early when the harness is silent, or another one
+// takes over, and to report it.
 type Lapser interface {
 	// Lapsed returns the node on which faults that started at since or later were healed that
 	// way; empty if there are none.

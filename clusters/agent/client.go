@@ -79,8 +79,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	return c.do(ctx, networkLimit, http.MethodGet, "ping", "pinging the agent", nil, nil)
 }
 
-// Lapsed returns how long ago the agent healed everything because it received no request within
-// its leash; 0 if it never did.
+// Lapsed returns how long ago the agent healed everything, because it received no request within its
+// leash or because a run requested that; 0 if it never did.
 func (c *Client) Lapsed(ctx context.Context) (ago time.Duration, err error) {
 	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "querying early healing", nil, &ago)
 	return ago, err

@@ -48,6 +48,8 @@ type Config struct {
 	// Leash is the longest time between two requests of the harness: after it the agent ends
 	// all faults. 0 if only the faults' own times end them.
 	Leash time.Duration `json:"leash,omitempty"`
+	// Run is the run that installs the agent; see agenthttp.Run.
+	Run string `json:"run,omitempty"`
 	// Exits is the file in which the machine's first process records how orphans exited, one
 	// line each: the PID and procfs.ExitWords. The children of an agent that died are orphans.
 	Exits string `json:"exits,omitempty"`

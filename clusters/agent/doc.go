@@ -27,7 +27,8 @@
 // so through etcd, since the API servers may be what is broken, and each agent works on its own
 // node alone.
 //
-// With Config.Leash an agent that receives no request for that time heals everything. When its node
+// With Config.Leash an agent serves one run at a time, until UsedFor after its last request: another one
+// injects nothing (agenthttp.OtherRun). If it receives no request for Leash, it heals everything. When its node
 // has restarted, it heals data, certificates and volumes before the kubelet starts. It then also
 // has a guard (Guard): a plain shell script that heals the node and removes the agent from
 // it if the agent is gone or hangs for as long, or is abandoned. For the guard the agent keeps

@@ -31,7 +31,7 @@ const (
 	GuardUnitPath = "/etc/systemd/system/" + GuardName
 
 	// aliveFile contains when the agent last did something, when the last request came, both in
-	// seconds since the boot of the node, and how many faults are active.
+	// seconds since the boot of the node, how many faults are active, and the run that uses the agent.
 	aliveFile    = "alive"
 	guardPID     = runDir + "/guard.pid"
 	guardPause   = 2 * time.Second
@@ -56,7 +56,7 @@ while sleep %[5]d; do
 	[ -e %[6]s ] || [ -e %[7]s ] || exit 0
 	read -r now _ </proc/uptime
 	now=${now%%.*}
-	read -r beat asked active <%[3]s/%[8]s && [ "$beat" -gt "$last" ] && last=$beat
+	read -r beat asked active _ <%[3]s/%[8]s && [ "$beat" -gt "$last" ] && last=$beat
 	[ "$((now - last))" -ge %[1]d ] && break
 	[ "$active" = 0 ] && [ "$((now - asked))" -ge %[2]d ] && break
 done 2>/dev/null
@@ -104,7 +104,8 @@ func (a *agent) beat(ctx context.Context) {
 	every := time.NewTicker(alivePause)
 	defer every.Stop()
 	for {
-		line := fmt.Sprintf("%d %d %d\n", sinceBoot()/time.Second, time.Duration(a.asked.Load())/time.Second, len(a.store.active()))
+		run, asked := a.owner.last()
+		line := fmt.Sprintf("%d %d %d %s\n", sinceBoot()/time.Second, asked/time.Second, len(a.store.active()), run)
 		if err := system.ReplaceFile(file, []byte(line), 0o600, false); err != nil {
 			complain(fmt.Errorf("showing the guard that the agent is alive: %w", err))
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -355,11 +356,11 @@ func TestGuardOfAbandoned(t *testing.T) {
 	}
 }
 
-// TestInUse says for how long an agent has not been asked for anything.
+// TestInUse says for how long another run has not asked an agent for anything.
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	n.config.Leash = time.Hour
+	n.config.Leash, n.config.Run = time.Hour, "process 1 on laptop"
 	script := strings.ReplaceAll(InUse(), runDir, filepath.Dir(n.config.Socket))
 	said := func() string {
 		out, err := exec.Command("sh", "-c", script).CombinedOutput()
@@ -370,6 +371,14 @@ func TestInUse(t *testing.T) {
 		t.Errorf("without an agent it says %q", text)
 	}
 	n.up()
-	eventually(t, "it has just been asked", func() bool { must(t, n.Ping(t.Context())); return said() == "0" || said() == "1" })
-	eventually(t, "it has not been asked for some time", func() bool { ago, err := strconv.Atoi(said()); return err == nil && ago >= 3 })
+	eventually(t, "it has just been asked", func() bool {
+		must(t, n.as(n.config.Run, http.MethodGet, "ping", request{}))
+		return said() == "0 process 1 on laptop" || said() == "1 process 1 on laptop"
+	})
+	eventually(t, "it has not been asked for some time", func() bool {
+		text, _, _ := strings.Cut(said(), " ")
+		ago, err := strconv.Atoi(text)
+		return err == nil && ago >= 3
+	})
+	eventually(t, "this run uses it", func() bool { must(t, n.Ping(t.Context())); return said() == "" })
 }

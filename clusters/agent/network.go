@@ -250,6 +250,19 @@ func (n *network) restore(handle string) error {
 	return n.end(handle)
 }
 
+// endAll ends every impairment now, and tries again until that succeeds.
+func (n *network) endAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for handle, s := range n.saved() {
+		if err := n.end(handle); err != nil {
+			complain(err)
+			n.store.note(func(*state) { s.Until = time.Now() })
+			n.timers.Start(&n.mu, handle, retryPause, func() error { return n.end(handle) })
+		}
+	}
+}
+
 // end is restore with mu held. The counters are read after the last packet.
 func (n *network) end(handle string) error {
 	s := n.saved()[handle]

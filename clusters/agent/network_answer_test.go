@@ -100,6 +100,26 @@ func TestImpairAnswerLost(t *testing.T) {
 	}
 }
 
+// TestHealAllAgain: an agent that is to heal everything tries again until the kernel lets it.
+func TestHealAllAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.nodes[node1].kill()
+	f := newFlaky(t, l, t.TempDir())
+	f.resume(false)
+	f.meets()
+	must(t, f.cut(time.Hour))
+	f.mu.Lock()
+	f.refuses = 2
+	f.mu.Unlock()
+	a := &agent{network: f.network, store: f.store, certificates: &certificates{}, etcd: &etcd{}, promises: &promises{}, clocks: &clocks{}, filler: &filler{}}
+	a.healAll()
+	eventually(t, "the cut is over", func() bool { return len(f.store.active()) == 0 })
+	if !l.passes(node2) {
+		t.Error("no packet passes")
+	}
+}
+
 // TestResumeAgain: an agent that fails to take over the links at first ends their impairments in time.
 func TestResumeAgain(t *testing.T) {
 	t.Parallel()

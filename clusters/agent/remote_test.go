@@ -234,9 +234,16 @@ func TestHealAll(t *testing.T) {
 	n.up()
 	n.runs(scheduler)
 	n.runs(framework.ControllerManager)
+	must(t, n.HealAll(t.Context()))
+	if ago, err := n.Lapsed(t.Context()); err != nil || ago != 0 {
+		t.Errorf("nothing was active, but it has healed early: %s ago, %v", ago, err)
+	}
 	must(t, n.Kill(t.Context(), scheduler, time.Hour))
 	must(t, n.Freeze(t.Context(), framework.ControllerManager, time.Hour))
 	must(t, n.HealAll(t.Context()))
+	if ago, err := n.Lapsed(t.Context()); err != nil || ago == 0 {
+		t.Errorf("it does not say that it has healed early: %v", err)
+	}
 	eventually(t, "nothing is active", func() bool {
 		left, err := n.Active(t.Context())
 		return err == nil && len(left) == 0

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
@@ -27,7 +26,7 @@ type agent struct {
 	promises     *promises
 	clocks       *clocks
 	filler       *filler
-	asked        atomic.Int64 // when the last request came, as a time.Duration since the boot of the node
+	owner        owner
 	closed       chan struct{}
 }
 
@@ -49,7 +48,7 @@ func newAgent(config Config) (*agent, error) {
 	restarted := false
 	s.read(func(st *state) { restarted = st.Boot != now })
 	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}, closed: make(chan struct{})}
-	a.asked.Store(int64(sinceBoot()))
+	a.owner.run, a.owner.asked = config.Run, sinceBoot()
 	a.clocks = &clocks{a: a}
 	for _, c := range config.Components {
 		w := newWatcher(s, c, a.clocks)
@@ -101,8 +100,8 @@ func (a *agent) cutOff() bool {
 // leashPause is the time between two checks for the last request.
 const leashPause = time.Second
 
-// leash ends all faults if no request comes for the configured time, and repeats that if any
-// are active and no request comes for as long again.
+// leash ends all faults if no request of the run that uses the agent comes for the configured time, and
+// repeats that if any are active and no request comes for as long again.
 func (a *agent) leash(ctx context.Context) {
 	limit := a.config.Leash
 	if limit == 0 {
@@ -117,7 +116,8 @@ func (a *agent) leash(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		last = max(last, time.Duration(a.asked.Load()))
+		_, asked := a.owner.last()
+		last = max(last, asked)
 		if sinceBoot()-last < limit {
 			continue
 		}
@@ -133,11 +133,7 @@ func (a *agent) leash(ctx context.Context) {
 // healAll ends every fault on the node now. Those whose lock is taken, by a change of etcd's data for
 // example, end as soon as it is free, and delay no other.
 func (a *agent) healAll() {
-	for handle := range a.network.saved() {
-		if err := a.network.restore(handle); err != nil {
-			complain(err)
-		}
-	}
+	a.network.endAll()
 	hurry := func(mu sync.Locker, timers interface{ Hurry() }) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -244,7 +240,13 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 		})
 		return ago, nil
 	})
-	answer(mux, "POST /heal", func(context.Context, request) (any, error) { a.healAll(); return nil, nil })
+	answer(mux, "POST /heal", func(context.Context, request) (any, error) {
+		if len(a.store.active()) > 0 { // the run that began it may still go on
+			a.store.note(func(st *state) { st.Lapsed = time.Now() })
+		}
+		a.healAll()
+		return nil, nil
+	})
 	answer(mux, "GET /active", func(context.Context, request) (any, error) { return a.store.active(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
 	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })
@@ -269,7 +271,9 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 		if agenthttp.RefuseLate(w, r) {
 			return // also to end a fault, if the clocks differ
 		}
-		a.asked.Store(int64(sinceBoot()))
+		if a.forOther(w, r) {
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -38,7 +38,7 @@ type state struct {
 	// the node started.
 	Shifts  map[string]shiftState `json:"shifts,omitempty"`
 	Shifted bool                  `json:"shifted,omitempty"`
-	// Lapsed is when the leash last healed everything.
+	// Lapsed is when everything was last healed, for example by the leash.
 	Lapsed time.Time `json:"lapsed,omitzero"`
 	// Counted are the kernel's counters when an agent last read them.
 	Counted map[string]uint64 `json:"counted,omitempty"`

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/google/nftables"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -79,9 +81,10 @@ func RemoveUnused() string {
 }
 
 // InUse returns the shell script that prints for how many seconds the agent of a node has not
-// received a request; nothing if the node has no agent.
+// received a request of another run, and that run; nothing if the node has no agent, or this run uses it.
 func InUse() string {
-	return `read -r _ asked _ 2>/dev/null <` + runDir + "/" + aliveFile + ` && read -r now _ </proc/uptime && echo $((${now%.*} - asked)) || true`
+	return `read -r _ asked _ run 2>/dev/null <` + runDir + "/" + aliveFile + ` && [ "$run" != ` + shellescape.Quote(agenthttp.Run()) +
+		` ] && read -r now _ </proc/uptime && echo "$((${now%.*} - asked)) $run" || true`
 }
 
 // TakeOut returns the shell script that stops the agent and its guard, if they exist, heals

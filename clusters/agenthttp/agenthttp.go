@@ -1,8 +1,8 @@
 // Package agenthttp is the protocol between providers and the agents on their nodes: HTTP over
-// any connection to the node, such as a unix socket. Two things are special. A request carries
+// any connection to the node, such as a unix socket. Three things are special. A request carries
 // the time when the client gives up, so that an agent that was suspended in between does not
-// act on it any more. And an agent can answer that it has done nothing
-// (framework.ErrNothingDone).
+// act on it any more. It carries the name of the run that sends it, so that an agent serves one at
+// a time. And an agent can answer that it has done nothing (framework.ErrNothingDone).
 package agenthttp
 
 import (
@@ -18,12 +18,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// untilHeader is the time when the client gives up, in nanoseconds since 1970. An agent that
-// was frozen may find requests whose clients have given up.
-const untilHeader = "Holdfast-Until"
+// Headers with the time when the client gives up, in nanoseconds: since 1970 or, from a client on the
+// same machine, on its monotonic clock, since a fault may have moved the client's wall clock. An agent
+// that was frozen may find requests whose clients have given up.
+const (
+	untilHeader     = "Holdfast-Until"
+	monotonicHeader = "Holdfast-Until-Monotonic"
+)
 
 // NothingDoneStatus is the status of an answer that means framework.ErrNothingDone.
 const NothingDoneStatus = http.StatusPreconditionFailed
@@ -47,7 +52,11 @@ func (e Unsupported) Is(target error) bool { return target == errors.ErrUnsuppor
 
 // tooLate reports whether the client has given up.
 func tooLate(r *http.Request) bool {
-	until, err := strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
+	until, err := strconv.ParseInt(r.Header.Get(monotonicHeader), 10, 64)
+	if err == nil {
+		return system.Monotonic() > time.Duration(until)
+	}
+	until, err = strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
 	return err == nil && time.Now().After(time.Unix(0, until))
 }
 
@@ -62,7 +71,10 @@ func RefuseLate(w http.ResponseWriter, r *http.Request) bool {
 
 // Error answers with an error. Client.Send turns the answer into an error of the same kind.
 func Error(w http.ResponseWriter, err error) {
+	_, other := errors.AsType[OtherRun](err)
 	switch {
+	case other:
+		http.Error(w, err.Error(), otherRunStatus)
 	case errors.Is(err, framework.ErrNothingDone):
 		http.Error(w, err.Error(), NothingDoneStatus)
 	case errors.Is(err, errors.ErrUnsupported):
@@ -98,8 +110,9 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 
 // Client talks to one agent.
 type Client struct {
-	http *http.Client
-	peer string // the server's name in errors
+	http  *http.Client
+	peer  string // the server's name in errors
+	local bool   // it is on the same machine
 }
 
 // nodeAgent is the peer of most clients.
@@ -111,7 +124,7 @@ func NewUnix(peer, socket string) *Client {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	})
-	c.peer = peer
+	c.peer, c.local = peer, true
 	return c
 }
 
@@ -165,9 +178,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 	if err != nil {
 		return nil, err
 	}
-	if until, ok := ctx.Deadline(); ok {
-		req.Header.Set(untilHeader, strconv.FormatInt(until.UnixNano(), 10))
-	}
+	c.limit(req)
+	req.Header.Set(RunHeader, Run())
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -184,10 +196,24 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 			return nil, NothingDone(said)
 		case http.StatusNotImplemented:
 			return nil, Unsupported(said)
+		case otherRunStatus:
+			return nil, OtherRun(said)
 		}
 		return nil, errors.New(said)
 	}
 	return resp, nil
+}
+
+// limit adds the time when the client gives up to a request.
+func (c *Client) limit(req *http.Request) {
+	until, ok := req.Context().Deadline()
+	switch {
+	case !ok:
+	case c.local:
+		req.Header.Set(monotonicHeader, strconv.FormatInt(int64(system.Monotonic()+time.Until(until)), 10))
+	default:
+		req.Header.Set(untilHeader, strconv.FormatInt(until.UnixNano(), 10))
+	}
 }
 
 // Call sends in as JSON, unless it is nil, and reads the answer into out, unless out is nil.

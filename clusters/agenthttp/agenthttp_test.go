@@ -5,12 +5,15 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -66,5 +69,51 @@ func TestErrors(t *testing.T) {
 	}
 	if err := NewClient(dial).Call(t.Context(), http.MethodPost, "other", 1, nil); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("nobody serves: %v", err)
+	}
+}
+
+// socketEnv makes this test the client of a socket.
+const socketEnv = "HOLDFAST_TEST_SOCKET"
+
+// TestMovedClock: a request of a program on the same machine is in time, also if a fault has moved the
+// clock of that program, as it does that of a podmaster.
+func TestMovedClock(t *testing.T) {
+	if socket := os.Getenv(socketEnv); socket != "" {
+		c := NewUnix("the agent", socket)
+		ctx, cancel := Within(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Call(ctx, http.MethodPost, "late", 1, nil); err != nil {
+			t.Fatalf("at %s: %v", time.Now(), err)
+		}
+		ctx, cancel = context.WithDeadline(t.Context(), time.Now())
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent/late", nil)
+		c.limit(req)
+		if r := req.WithContext(t.Context()); !tooLate(r) {
+			t.Errorf("a request whose time is over is in time: %v", r.Header)
+		}
+		return
+	}
+	if err := clock.Supported(); err != nil {
+		t.Skip(err)
+	}
+	socket := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = Serve(t.Context(), l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { RefuseLate(w, r) }))
+	}()
+	for _, offset := range []time.Duration{-time.Hour, time.Hour} {
+		var out strings.Builder
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestMovedClock$", "-test.v")
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), socketEnv+"="+socket), &out, &out
+		if err := clock.Start(cmd, clock.Shift{Offset: offset}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("moved by %s: %v\n%s", offset, err, out.String())
+		}
 	}
 }

@@ -70,14 +70,14 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 		}
 		good[path] = own
 	}
-	if err := replaceAll(bad); err != nil {
-		return errors.Join(fmt.Errorf("replacing the certificates of %s on %s with defective ones: %w", c, n.Name(), err), replaceAll(good))
-	}
 	if n.spoilt.own == nil {
 		n.spoilt.own = map[framework.Component]map[string][]byte{}
 	}
-	n.spoilt.own[c] = good
+	n.spoilt.own[c] = good // before one is replaced: what cannot be put back now is later
 	n.spoilt.timers.Start(&n.spoilt.mu, c, ttl, func() error { return n.restore(c) })
+	if err := replaceAll(bad); err != nil {
+		return errors.Join(fmt.Errorf("replacing the certificates of %s on %s with defective ones: %w", c, n.Name(), err), n.restore(c))
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -71,6 +72,39 @@ func TestSpoiltTwice(t *testing.T) {
 			t.Errorf("not restored when its time was over: %v", err)
 		}
 	})
+}
+
+// TestSpoiltInPart: certificates that are replaced in part, and cannot be put back at once, are later.
+func TestSpoiltInPart(t *testing.T) {
+	n, _ := spoilable(t)
+	for range 30 { // the order of the files is random
+		own, obstacle := map[string][]byte{}, ""
+		for _, name := range servingCertificates(framework.Etcd) {
+			path := filepath.Join(n.machine.dir, pkiDir, name)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own[path], obstacle = b, system.Temporary(path)
+		}
+		if err := os.MkdirAll(obstacle, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.SpoilCertificates(t.Context(), framework.Etcd, framework.CertificateExpired, time.Minute); err == nil {
+			t.Fatal("a file that cannot be written was replaced")
+		}
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.RestoreCertificates(t.Context(), framework.Etcd); err != nil {
+			t.Fatal(err)
+		}
+		for path, b := range own {
+			if now, err := os.ReadFile(path); err != nil || string(now) != string(b) {
+				t.Fatalf("%s is not the node's own: %v", path, err)
+			}
+		}
+	}
 }
 
 // A rotation that finds defective certificates writes no new keys, which healing would combine with

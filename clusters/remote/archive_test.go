@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
 // TestUnpack has a node's own tar unpack what is copied there, with the program and without. The
@@ -126,16 +127,26 @@ func TestUnlessUsed(t *testing.T) {
 	if _, err := fmt.Sscan(string(text), &up); err != nil {
 		t.Fatal(err)
 	}
-	for ago, starts := range map[int]bool{-1: true, 1: false, 100: true} {
-		if ago >= 0 {
-			if err := os.WriteFile(filepath.Join(dir, "alive"), fmt.Appendln(nil, int(up), int(up)-ago, 0), 0o600); err != nil {
+	for _, tc := range []struct {
+		ago    int
+		run    string
+		starts bool
+	}{
+		{-1, "", true},
+		{1, "", false},
+		{1, "process 1 on laptop", false},
+		{1, agenthttp.Run(), true},
+		{100, "process 1 on laptop", true},
+	} {
+		if tc.ago >= 0 {
+			if err := os.WriteFile(filepath.Join(dir, "alive"), fmt.Appendln(nil, int(up), int(up)-tc.ago, 0, tc.run), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		out, err := exec.Command("sh", "-c", script).Output()
 		used := shell{node: "node-1"}.used(string(out))
-		if err != nil || (string(out) == "started\n") != starts || errors.Is(used, clusters.ErrUnsafe) == starts {
-			t.Errorf("last used %d s ago: %q, %v; error %v", ago, out, used, err)
+		if err != nil || (string(out) == "started\n") != tc.starts || errors.Is(used, clusters.ErrUnsafe) == tc.starts || used != nil && !strings.Contains(used.Error(), tc.run) {
+			t.Errorf("last used %d s ago by %q: %q, %v; error %v", tc.ago, tc.run, out, used, err)
 		}
 		_ = os.Remove(filepath.Join(dir, "alive"))
 	}

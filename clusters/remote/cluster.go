@@ -298,7 +298,7 @@ func (c *Cluster) agents() (all []*agent.Client) {
 	return all
 }
 
-// Lapsed implements framework.Lapser: it asks the agents whether their leash has expired.
+// Lapsed implements framework.Lapser: it asks the agents whether they have healed everything.
 func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 	var mu sync.Mutex
 	var early, unknown []string
@@ -324,7 +324,7 @@ func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 		return fmt.Sprintf("whether the agent on %s healed it early is not known: it does not answer", strings.Join(unknown, ", "))
 	}
 	slices.Sort(early)
-	return fmt.Sprintf("the agent on %s healed it early: its node had restarted, or it had received no request for %s", strings.Join(early, ", "), Leash)
+	return fmt.Sprintf("the agent on %s healed it early: its node had restarted, it had received no request for %s, or another run had it heal everything", strings.Join(early, ", "), Leash)
 }
 
 // each calls do for all nodes concurrently.

@@ -15,6 +15,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 )
 
@@ -38,11 +39,11 @@ func (n *node) healed(ctx context.Context) error {
 }
 
 // putAgent copies the agent to the node, unless it exists, and starts it. It refuses one that another
-// run has started meanwhile, unless this run has sent it requests, after the check for that.
-func (n *node) putAgent(ctx context.Context, asked bool) error {
+// run has started meanwhile.
+func (n *node) putAgent(ctx context.Context) error {
 	n.put = true
 	config := n.found.config()
-	config.PeerControlPorts = n.cluster.portsBut(n)
+	config.Run, config.PeerControlPorts = agenthttp.Run(), n.cluster.portsBut(n)
 	files, err := agent.Files(config)
 	if err != nil {
 		return err
@@ -74,10 +75,7 @@ func (n *node) putAgent(ctx context.Context, asked bool) error {
 	if err != nil {
 		return err
 	}
-	if !asked {
-		start = unlessUsed() + start
-	}
-	out, err := n.shell.run(ctx, orNothing(install)+start, io.MultiReader(bytes.NewReader(program), bytes.NewReader(own)))
+	out, err := n.shell.run(ctx, orNothing(install)+unlessUsed()+start, io.MultiReader(bytes.NewReader(program), bytes.NewReader(own)))
 	if err != nil {
 		return fmt.Errorf("failed to start the agent: %w", err)
 	}

@@ -23,7 +23,7 @@ import (
 const Leash = 15 * time.Second
 
 // pingEach is the interval of the harness's requests to every agent.
-const pingEach = Leash / 5
+const pingEach = agent.UsedFor / 2
 
 // Provider attaches to clusters that holdfast did not create.
 type Provider struct{}
@@ -272,8 +272,7 @@ func (c *Observed) assumeFused(seen map[string]*found) {
 
 // takeOver installs agents on the nodes.
 func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
-	asked, err := c.healOld(ctx)
-	if err != nil {
+	if err := c.healOld(ctx); err != nil {
 		return err
 	}
 	seen, err := c.access.find(ctx, c.shells, c.harmless)
@@ -300,19 +299,14 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	c.Network = agent.NewNetwork(c.Name(), parties)
-	err = c.each(func(n *node) error {
-		if asked[n.Name()] { // by this run
-			return nil
-		}
-		return n.shell.unused(ctx)
-	})
-	if err != nil {
+	// An agent of an older version does not say whose requests it has received: this run's look like another's.
+	if err := c.each(func(n *node) error { return n.shell.idle(ctx) }); err != nil {
 		return err
 	}
 	progress("installing agents on the nodes")
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.reached {
-		g.Go(func() error { return errors.Join(n.putAgent(gctx, asked[n.Name()]), n.readCA(gctx)) })
+		g.Go(func() error { return errors.Join(n.putAgent(gctx), n.readCA(gctx)) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

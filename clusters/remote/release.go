@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -47,20 +49,18 @@ func (s shell) unused(ctx context.Context) error {
 	return s.used(out)
 }
 
-// usedFor is how long after its last request an agent counts as used.
-const usedFor = 2 * pingEach
-
 // used is unused, from what the script has printed.
 func (s shell) used(out string) error {
-	if ago, err := strconv.Atoi(lastLine(out)); err == nil && time.Duration(ago)*time.Second < usedFor {
-		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (if it was killed, try again)", clusters.ErrUnsafe, s.node, ago)
+	text, run, _ := strings.Cut(lastLine(out), " ")
+	if ago, err := strconv.Atoi(text); err == nil && time.Duration(ago)*time.Second < agent.UsedFor {
+		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (%s; if it was killed, try again)", clusters.ErrUnsafe, s.node, ago, cmp.Or(run, "unnamed"))
 	}
 	return nil
 }
 
 // unlessUsed is the script that exits if an agent is used, after printing what used needs.
 func unlessUsed() string {
-	return fmt.Sprintf("ago=$(%s)\n[ \"${ago:-%[2]d}\" -ge %[2]d ] || { echo \"$ago\"; exit; }\n", agent.InUse(), usedFor/time.Second)
+	return fmt.Sprintf("used=$(%s)\nago=${used%%%% *}\n[ \"${ago:-%[2]d}\" -ge %[2]d ] || { echo \"$used\"; exit; }\n", agent.InUse(), agent.UsedFor/time.Second)
 }
 
 // unused returns an error for each node whose agent serves another harness.
@@ -115,12 +115,16 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 }
 
 // heal makes the agent of a node heal everything, and returns when nothing is left to heal, or when the
-// agent has not answered for Leash: it is gone. What is left after limit is in the error.
+// agent has not answered for Leash: it is gone. What is left after limit is in the error. It leaves an
+// agent alone that another run uses.
 func heal(ctx context.Context, limit time.Duration, s shell, client *agent.Client) (gone bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
 	defer cancel()
 	// An agent that receives requests keeps faults active.
-	_ = client.HealAll(ctx) // the state shows what is left
+	err = client.HealAll(ctx) // the state shows what is left
+	if _, other := errors.AsType[agenthttp.OtherRun](err); other {
+		return false, fmt.Errorf("%w: %w", clusters.ErrUnsafe, err)
+	}
 	answered := time.Now()
 	err = await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
 		left, err := client.Active(ctx)
@@ -141,10 +145,10 @@ func heal(ctx context.Context, limit time.Duration, s shell, client *agent.Clien
 	return gone, err
 }
 
-// healOld has the agents of earlier runs heal everything, and returns the nodes that have one. The nodes
-// are looked at only after that: a component that a fault holds down does not run, and an agent that is
-// put on its node then would not know it. An agent of another version may not know the fault.
-func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error) {
+// healOld has the agents of earlier runs heal everything. The nodes are looked at only after that: a
+// component that a fault holds down does not run, and an agent that is put on its node then would not know
+// it. An agent of another version may not know the fault.
+func (c *Cluster) healOld(ctx context.Context) (err error) {
 	all := slices.Collect(maps.Values(c.shells))
 	var reached []shell
 	for i, problem := range framework.Map(all, func(s shell) error { return s.unused(ctx) }) {
@@ -155,18 +159,13 @@ func (c *Cluster) healOld(ctx context.Context) (with map[string]bool, err error)
 		} // whether a run may begin without the node is decided when it is looked at
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var mu sync.Mutex
-	with = map[string]bool{}
-	return with, framework.Each(reached, func(s shell) error {
+	return framework.Each(reached, func(s shell) error {
 		state, err := s.run(ctx, agent.Used(), nil)
 		if err != nil || lastLine(state) != "used" {
 			return nil
 		}
-		mu.Lock()
-		with[s.node] = true
-		mu.Unlock()
 		client := agent.NewClient(s.node, s.dialAgent)
 		defer client.Close()
 		gone, err := heal(ctx, agentUp+Leash, s, client)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,5 +70,44 @@ func TestHealLimit(t *testing.T) {
 	gone, err := heal(t.Context(), time.Second, shell{node: "node-1"}, client)
 	if gone || err == nil || !strings.Contains(err.Error(), "a fault is active on node-1 (links are impaired)") || !strings.Contains(err.Error(), "not within 1s") {
 		t.Errorf("gone: %t, %v", gone, err)
+	}
+}
+
+// TestTakeOutOther: a run that stalled leaves the agent of the run that has taken over alone.
+func TestTakeOutOther(t *testing.T) {
+	dir := t.TempDir()
+	ran := filepath.Join(dir, "ran")
+	ssh := "#!/bin/sh\nfor last; do :; done\ncase \"$last\" in\n*\"echo used\"*) echo used;;\n*) echo \"$last\" >>" + ran + ";;\nesac\n"
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(ssh), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	socket := filepath.Join(dir, "agent.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /heal", func(w http.ResponseWriter, _ *http.Request) {
+		agenthttp.Error(w, agenthttp.OtherRun("another run of holdfast uses the agent (process 1 on laptop)"))
+	})
+	mux.HandleFunc("GET /active", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
+	go func() { _ = agenthttp.Serve(t.Context(), l, mux) }()
+	n := testNode()
+	n.SSH = n.Name
+	i := &clusters.Inventory{}
+	i.Spec.Nodes = []clusters.InventoryNode{n}
+	all, done, err := shells(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	client := agent.NewLocalClient(n.Name, socket)
+	defer client.Close()
+	if err := takeOut(t.Context(), all[n.Name], client); !errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), "process 1 on laptop") {
+		t.Error(err)
+	}
+	if did, err := os.ReadFile(ran); err == nil {
+		t.Errorf("it ran %s", did)
 	}
 }

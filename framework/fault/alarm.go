@@ -73,10 +73,12 @@ func raiseAlarm(ctx context.Context, r Request, all members, kind pb.AlarmType) 
 			return all.refuse(ctx, refusal, held, seen)
 		},
 		lasts: func(ctx context.Context) (bool, string) {
-			return lookAt(c, func(all members) (bool, string, error) {
-				still, list, err := raised(ctx, all)
-				return still, fmt.Sprintf("etcd listed the alarms [%s]", alarmWords(list)), err
+			still, list := false, []*pb.AlarmMember(nil)
+			err := onMembers(c, func(all members) (err error) {
+				still, list, err = raised(ctx, all)
+				return err
 			})
+			return err != nil || still, fmt.Sprintf("etcd listed the alarms [%s]", alarmWords(list))
 		},
 		healed: func(ctx context.Context) (bool, string) {
 			return lookAt(c, func(all members) (bool, string, error) {

@@ -2,11 +2,13 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 func TestAlarm(t *testing.T) {
@@ -57,6 +59,38 @@ func TestAlarm(t *testing.T) {
 	if _, held, seen := await(t.Context(), time.Minute, func(ctx context.Context) (bool, string) { return etcdWrites(ctx, c, target.Node) }); !held {
 		t.Errorf("the alarm outlived its time to live: %s", seen)
 	}
+}
+
+// TestAlarmUnknown: an alarm that cannot be read at the first attempt to heal it is still one.
+func TestAlarmUnknown(t *testing.T) {
+	t.Parallel()
+	c := operateEtcd(t)
+	silent := false
+	i, err := Alarm.Inject(t.Context(), silentEtcd{c, &silent}, c.resolve(t, "etcd/follower"), Params{TTL: ttl})
+	if err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	silent = true
+	if healed, err := i.Heal(soon(t)); err == nil && healed.Proven {
+		t.Errorf("healed without etcd: %+v", healed)
+	}
+	silent = false
+	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !i.Proof().Proven {
+		t.Errorf("%+v, %v; %+v", healed, err, i.Proof())
+	}
+}
+
+// silentEtcd is a cluster whose etcd cannot be reached at times.
+type silentEtcd struct {
+	*operatedEtcd
+	silent *bool
+}
+
+func (c silentEtcd) EtcdConfig(node string) (clientv3.Config, error) {
+	if *c.silent {
+		return clientv3.Config{}, errors.New("no route to host")
+	}
+	return c.operatedEtcd.EtcdConfig(node)
 }
 
 func TestEtcdAdministrationCheck(t *testing.T) {

@@ -87,6 +87,7 @@ func (x *certificates) inject(ctx context.Context) (Injection, error) {
 		healed: x.proc.orHeld(all(x.good, x.answers)),
 		// After the time to live, waiting is pointless.
 		patience: max(effectLimit, min(reloadLimit, x.ttl)),
+		settles:  reloadLimit,
 	}.oneRequest().injection(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -36,6 +37,16 @@ func testBadCertificate(t *testing.T, f *Fault, defect framework.CertificateDefe
 			}
 		})
 	}
+	inBubble(t, "healed when the component looks at the files the next time", func(t *testing.T, c *fakeCluster) {
+		c.nodes[1].trust.reloads = 65 * time.Second
+		i, err := f.Inject(t.Context(), c, target, Params{TTL: ttl})
+		if err != nil || !i.Proof().Proven {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
 	inBubble(t, "a node whose certificates cannot be replaced", func(t *testing.T, c *fakeCluster) {
 		c.refuses = errors.ErrUnsupported
 		_, err := f.Inject(t.Context(), c, target, Params{TTL: ttl})

@@ -276,14 +276,16 @@ func (m *movedClock) remembers(ctx context.Context) (bool, string) {
 	return slices.Contains(r.Shifts, m.handle) && !r.Untouched && (moved-m.apart(now)).Abs() <= slack, seen
 }
 
-// lasts checks whether the clock of a running component is still moved: a reboot corrects it.
+// lasts checks whether the clock of a running component is still moved: a reboot corrects it, and the
+// clock of a process that has been restarted may not have been moved.
 func (m *movedClock) lasts(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
 	if err != nil || ended(p) || stopped(p) {
 		return true, ""
 	}
 	r, err := m.shifter.ReadClock(ctx, m.component)
-	return err != nil || slices.Contains(r.Shifts, m.handle), fmt.Sprintf("the clock of %s was not moved", m.component)
+	moved := slices.Contains(r.Shifts, m.handle) && (!r.Untouched || len(r.Shifts) > 1) // two shifts may add up to none
+	return err != nil || moved, fmt.Sprintf("the clock of %s was not moved", m.component)
 }
 
 // back checks whether the clock is as it would be without this fault. A component that another

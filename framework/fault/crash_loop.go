@@ -55,10 +55,13 @@ func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, af
 		return notInjected(t, "%s was already in a crash loop", t.String()), nil
 	}
 	return attempt{
-		target:   t,
-		what:     "crash loop of " + t.String(),
-		ask:      func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, ttl) },
-		effect:   p.killedTwice(old),
+		target: t,
+		what:   "crash loop of " + t.String(),
+		ask:    func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, ttl) },
+		effect: p.killedTwice(old),
+		lasts: p.orHeld(p.shows(func(now framework.Process) (bool, string) { // a reboot of the node ends it
+			return now.CrashLooped, fmt.Sprintf("the crash loop of %s was over", t.String())
+		})),
 		undo:     func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
 		healed:   p.orHeld(all(p.outlives(after+outliveMargin), p.runs)),
 		patience: 2*after + backOffLimit,

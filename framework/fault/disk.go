@@ -31,6 +31,8 @@ type badness struct {
 	// fault that does not need such a probe.
 	already func(before framework.DiskProbe) string
 	shows   evidence
+	// patience is how long to wait for the effect; 0 means effectLimit.
+	patience time.Duration
 }
 
 // onDisk completes a fault of the disk under an etcd member.
@@ -104,8 +106,9 @@ func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (In
 			shown, seen := bad.shows(probe, count)
 			return shown, seen + "; " + d.memberNow(ctx)
 		},
-		undo:   func(ctx context.Context) error { return d.restore(ctx, handle) },
-		healed: d.untouched(&handle),
+		undo:     func(ctx context.Context) error { return d.restore(ctx, handle) },
+		healed:   d.untouched(&handle),
+		patience: bad.patience,
 	}.injection(ctx)
 }
 

@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -17,6 +18,7 @@ var DiskError = onDisk(&Fault{
 		shareParam("share", "how many of the operations fail", 1),
 	},
 	Example: "etcd/follower op=fsync error=EIO share=10%",
+	takes:   func(r Request) time.Duration { return rareLimit(Value[float64](r, "share")) - effectLimit },
 }, func(r Request) (badness, error) {
 	fault := framework.DiskFault{Op: framework.DiskOp(Value[string](r, "op")), Error: Value[string](r, "error"), Share: Value[float64](r, "share")}
 	if fault.Error == "EROFS" {
@@ -25,8 +27,14 @@ var DiskError = onDisk(&Fault{
 		}
 		fault.Op = framework.DiskWrite
 	}
-	return badness{fault: fault, what: "failing disk", shows: failing(fault)}, nil
+	return badness{fault: fault, what: "failing disk", shows: failing(fault), patience: rareLimit(fault.Share)}, nil
 })
+
+// rareLimit is how long an injection waits until a probe fails, of which there are ten a second or more, if
+// only a share of the operations do: one of ten times as many as fail on average.
+func rareLimit(share float64) time.Duration {
+	return min(max(effectLimit, time.Duration(float64(time.Second)/share)), 2*time.Minute)
+}
 
 // failing shows that a probe failed, and that chance explains how many operations did.
 func failing(fault framework.DiskFault) evidence {

@@ -2,6 +2,8 @@ package fault
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -22,5 +24,21 @@ func TestDiskError(t *testing.T) {
 		"error=EROFS op=fsync": "write or all",
 		"share=130%":           "above 0% up to 100%",
 		"share=0":              "above 0%",
+	})
+}
+
+// TestDiskErrorRare: a fault that only few operations meet has the time until one of a probe does.
+func TestDiskErrorRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.Etcd)
+		time.Sleep(time.Minute)
+		params := map[string]string{"op": "fsync", "share": "0.5%"}
+		i, err := DiskError.Inject(t.Context(), c, component("node-2", framework.Etcd), Params{TTL: ttl, Values: params})
+		if err != nil || !i.Proof().Proven {
+			t.Fatalf("%v, %v", i, err)
+		}
+		if took := i.Proof().Effect.Sub(i.Proof().Called); took > effectLimit+DiskError.TakesWith(params) || DiskError.TakesWith(nil) != 0 {
+			t.Errorf("it took %s, and is expected to take up to %s longer than others", took, DiskError.TakesWith(params))
+		}
 	})
 }

@@ -125,7 +125,7 @@ func (n *fakeNode) use(op framework.DiskOp, s *framework.DiskStep, p *framework.
 				f.Failed++
 			}
 		case f.Error != "":
-			if f.Matched%10 == 1 || f.Share == 1 {
+			if f.Matched%uint64(1/f.Share) == 0 {
 				s.Error = f.Error
 				f.Failed++
 			}

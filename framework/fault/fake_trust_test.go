@@ -36,6 +36,10 @@ type fakeTrust struct {
 	// the memory shows it.
 	off  time.Duration
 	lies bool
+	// unmoved means that no clock is moved in the memory either.
+	unmoved bool
+	// reloads is how long a component serves with the old certificate after healing.
+	reloads time.Duration
 	// noClocks is why clocks cannot be moved.
 	noClocks error
 }
@@ -69,6 +73,10 @@ func (n *fakeNode) RestoreCertificates(_ context.Context, c framework.Component)
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	if !n.c.stubborn {
+		if n.trust.reloads > 0 {
+			n.c.later(n.trust.reloads, func() { delete(n.trust.defects, c) })
+			return nil
+		}
 		delete(n.trust.defects, c)
 	}
 	return nil
@@ -111,7 +119,7 @@ func (n *fakeNode) ReadClock(_ context.Context, c framework.Component) (framewor
 		if slices.Contains(s.components, c) {
 			r.Offset += s.at(time.Now())
 			r.Drift += s.Drift
-			r.Shifts, r.Untouched = append(r.Shifts, handle), false
+			r.Shifts, r.Untouched = append(r.Shifts, handle), n.trust.unmoved
 		}
 	}
 	return r, nil

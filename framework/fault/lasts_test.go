@@ -21,6 +21,9 @@ func TestEndsEarly(t *testing.T) {
 		"load":    {proofs{fault: CPUPressure, target: wholeTarget("node-2"), params: map[string]string{"by": "load"}}, "had exited"},
 		"cgroup":  {proofs{fault: CPUPressure, target: wholeTarget("node-2"), params: map[string]string{"by": "cgroup"}}, "was gone"},
 		"memory":  {proofs{fault: MemoryPressure, target: wholeTarget("node-2"), params: map[string]string{"by": "load"}}, "had exited"},
+		"loop":    {proofs{fault: CrashLoop, target: api}, "was over"},
+		"pause":   {proofs{fault: Pause, target: wholeTarget("node-2")}, "was not paused"},
+		"power":   {proofs{fault: PowerOff, target: wholeTarget("node-2")}, "was powered"},
 		"restart": {proofs{fault: Restart, target: api}, ""}, // has no effect that lasts
 	} {
 		for _, early := range []bool{false, true} {
@@ -41,6 +44,32 @@ func TestEndsEarly(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRestartedWithout: a process that was restarted in the meantime, and to which the fault does not
+// apply, withdraws the proof.
+func TestRestartedWithout(t *testing.T) {
+	api := component("node-2", framework.APIServer)
+	for name, x := range map[string]struct {
+		proofs
+		restarts func(*fakeCluster)
+		says     string
+	}{
+		"clock":  {proofs{fault: ClockJump, target: api}, func(c *fakeCluster) { c.nodes[1].trust.unmoved = true }, "was not moved"},
+		"cgroup": {proofs{fault: CPUPressure, target: api, params: map[string]string{"by": "cgroup"}}, func(c *fakeCluster) { c.astrayProcess = true }, "processes [17]"},
+	} {
+		inBubble(t, name, func(t *testing.T, c *fakeCluster) {
+			i := x.inject(t, c)
+			proven := i.Proof().Proven
+			x.restarts(c)
+			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+				t.Errorf("%+v, %v", healed, err)
+			}
+			if p := i.Proof(); !proven || p.Proven || !strings.Contains(p.What, x.says) {
+				t.Errorf("proven at first: %t; then %+v", proven, p)
+			}
+		})
 	}
 }
 

@@ -79,7 +79,13 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
 	}.promised(r, r.undoing(l.name)).stored(r)
 	if renew {
-		a.lasts = stolen // until another holder takes it over
+		a.lasts = func(ctx context.Context) (bool, string) { // until another holder takes it over
+			now, how, err := l.read(ctx)
+			if errors.Is(err, errGone) {
+				return false, fmt.Sprintf("lease kube-system/%s was gone, as read %s", l.name, how)
+			}
+			return err != nil || text(now.Spec.HolderIdentity) == stranger, fmt.Sprintf("lease kube-system/%s had another holder", l.name)
+		}
 	}
 	return a.injection(ctx)
 }

@@ -38,6 +38,21 @@ func TestLeaseSteal(t *testing.T) {
 	if err != nil || !healed.Proven || !strings.Contains(healed.What, "node-1_a") {
 		t.Fatalf("%+v, %v", healed, err)
 	}
+	// A lease that cannot be read at the first attempt to heal it is still stolen.
+	if i, err = LeaseSteal.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	c.hookAll(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	if healed, err := i.Heal(soon(t)); err == nil && healed.Proven {
+		t.Errorf("healed without an API server: %+v", healed)
+	}
+	c.hookAll(nil)
+	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !i.Proof().Proven {
+		t.Errorf("%+v, %v; %+v", healed, err, i.Proof())
+	}
 	if _, err := LeaseSteal.Inject(t.Context(), c, target, Params{TTL: time.Second, Values: map[string]string{"renew": "false"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -143,6 +143,9 @@ func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe 
 			effect: func(ctx context.Context) (bool, string) { return l.kept(ctx, want) },
 			lasts: func(ctx context.Context) (bool, string) {
 				r, err := l.limiter.ReadLimit(ctx, l.limit)
+				if err == nil && r.Active && len(r.Outside) > 0 { // since they were started
+					return false, fmt.Sprintf("processes %v of %s were not under its limit", r.Outside, l.whose())
+				}
 				return err != nil || r.Active, fmt.Sprintf("the limit of %s was gone", l.whose())
 			},
 			undo:     l.lift,

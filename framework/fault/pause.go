@@ -67,6 +67,7 @@ func injectPause(ctx context.Context, r Request, all []suspended) (Injection, er
 			what:   "pause of node " + s.node.Name(),
 			ask:    func(ctx context.Context) error { return s.pauser.Pause(ctx, r.TTL) },
 			effect: s.still,
+			lasts:  s.lasts,
 			undo:   s.pauser.Resume,
 			healed: s.goesOn,
 		}.oneRequest()}
@@ -92,6 +93,16 @@ func (s suspended) still(ctx context.Context) (bool, string) {
 		return false, fmt.Sprintf("node %s is paused, but its API server answers (status %d)", name, status)
 	}
 	return true, fmt.Sprintf("node %s is paused and its API server does not answer", name)
+}
+
+// lasts checks whether the node is still paused, unless it has no power.
+func (s suspended) lasts(ctx context.Context) (bool, string) {
+	paused, err := s.pauser.Paused(ctx)
+	if err == nil && !paused && s.power != nil {
+		on, powerErr := s.power.Powered(ctx)
+		paused, err = !on, powerErr
+	}
+	return err != nil || paused, fmt.Sprintf("node %s was not paused", s.node.Name())
 }
 
 // goesOn checks whether the node works again. If it has lost its power since, it is up to another

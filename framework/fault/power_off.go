@@ -53,6 +53,10 @@ func pullPlugs(ctx context.Context, r Request, all []*outage, plugs []*plug) (In
 			what:   "power-off of node " + o.node.Name(),
 			ask:    func(ctx context.Context) error { return plugs[i].off(ctx, r.TTL) },
 			effect: plugs[i].told(o.dark),
+			lasts: func(ctx context.Context) (bool, string) { // firmware may restore it
+				on, err := o.power.Powered(ctx)
+				return err != nil || !on, fmt.Sprintf("node %s was powered", o.node.Name())
+			},
 			undo:   o.power.PowerOn,
 			healed: o.back,
 		}.oneRequest()})
