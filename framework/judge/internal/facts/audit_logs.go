@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -33,7 +34,7 @@ func auditLogs(run *record.Run, shifts []clockShift, margin time.Duration) map[s
 		if !doubtfulStamps(t, margin) {
 			l.agree = append(l.agree, t.At)
 		}
-		l.ahead = l.ahead || !l.moved && Since(t.At, t.V.Completed) > margin
+		l.ahead = l.ahead || !l.moved && text.Span(t.At, t.V.Completed) > margin
 	}
 	for _, l := range logs {
 		slices.Sort(l.agree)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -21,14 +22,13 @@ func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst
 		switch {
 		case last < 0 || last >= healed:
 		case at <= first:
-			before = max(before, Since(last, at))
+			before = max(before, text.Span(last, at))
 		case at <= from: // another fault may have caused it
-		case Since(last, at) > Since(worst.From, worst.To):
+		case text.Span(last, at) > text.Span(worst.From, worst.To):
 			worst = GapOf{node, last, at}
 		}
 	}
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind != record.ObjectHeartbeat || o.Name != node || o.Gone || at > to {
 			continue
 		}

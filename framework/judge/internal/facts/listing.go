@@ -19,9 +19,9 @@ type Listing struct {
 // is asked for the state at a revision, it also returns its newest one.
 func (l Listing) Version() uint64 {
 	if l.API == APIEtcd && l.Match == record.MatchExact {
-		return Number(l.Asked)
+		return record.Number(l.Asked)
 	}
-	return Number(l.Pages[0].Revision)
+	return record.Number(l.Pages[0].Revision)
 }
 
 // oneVersion reports whether all pages have the same version. etcd returns its newest one with
@@ -112,11 +112,11 @@ func (l Listing) wrongVersion(known Watermark[string]) *Breach {
 	v := l.Version()
 	switch l.Match {
 	case record.MatchNotOlderThan:
-		if v < Number(l.Asked) {
+		if v < record.Number(l.Asked) {
 			return l.Breach(fmt.Sprintf("gave version %d", v))
 		}
 	case record.MatchExact:
-		if v != Number(l.Asked) {
+		if v != record.Number(l.Asked) {
 			return l.Breach(fmt.Sprintf("gave version %d", v))
 		}
 	case record.MatchUnset:
@@ -139,10 +139,9 @@ func (l Listing) wrongVersion(known Watermark[string]) *Breach {
 // clients.
 func (c *Collections) Witnesses(run *record.Run) map[*Timeline]Watermark[string] {
 	returned := map[*Timeline][]Mark[string]{}
-	for i := range run.Ops {
-		op := &run.Ops[i].V
+	for _, op := range record.Each(run.Ops) {
 		if t := c.Timelines[CollectionOf{op.API, op.Collection}]; t != nil && op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
-			returned[t] = append(returned[t], Mark[string]{op.Return, Number(op.Revision), op.Client})
+			returned[t] = append(returned[t], Mark[string]{op.Return, record.Number(op.Revision), op.Client})
 		}
 	}
 	for _, l := range c.Lists {

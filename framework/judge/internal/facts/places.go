@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -18,8 +19,7 @@ type Places struct {
 // ready and has no taint for its health.
 func (m *Matter) Places() (p Places) {
 	var s record.Standing
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind != record.ObjectNode {
 			continue
 		}
@@ -49,7 +49,7 @@ func (p Places) From(at record.Nanos, lasting time.Duration) (record.Nanos, bool
 		return at, true
 	}
 	for _, t := range p.times {
-		if from := max(at, t.From); from < t.To && Since(from, t.To) >= lasting {
+		if from := max(at, t.From); from < t.To && text.Span(from, t.To) >= lasting {
 			return from, true
 		}
 	}

@@ -34,4 +34,4 @@ func Sessions(ops []record.Op, keep func(record.Op) bool) []*session {
 	return list
 }
 
-func NewerRead(a, b record.Op) bool { return Number(a.Revision) > Number(b.Revision) }
+func NewerRead(a, b record.Op) bool { return record.Number(a.Revision) > record.Number(b.Revision) }

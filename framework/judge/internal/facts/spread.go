@@ -17,8 +17,7 @@ func (m *Matter) Spread(entrance string) bool {
 			seen[p.V.Server] = true
 		}
 	}
-	for i := range m.Run.Watches {
-		w := &m.Run.Watches[i].V
+	for _, w := range record.Each(m.Run.Watches) {
 		if w.API != APIKubernetes || w.Phase != record.WatchOpened || w.Entrance != entrance || w.Called >= until || !m.Names(w.Server) {
 			continue
 		}

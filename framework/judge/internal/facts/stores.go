@@ -39,8 +39,7 @@ func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
 	seen := revisionsBetween(m.Run, from, to)
 	for _, server := range m.APIServers() {
 		fits, problems := 0, []string(nil)
-		for i := range m.Run.Ops {
-			op := m.Run.Ops[i].V
+		for _, op := range record.Each(m.Run.Ops) {
 			if op.Entrance != server || op.Call < from || op.Return > to || !hasNewVersion(op) {
 				continue
 			}
@@ -65,7 +64,7 @@ func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
 // a deletion with the version before it.
 func hasNewVersion(op record.Op) bool {
 	return op.API == APIKubernetes && (op.Type == record.OpCreate || op.Type == record.OpUpdate) && op.Outcome == record.OK &&
-		Number(op.Revision) > 0 && op.Revision != op.Expect
+		record.Number(op.Revision) > 0 && op.Revision != op.Expect
 }
 
 // revisions are the greatest revisions that etcd members had reported, by time.
@@ -89,7 +88,7 @@ func revisionsBetween(run *record.Run, from, to record.Nanos) (all revisions) {
 // fit reports whether the version of a write lies between the revisions that were reported before
 // its call and after its response, or what contradicts that.
 func (all revisions) fit(op record.Op) (fit bool, problem string) {
-	version := Number(op.Revision)
+	version := record.Number(op.Revision)
 	before := sort.Search(len(all), func(i int) bool { return all[i].At >= op.Call }) - 1
 	if before >= 0 && version <= uint64(all[before].V.Revision) {
 		return false, fmt.Sprintf("the member on %s had reported revision %d before that", all[before].V.Node, all[before].V.Revision)

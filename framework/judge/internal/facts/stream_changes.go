@@ -40,7 +40,7 @@ func (s *Stream) StaleBegin() []Breach {
 		return nil // etcd has no streaming lists
 	}
 	i := s.Begin - 1
-	if from := Number(s.Watch.From); s.Base < from {
+	if from := record.Number(s.Watch.From); s.Base < from {
 		return []Breach{s.BreachAt(i, fmt.Sprintf("%s, from version %s, began with the state of version %d", s.Name(), s.Watch.From, s.Base))}
 	}
 	if s.Watch.From != "" {

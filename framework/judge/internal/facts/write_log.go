@@ -91,7 +91,7 @@ func (l WriteLog) Older(read, earlier record.Op) bool {
 	if !read.Found {
 		return !absent && !l.MayBeDeleted(read, earlier.Call)
 	}
-	switch is, was := Number(read.Revision), Number(earlier.Revision); {
+	switch is, was := record.Number(read.Revision), record.Number(earlier.Revision); {
 	case is > 0 && was > 0:
 		return is < was
 	case !absent && read.Value == earlier.Value:

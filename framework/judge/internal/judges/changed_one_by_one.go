@@ -140,8 +140,7 @@ func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Fin
 	steps := slices.Clone(m.Run.Steps)
 	slices.SortStableFunc(steps, func(a, b record.Timed[record.Step]) int { return cmp.Compare(a.V.Done, b.V.Done) })
 	judged := make([]int, len(changes))
-	for _, t := range steps {
-		s := t.V
+	for _, s := range record.Each(steps) {
 		if s.Component == "" || now[s.Node] == nil {
 			continue
 		}

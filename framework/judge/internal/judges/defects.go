@@ -97,8 +97,7 @@ func onlyErrors(run *record.Run, node string) (last *record.Probe) {
 func unhealthyMembers(m *facts.Matter) *Finding {
 	alarms, clusters := map[string]string{}, map[string]string{}
 	answers, leads, quiet := map[string]int{}, map[string]bool{}, map[string]bool{} // without an alarm
-	for _, e := range m.Run.Etcd {
-		s := e.V
+	for _, s := range record.Each(m.Run.Etcd) {
 		if !s.OK {
 			continue
 		}

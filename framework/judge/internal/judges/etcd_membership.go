@@ -121,13 +121,12 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 	leader := map[string]string{}                                          // as each member last reported
 	latest, before := map[string]record.Nanos{}, map[string]record.Nanos{} // when it did, and the time before
 	var changed record.Nanos                                               // when a member last reported another leader
-	for _, e := range run.Etcd {
-		s := e.V
-		if e.At < from || e.At > to || !s.OK {
+	for at, s := range record.Each(run.Etcd) {
+		if at < from || at > to || !s.OK {
 			continue
 		}
 		if len(s.Alarms) > 0 {
-			return Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At)).problem()
+			return Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(at)).problem()
 		}
 		if clusters[s.Cluster] == "" {
 			clusters[s.Cluster] = s.Node
@@ -136,10 +135,10 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 			continue
 		}
 		if was := leader[s.Node]; was != "" && was != s.Leader {
-			changed = max(changed, e.At)
+			changed = max(changed, at)
 		}
 		leader[s.Node] = s.Leader
-		before[s.Node], latest[s.Node] = latest[s.Node], e.At
+		before[s.Node], latest[s.Node] = latest[s.Node], at
 	}
 	if len(clusters) > 1 {
 		var list []string

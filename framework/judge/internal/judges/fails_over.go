@@ -30,8 +30,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	began := map[string]string{}   // its first address
 	left := map[string]int{}       // how often a client left an address that was hit
 	var noServer []string
-	for i := range m.Run.Ops {
-		op := m.Run.Ops[i].V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeFailover {
 			continue
 		}

@@ -199,8 +199,7 @@ func errandsOf(m *facts.Matter, component string) (all []errand) {
 		return all
 	}
 	replicas, last := map[string]int{}, map[string]int{} // by name: pods wanted, index in all
-	for i := range run.Ops {
-		op := &run.Ops[i].V
+	for _, op := range record.Each(run.Ops) {
 		name := facts.DeploymentOf(op)
 		if name == "" || op.Outcome == record.Refused {
 			continue

@@ -50,7 +50,7 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 	for _, s := range states {
 		known := counts(s.V)
 		if s.At <= from || s.V.Holder != "" && !known {
-			before = max(before, facts.LeaseVersion(s.V))
+			before = max(before, record.Number(s.V.Revision))
 		}
 		if s.At <= from && known {
 			r.holder = s.V
@@ -65,7 +65,7 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 			continue
 		}
 		r.looked = max(r.looked, s.At)
-		switch v := facts.LeaseVersion(s.V); {
+		switch v := record.Number(s.V.Revision); {
 		case v > before && counts(s.V) && (s.V.Holder != r.holder.Holder || !s.V.Renew.Equal(r.holder.Renew)):
 			if r.first.Holder == "" {
 				r.first = s.V

@@ -183,8 +183,7 @@ func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
 // served returns the first of the nodes that joined later whose API server answered a quorum read
 // of a prober between two moments, empty for none.
 func (w loneTime) served(m *facts.Matter, from, to record.Nanos) string {
-	for _, p := range m.Run.Probes {
-		pr := p.V
+	for _, pr := range record.Each(m.Run.Probes) {
 		if pr.OK && pr.Kind == record.ProbeQuorumRead && pr.Start >= from && pr.End <= to &&
 			slices.ContainsFunc(w.others, func(n facts.NodeLife) bool { return n.Name == pr.Entrance }) {
 			return pr.Entrance

@@ -58,12 +58,11 @@ type votes struct {
 // if none listed any.
 func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
 	v := votes{lists: map[string][]string{}}
-	for _, e := range m.Run.Etcd {
-		s := e.V
-		if e.At < from || e.At > to || !s.OK || len(s.Members) == 0 {
+	for at, s := range record.Each(m.Run.Etcd) {
+		if at < from || at > to || !s.OK || len(s.Members) == 0 {
 			continue
 		}
-		v.at, v.cluster, v.members, v.extra = e.At, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
+		v.at, v.cluster, v.members, v.extra = at, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
 		v.lists[s.Node] = v.members
 	}
 	if len(v.lists) == 0 {

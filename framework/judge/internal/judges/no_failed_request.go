@@ -145,8 +145,7 @@ func (t *requests) fails(from, to record.Nanos, what string, crosses bool) {
 // so is the response that a key does not exist which does. Bursts do not count, nor do checks of
 // the control plane itself: what they ask for may have to be refused.
 func (t *requests) operations(entrance string) {
-	for _, o := range t.m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(t.m.Run.Ops) {
 		if op.Purpose == facts.PurposeBurst || !facts.IsRegister(op) || op.Entrance != entrance || op.Return < t.from || op.Call >= t.to {
 			continue
 		}

@@ -153,8 +153,7 @@ func standingBy(m *facts.Matter, hit []string) (all []instance) {
 func unheard(m *facts.Matter, i instance, from, to record.Nanos, before time.Duration) (longest facts.Gap, problem string) {
 	var answers []record.Nanos
 	known := false
-	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
-		v := a.V
+	for _, v := range record.Each(slices.Concat(m.Run.Actions, m.Run.Asked)) {
 		if !v.Election || v.Component != i.component || v.Node != i.node || v.Code < 200 || v.Code > 299 {
 			continue
 		}

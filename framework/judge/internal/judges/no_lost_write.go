@@ -147,8 +147,7 @@ func finalVerb(read record.Op) string {
 func finalReads(m *facts.Matter) (reads []record.Op) {
 	keys := map[facts.CollectionOf][]string{}
 	seen := map[string]bool{}
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose == facts.PurposeFinalRead && facts.IsQuorumRead(op) {
 			reads = append(reads, op)
 		}
@@ -178,8 +177,7 @@ func finalReads(m *facts.Matter) (reads []record.Op) {
 // finalWrites returns when the last write of each key was first called, by API and key.
 func finalWrites(run *record.Run) map[string]record.Nanos {
 	calls := map[string]record.Nanos{}
-	for _, o := range run.Ops {
-		op := o.V
+	for _, op := range record.Each(run.Ops) {
 		if op.Purpose != facts.PurposeFinalWrite || !facts.IsWrite(op.Type) {
 			continue
 		}

@@ -192,7 +192,7 @@ func releasedBy(m *facts.Matter, component, node string, own *facts.Act) record.
 	})
 	for i := 1; i < len(states)-1; i++ {
 		before, s, next := states[i-1].V, states[i], states[i+1].V
-		if s.V.Holder == "" && facts.LeaseVersion(s.V) > 0 && facts.HolderNode(before) == node && facts.HolderNode(next) != node &&
+		if s.V.Holder == "" && record.Number(s.V.Revision) > 0 && facts.HolderNode(before) == node && facts.HolderNode(next) != node &&
 			own.Received <= s.At && !m.LeasesChanged(own.Received, s.At) {
 			return s.At
 		}

@@ -97,8 +97,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 	took := time.Duration(max(0, first.Ret-back))
 	known := facts.NewWriteLog(m.Run)
 	final := 0
-	for _, o := range m.Run.Ops {
-		read := o.V
+	for _, read := range record.Each(m.Run.Ops) {
 		if !facts.IsRegister(read) || !facts.IsQuorumRead(read) || read.Outcome != record.OK || read.IsOther() || read.Call < back {
 			continue
 		}

@@ -97,8 +97,7 @@ func livesOf(run *record.Run, component string) []life {
 	var lives []life
 	last := map[string]int{}  // by node: the life of its latest state
 	dark := map[string]bool{} // by node: it has not reported since
-	for _, p := range run.Processes {
-		v := p.V
+	for at, v := range record.Each(run.Processes) {
 		if v.Component != component {
 			continue
 		}
@@ -114,7 +113,7 @@ func livesOf(run *record.Run, component string) []life {
 		delete(dark, v.Node)
 		same := alive && lives[i].pid == v.PID && lives[i].ticks == v.StartTicks
 		if alive && !same {
-			lives[i].gone = p.At
+			lives[i].gone = at
 		}
 		switch {
 		case v.PID == 0 || strings.ContainsAny(v.State, "ZXT"):
@@ -123,7 +122,7 @@ func livesOf(run *record.Run, component string) []life {
 			lives[i].to = max(lives[i].to, v.Asked)
 		default:
 			last[v.Node] = len(lives)
-			lives = append(lives, life{node: v.Node, pid: v.PID, ticks: v.StartTicks, from: p.At, to: p.At})
+			lives = append(lives, life{node: v.Node, pid: v.PID, ticks: v.StartTicks, from: at, to: at})
 		}
 	}
 	return lives
