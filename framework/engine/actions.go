@@ -102,11 +102,11 @@ func actions() map[string]action {
 // Actions returns the names of the actions that a step may name.
 func Actions() []string { return sortedKeys(actions()) }
 
-// actionsAboutFaults reports for each action whether it is about an injection.
-func actionsAboutFaults() map[string]bool {
+// aboutFaults reports for each action, or condition, whether it is about an injection.
+func aboutFaults[T any](all map[string]T, is func(T) bool) map[string]bool {
 	about := map[string]bool{}
-	for name, a := range actions() {
-		about[name] = a.aboutFault
+	for name, one := range all {
+		about[name] = is(one)
 	}
 	return about
 }

@@ -83,15 +83,6 @@ func conditions() map[string]condition {
 	}
 }
 
-// conditionsAboutFaults reports for each condition whether it is about an injection.
-func conditionsAboutFaults() map[string]bool {
-	about := map[string]bool{}
-	for name, c := range conditions() {
-		about[name] = c.aboutFault
-	}
-	return about
-}
-
 // Conditions returns the names of the conditions that a step may wait for:
 //
 //	endpoint-gone       no API server that is not hit lists the address of the

@@ -390,11 +390,3 @@ func nodeEntry(n framework.Node) record.Node {
 	}
 	return entry
 }
-
-// stopBackground stops everything that runs beside the timeline.
-func (r *run) stopBackground() {
-	for _, stop := range r.background {
-		stop()
-	}
-	r.background = nil
-}

@@ -238,7 +238,9 @@ func (r *run) whole(ctx context.Context) error {
 	r.lookListed(ctx)
 	err = r.timeline(ctx)
 	r.healAll(ctx) // before what the actions started, which may wait for API servers that answer
-	r.stopBackground()
+	for _, stop := range r.background {
+		stop()
+	}
 	r.undoing.Wait()
 	if err == nil {
 		err = r.before(ctx, len(r.experiment.Timeline))
