@@ -76,8 +76,8 @@ func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.
 		m.of = of
 		_, reached := since(of)
 		all.Go(func() {
-			defer closeAll([]*member{m})
-			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(number(oldest)+1, 10), short: true}, reached.seen, reached.done)
+			defer m.close()
+			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(record.Number(oldest)+1, 10), short: true}, reached.seen, reached.done)
 		})
 	}
 	return nil
@@ -95,8 +95,8 @@ func (r reaching) done() bool { return r.seen.reached(r.to) }
 // one.
 func since(c *collection) (oldest string, r reaching) {
 	oldest, newest := c.span()
-	r = reaching{&progress{}, number(newest)}
-	r.seen.begin(number(oldest))
+	r = reaching{&progress{}, record.Number(newest)}
+	r.seen.begin(record.Number(oldest))
 	return oldest, r
 }
 
@@ -159,7 +159,7 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 			life, over := context.WithCancelCause(limited)
 			opened := time.AfterFunc(listWatchLife, func() { over(errClosed) })
 			var seen progress
-			seen.begin(number(q.from))
+			seen.begin(record.Number(q.from))
 			result := r.watch(life, t.watchID(), q, &seen, func() bool { return false })
 			opened.Stop()
 			over(nil)

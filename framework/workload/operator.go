@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -18,8 +17,6 @@ func (c *operator) labelled(name, part string) metadata {
 	}
 	return m
 }
-
-func alreadyThere(op record.Op) bool { return strings.Contains(op.Error, "AlreadyExists") }
 
 func (c *operator) create(ctx context.Context, k kind, name, value string, body map[string]any) record.Op {
 	op := record.Op{Type: record.OpCreate, Key: k.resource + "/" + name, Value: value}

@@ -82,7 +82,7 @@ func (p writers) finalWrites(ctx context.Context) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				ends[key] = end{number(op.Revision), group}
+				ends[key] = end{record.Number(op.Revision), group}
 				return true
 			})
 		})
