@@ -46,16 +46,6 @@ func (d Actions) Untimed(m *Matter) *Act {
 	return nil
 }
 
-// clockMoved reports whether a fault moved the clock of a node.
-func (m *Matter) clockMoved(node string) bool {
-	for _, inj := range m.Faults {
-		if inj.Injected != nil && inj.Injected.Has(record.EffectClock) && slices.Contains(inj.Nodes(), node) {
-			return true
-		}
-	}
-	return false
-}
-
 // Act is an action that can be compared with others: its instance is known, it took effect, and
 // the clock of its API server agrees with the harness's, also if it was read late, or a fault moved
 // it by a known time, so that its stamps are corrected.
@@ -147,11 +137,12 @@ func (d Actions) Ahead(servers ...string) bool {
 // may skip renewals, although no audit log has any lease write by it: then its other actions are
 // in no log either.
 func (d Actions) Unrecorded(m *Matter) string {
-	first := map[string]time.Time{}
+	first, moved := map[string]time.Time{}, clockFaults(m.Run)
 	for _, l := range m.Run.Leases {
 		node := HolderNode(l.V)
-		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) && slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node }) ||
-			slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
+		hidden := slices.ContainsFunc(moved, func(inj *Injection) bool { return slices.Contains(inj.Nodes(), node) }) &&
+			slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node })
+		if l.V.Name != d.Component || !m.IsNode(node) || hidden || slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
 			continue
 		}
 		if since, seen := first[node]; !seen {

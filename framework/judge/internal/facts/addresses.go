@@ -74,13 +74,7 @@ func Histories(run *record.Run) []History {
 
 // Between returns the states from from up to, but not including, to.
 func (h History) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
-	var out []record.Timed[record.Endpoints]
-	for _, s := range h.States {
-		if s.At >= from && s.At < to {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(h.States), func(s record.Timed[record.Endpoints]) bool { return s.At < from || s.At >= to })
 }
 
 // Lists reports whether the last state before t has the address; known is false

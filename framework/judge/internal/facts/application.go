@@ -97,22 +97,16 @@ func (l *Lack) own(from record.Nanos) time.Duration {
 	return left
 }
 
-// upToWorkers reports whether a lack, from a given time, lasts longer than a limit only because
-// of the nodes.
-func (l *Lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
-	return text.Span(from, l.To) > limit && l.own(from) <= limit
-}
-
 // Took is how long a lack lasted from a given time. If it exceeds a limit only because of the
 // nodes, and they did their share in the end, the nodes' time does not count, except while a node
 // was silent. If they did not, or if the silent time alone exceeds the limit, the lack proves
 // nothing: the simulated nodes do not retry after an error of an API server, and real ones may
 // not have reached any.
 func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (took time.Duration, unproven bool) {
-	if !l.upToWorkers(from, limit) {
-		return text.Span(from, l.To), false
+	whole := text.Span(from, l.To)
+	if took = l.own(from); whole <= limit || took > limit {
+		return whole, false
 	}
-	took = l.own(from)
 	for _, n := range l.nodes {
 		for _, s := range silent {
 			took += max(0, text.Span(max(from, n.From, s.From), min(cmp.Or(n.To, l.To), s.To)))

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -123,13 +124,7 @@ func (s *Stream) state(n int) []record.Item {
 		}
 		items[i] = item
 	}
-	kept := items[:0]
-	for _, item := range items {
-		if item.Key != "" {
-			kept = append(kept, item)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(items, func(i record.Item) bool { return i.Key == "" })
 }
 
 // Begins compares the initial state of a watch with the state at its version.

@@ -50,34 +50,32 @@ func (l Listing) span() verdict.Span {
 	return verdict.Span{Lane: l.Client, Label: fmt.Sprintf("list %s → version %s, %d items", l.Match, l.Pages[0].Revision, len(l.Items)), From: l.Call, To: l.Return, Culprit: true}
 }
 
-func (l Listing) Breach(what string, writes ...*Write) *Breach {
-	b := &Breach{At: l.Return, What: l.name() + " " + what, Spans: []verdict.Span{l.span()}}
+func (l Listing) Breach(what string, writes ...*Write) []Breach {
+	b := Breach{At: l.Return, What: l.name() + " " + what, Spans: []verdict.Span{l.span()}}
 	for _, w := range writes {
 		if w != nil {
 			b.Evidence = append(b.Evidence, text.Describe(*w.Op))
 			b.Spans = append(b.Spans, SpanOfWrite(w)...)
 		}
 	}
-	return b
+	return []Breach{b}
 }
 
 // Wrong finds errors in a list, given what clients had seen before.
 func (l Listing) Wrong(known Watermark[string]) (breaches []Breach) {
-	if b := l.wrongVersion(known); b != nil {
-		breaches = append(breaches, *b)
+	breaches = l.wrongVersion(known)
+	if l.oneVersion() {
+		breaches = append(breaches, l.WrongItems("")...)
 	}
-	if b := l.WrongItems(""); b != nil && l.oneVersion() {
-		breaches = append(breaches, *b)
-	}
-	if b := l.removedItem(); b != nil && len(breaches) == 0 {
-		breaches = append(breaches, *b)
+	if len(breaches) == 0 {
+		return l.removedItem()
 	}
 	return breaches
 }
 
 // WrongItems finds where the items differ from the state at the list's version; last is the last
 // key that the list reached, empty for all.
-func (l Listing) WrongItems(last string) *Breach {
+func (l Listing) WrongItems(last string) []Breach {
 	for i := 1; i < len(l.Items); i++ {
 		if a, b := l.Items[i-1].Key, l.Items[i].Key; a == b || a > b && (l.API == APIEtcd || len(l.Pages) > 1) {
 			return l.Breach(fmt.Sprintf("has %s after %s", b, a))
@@ -96,7 +94,7 @@ func (l Listing) WrongItems(last string) *Breach {
 
 // removedItem finds an item whose deletion had been acknowledged before the newest state was
 // requested.
-func (l Listing) removedItem() *Breach {
+func (l Listing) removedItem() []Breach {
 	if l.Match != record.MatchUnset {
 		return nil
 	}
@@ -108,18 +106,12 @@ func (l Listing) removedItem() *Breach {
 	return nil
 }
 
-func (l Listing) wrongVersion(known Watermark[string]) *Breach {
-	v := l.Version()
-	switch l.Match {
-	case record.MatchNotOlderThan:
-		if v < record.Number(l.Asked) {
-			return l.Breach(fmt.Sprintf("gave version %d", v))
-		}
-	case record.MatchExact:
-		if v != record.Number(l.Asked) {
-			return l.Breach(fmt.Sprintf("gave version %d", v))
-		}
-	case record.MatchUnset:
+func (l Listing) wrongVersion(known Watermark[string]) []Breach {
+	v, asked := l.Version(), record.Number(l.Asked)
+	switch {
+	case l.Match == record.MatchNotOlderThan && v < asked, l.Match == record.MatchExact && v != asked:
+		return l.Breach(fmt.Sprintf("gave version %d", v))
+	case l.Match == record.MatchUnset:
 		if w := l.Timeline.NewestBefore(l.Call); w != nil && w.Revision > v {
 			return l.Breach(fmt.Sprintf("gave version %d, although version %d had been acknowledged to %s %s", v, w.Revision, w.Op.Client, text.At(w.Op.Return)), w)
 		}
@@ -127,7 +119,7 @@ func (l Listing) wrongVersion(known Watermark[string]) *Breach {
 			// A version that changed nothing in the collection is not older.
 			if newer := l.Timeline.Between(Scope{}, v, s.Revision); len(newer) > 0 {
 				b := l.Breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].Describe(), s.Revision, s.By, text.At(s.At)), newer[0].By)
-				b.Spans = append(b.Spans, verdict.Span{Lane: s.By, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})
+				b[0].Spans = append(b[0].Spans, verdict.Span{Lane: s.By, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})
 				return b
 			}
 		}

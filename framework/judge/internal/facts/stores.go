@@ -16,12 +16,9 @@ import (
 type Stores struct {
 	// Here are the API servers whose writes fit the revisions of the members.
 	Here []string
-	// Elsewhere are those whose writes all contradict them, each with one of these writes.
-	Elsewhere []Elsewhere
+	// Elsewhere are those whose writes all contradict them, and Writes is one of these writes of each.
+	Elsewhere, Writes []string
 }
-
-// Elsewhere is an API server that writes to other etcd members than the observed ones.
-type Elsewhere struct{ Server, Write string }
 
 const (
 	// appliedLimit is how long after the response to a write some member may not have applied it.
@@ -54,7 +51,7 @@ func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
 		case fits > 0:
 			s.Here = append(s.Here, server)
 		case len(problems) >= enoughWrites:
-			s.Elsewhere = append(s.Elsewhere, Elsewhere{server, problems[0]})
+			s.Elsewhere, s.Writes = append(s.Elsewhere, server), append(s.Writes, problems[0])
 		}
 	}
 	return s
@@ -71,11 +68,9 @@ func hasNewVersion(op record.Op) bool {
 type revisions []record.Timed[record.EtcdStatus]
 
 func revisionsBetween(run *record.Run, from, to record.Nanos) (all revisions) {
-	for _, e := range run.Etcd {
-		if e.V.OK && e.V.Revision > 0 && e.At >= from && e.At <= to {
-			all = append(all, e)
-		}
-	}
+	all = slices.DeleteFunc(slices.Clone(run.Etcd), func(e record.Timed[record.EtcdStatus]) bool {
+		return !e.V.OK || e.V.Revision == 0 || e.At < from || e.At > to
+	})
 	slices.SortStableFunc(all, func(a, b record.Timed[record.EtcdStatus]) int { return cmp.Compare(a.At, b.At) })
 	for i := 1; i < len(all); i++ {
 		if all[i].V.Revision < all[i-1].V.Revision {

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,13 +41,7 @@ func judgeEtcdMembership(m *facts.Matter) Finding {
 		}
 	}
 	slices.Sort(members)
-	if f := oneCluster(m.Run, names, last, from, to); f != nil {
-		return *f
-	}
-	if f := votingMembers(names, last, members); f != nil {
-		return *f
-	}
-	if f := usedMembers(m, names, from, to); f != nil {
+	if f := cmp.Or(oneCluster(m.Run, names, last, from, to), votingMembers(names, last, members), usedMembers(m, names, from, to)); f != nil {
 		return *f
 	}
 
@@ -164,10 +159,7 @@ func usedMembers(m *facts.Matter, names []string, from, to record.Nanos) *Findin
 	if len(stores.Elsewhere) == 0 {
 		return nil
 	}
-	var servers, writes []string
-	for _, e := range stores.Elsewhere {
-		servers, writes = append(servers, e.Server), append(writes, e.Write)
-	}
+	servers, writes := stores.Elsewhere, stores.Writes
 	if len(stores.Here) == 0 {
 		return Inconclusive("the API servers on %s write to other etcd members than those on %s, whose state the record has: %s", text.And(servers), text.And(names), writes[0]).Shows(writes...).problem()
 	}

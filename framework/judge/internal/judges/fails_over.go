@@ -21,10 +21,7 @@ var failsOver = Definition{verdict.Doc{
 }, judgeFailsOver}
 
 func judgeFailsOver(m *facts.Matter) Finding {
-	faults := []*facts.Injection{m.Fault}
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		faults = append(faults, m.Faults[id])
-	}
+	faults := m.Together()
 	made := 0
 	last := map[string]record.Op{} // of each client
 	began := map[string]string{}   // its first address

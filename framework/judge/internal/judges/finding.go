@@ -2,6 +2,7 @@ package judges
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -70,14 +71,9 @@ func (f Finding) MissedBy(bound *verdict.Bound) time.Duration {
 func (f Finding) Lasted() time.Duration { return min(*f.Value, text.Span(f.From, f.To)) }
 
 func (f Finding) Shows(evidence ...string) Finding {
-	for _, e := range evidence {
-		if len(f.Evidence) == EvidenceLimit {
-			f.Evidence = append(f.Evidence, "…")
-		}
-		if len(f.Evidence) > EvidenceLimit {
-			break
-		}
-		f.Evidence = append(f.Evidence, e)
+	f.Evidence = slices.Concat(f.Evidence, evidence)
+	if len(f.Evidence) > EvidenceLimit {
+		f.Evidence = append(f.Evidence[:EvidenceLimit], "…")
 	}
 	return f
 }

@@ -105,6 +105,5 @@ func noMemberHit(m *facts.Matter) *Finding {
 	if !m.Run.Meta.RemoteEtcd || slices.ContainsFunc(m.NodesWith("etcd"), func(n record.Node) bool { return slices.Contains(hit, n.Name) }) {
 		return nil
 	}
-	f := notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit))
-	return &f
+	return notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit)).problem()
 }

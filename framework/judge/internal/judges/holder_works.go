@@ -160,13 +160,9 @@ func activeFrom(states []record.Timed[record.Lease]) record.Nanos {
 // harmedAfter returns when the first fault after a time was injected, other than one that hit
 // another elected component, or a node was changed; the end of the record without one.
 func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
-	end := min(m.Run.EndAt, facts.NextDisturbance(m.Run, after))
-	for _, f := range m.Faults {
-		if in := f.Injected; in != nil && in.Called > after && (in.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
-			end = min(end, in.Called)
-		}
-	}
-	return end
+	return min(m.Run.EndAt, facts.NextDisturbance(m.Run, after), m.NextInjectionOf(after, func(f *record.Fault) bool {
+		return f.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), f.Component)
+	}))
 }
 
 // about returns the actions on a request, until a time: on a ReplicaSet of the Deployment, or the

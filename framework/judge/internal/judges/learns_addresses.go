@@ -28,11 +28,9 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 	if _, problem := changesOf(m, nil); problem != nil {
 		return *problem
 	}
-	from, to := m.Fault.Effect(), m.Fault.Healed.Called
-	hit := []string{m.Fault.Node()}
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		inj := m.Faults[id]
-		from, to = max(from, inj.Effect()), min(to, inj.Healed.Called)
+	from, to := m.Active()
+	var hit []string
+	for _, inj := range m.Together() {
 		hit = append(hit, inj.Node())
 	}
 	if from >= to {

@@ -76,18 +76,14 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 	if problem != nil {
 		return *problem
 	}
-	if m.Check.Params["leader"] == "true" {
-		if problem := ledBefore(m, changes); problem != nil {
-			return *problem
+	for _, required := range []struct {
+		param string
+		check func(*facts.Matter, []record.NodeChange) *Finding
+	}{{"leader", ledBefore}, {"listed", listedAfterLoss}, {"cut", cutEverywhere}} {
+		if m.Check.Params[required.param] != "true" {
+			continue
 		}
-	}
-	if m.Check.Params["listed"] == "true" {
-		if problem := listedAfterLoss(m, changes); problem != nil {
-			return *problem
-		}
-	}
-	if m.Check.Params["cut"] == "true" {
-		if problem := cutEverywhere(m, changes); problem != nil {
+		if problem := required.check(m, changes); problem != nil {
 			return *problem
 		}
 	}

@@ -25,8 +25,8 @@ func judgeNoElection(m *facts.Matter) Finding {
 		return *f
 	}
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		from, to = min(from, m.Faults[id].Injected.Called), max(to, m.Faults[id].Healed.Called)
+	for _, inj := range m.Together() {
+		from, to = min(from, inj.Injected.Called), max(to, inj.Healed.Called)
 	}
 	var old record.EtcdStatus
 	answers := map[string]int{} // while the faults lasted, by node

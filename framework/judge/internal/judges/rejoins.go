@@ -31,10 +31,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 		back = f.Called + record.Nanos(off)
 	}
 	// A request shortly before the bound leaves no time to judge.
-	until := m.NextInjection(m.Fault.Effect())
-	if until > m.Run.EndAt {
-		until = m.Run.EndAt
-	}
+	until := min(m.NextInjection(m.Fault.Effect()), m.Run.EndAt)
 	var took time.Duration
 	last := ""
 	var since, lastAt record.Nanos

@@ -207,20 +207,16 @@ func handedOver(m *facts.Matter, component string, lives []life, reads []record.
 			continue
 		}
 		if took = time.Duration(l.from - hit); took > bound.Limit {
-			late := Failed("A component that supervisors elect must run on another node within %s of the %s: %s ran on %s after %s.",
-				bound, m.Fault.What(), component, l.node, text.Short(took)).Took(took).Rests(hit, l.from)
-			return "", 0, &late
+			return "", 0, Failed("A component that supervisors elect must run on another node within %s of the %s: %s ran on %s after %s.",
+				bound, m.Fault.What(), component, l.node, text.Short(took)).Took(took).Rests(hit, l.from).problem()
 		}
 		return l.node, took, stopsAgain(m, component, l, lives, bound)
 	}
 	until := m.Fault.Healed.Called
 	took = time.Duration(until - hit)
-	var none Finding
 	if took <= bound.Limit {
-		none = Inconclusive("%s ran on no other node, but the %s lasted for %s only, no longer than the bound of %s", component, m.Fault.What(), text.Short(took), bound)
-	} else {
-		none = Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not run on one for %s.",
-			bound, m.Fault.What(), component, text.Short(took)).Took(took).Rests(hit, until)
+		return "", 0, Inconclusive("%s ran on no other node, but the %s lasted for %s only, no longer than the bound of %s", component, m.Fault.What(), text.Short(took), bound).problem()
 	}
-	return "", 0, &none
+	return "", 0, Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not run on one for %s.",
+		bound, m.Fault.What(), component, text.Short(took)).Took(took).Rests(hit, until).problem()
 }

@@ -40,7 +40,7 @@ func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*
 			return notApplicable("the record has no %s", what)
 		}
 		of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-		return exposed(m, conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches), after, enoughExposed, "message")
+		return exposed(m, conclude(must, "", of, breaches), after, enoughExposed, "message")
 	}
 }
 
