@@ -18,8 +18,7 @@ import (
 type action struct {
 	// do performs the action on the node of the injection that it names. It is nil for node
 	// changes, which changeNodes makes.
-	do func(ctx context.Context, r *run, node string) error
-	// aboutFault reports whether it is about an injection.
+	do         func(ctx context.Context, r *run, node string) error
 	aboutFault bool
 	// takes is how long it typically takes, expectedAction if zero: some actions let requests
 	// time out, or components stop gracefully.

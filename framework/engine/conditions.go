@@ -24,8 +24,7 @@ import (
 type condition struct {
 	// look checks once and returns what is missing; nil for conditions that await waits for in
 	// another way. fault is the injection that the condition is about.
-	look func(ctx context.Context, r *run, fault string) error
-	// aboutFault reports whether it is about an injection.
+	look       func(ctx context.Context, r *run, fault string) error
 	aboutFault bool
 	// typical is a formula for the typical wait, counted from the injection or healing that the
 	// condition is about, or else from its step. Without one it is assumed to hold after half of

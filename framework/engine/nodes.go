@@ -370,7 +370,6 @@ func (r *run) actual(target string) string {
 	return target
 }
 
-// node returns an existing node.
 func (r *run) node(name string) framework.Node {
 	nodes := r.cluster.Nodes()
 	return nodes[slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })]

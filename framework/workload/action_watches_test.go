@@ -65,7 +65,7 @@ func TestOldWatch(t *testing.T) {
 	}
 	waitFor(t, "some history", func() bool {
 		oldest, newest := traffic.registers.span()
-		return record.Number(newest) > record.Number(oldest)+20
+		return number(newest) > number(oldest)+20
 	})
 	if err := traffic.OldWatch(t.Context()); err != nil {
 		t.Error(err)

@@ -281,7 +281,8 @@ func (p *application) pods(c *operator) {
 			last = time.Now()
 			c.n++
 			name := p.name(fmt.Sprintf("pod-%d", c.n))
-			if op := c.makePod(ctx, name); op.Outcome == record.OK {
+			pod := map[string]any{"metadata": c.labelled(name, ""), "spec": podSpec()}
+			if op := c.create(ctx, podKind, name, name, pod); op.Outcome == record.OK {
 				made[name] = time.Now()
 			}
 		}
@@ -317,7 +318,8 @@ func (p *application) finish(ctx context.Context) {
 			return operators[tries%len(operators)].scaleTo(limited, p.name(part), replicas).Outcome == record.OK
 		})
 	}
-	tryUntil(limited, func() bool { return len(p.lacking()) == 0 && !p.anyUnbound() })
+	unbound := func(o record.Object) bool { return o.Pod.Node == "" }
+	tryUntil(limited, func() bool { return len(p.lacking()) == 0 && !slices.ContainsFunc(p.of(record.ObjectPod, ""), unbound) })
 	p.end()
 	p.watching.Wait()
 	p.takeDown(ctx)
@@ -355,10 +357,6 @@ func (p *application) nodes() (busy bool, unbound int) {
 		}
 	}
 	return p.pace.busy(onNodes >= podsAhead, time.Now()), unbound
-}
-
-func (p *application) anyUnbound() bool {
-	return slices.ContainsFunc(p.of(record.ObjectPod, ""), func(o record.Object) bool { return o.Pod.Node == "" })
 }
 
 // takeDown deletes everything that the profile created.

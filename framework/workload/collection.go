@@ -137,7 +137,6 @@ func (p *progress) shows(ends map[string]end) bool {
 	return true
 }
 
-// otherGroup returns the other group.
 func otherGroup(group string) string {
 	if group == groups[0] {
 		return groups[1]

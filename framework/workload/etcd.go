@@ -55,7 +55,6 @@ func groupPrefix(c *collection, group string) string {
 	return prefix
 }
 
-// groupOf returns the group of a key.
 func groupOf(c *collection, key string) string {
 	group, _, _ := strings.Cut(strings.TrimPrefix(key, groupPrefix(c, "")), "/")
 	return group

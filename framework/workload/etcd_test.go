@@ -170,13 +170,13 @@ func TestEtcdWatch(t *testing.T) {
 	}
 	var seen progress
 	seen.begin(0)
-	m.of.close(map[string]end{key: {record.Number(gone.Revision), "a"}})
+	m.of.close(map[string]end{key: {number(gone.Revision), "a"}})
 	result := m.watch(ctx, "w1", watching{from: first.Revision, previous: true}, &seen, func() bool { return seen.shows(m.of.last("", "")) })
-	if record.Number(result.from) != record.Number(gone.Revision)+1 {
+	if number(result.from) != number(gone.Revision)+1 {
 		t.Errorf("%+v", result)
 	}
 	// What was compacted is gone, and a range of it is too.
-	if _, err := m.Compact(ctx, int64(record.Number(second.Revision))); err != nil {
+	if _, err := m.Compact(ctx, int64(number(second.Revision))); err != nil {
 		t.Fatal(err)
 	}
 	result = m.watch(ctx, "w2", watching{from: first.Revision}, &seen, func() bool { return false })
@@ -186,7 +186,7 @@ func TestEtcdWatch(t *testing.T) {
 	// Progress notifications arrive if requested.
 	limited, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	told := func() bool { return seen.shows(map[string]end{"none": {record.Number(gone.Revision), ""}}) }
+	told := func() bool { return seen.shows(map[string]end{"none": {number(gone.Revision), ""}}) }
 	seen.begin(0)
 	m.watch(limited, "w3", watching{from: gone.Revision, bookmarks: true}, &seen, told)
 

@@ -160,7 +160,6 @@ func askForProgress(ctx context.Context, stream etcdserverpb.Watch_WatchClient) 
 	}
 }
 
-// events returns the events of one response.
 func (m *member) events(res *etcdserverpb.WatchResponse) (all []record.Event) {
 	now := m.w.Now()
 	if len(res.Events) == 0 && !res.Created {

@@ -26,7 +26,7 @@ func contents(t *testing.T, run *record.Run, api, group string, at uint64) (all 
 		if op.API != api || op.Collection == "" || op.Outcome != record.OK || op.Type == record.OpGet {
 			continue
 		}
-		n := record.Number(op.Revision)
+		n := number(op.Revision)
 		if n == 0 {
 			t.Fatalf("a write without a revision: %+v", op)
 		}
@@ -73,7 +73,7 @@ func checkLists(t *testing.T, run *record.Run, api string) map[string]int {
 		if n != len(l.Items) {
 			t.Errorf("%d items, %d in pages: %+v", len(l.Items), n, l)
 		}
-		if got, want := items(l), contents(t, run, api, l.Group, record.Number(l.Pages[0].Revision)); !slices.Equal(got, want) {
+		if got, want := items(l), contents(t, run, api, l.Group, number(l.Pages[0].Revision)); !slices.Equal(got, want) {
 			t.Errorf("list %s of group %q at %s:\n got %q\nwant %q", l.Match, l.Group, l.Pages[0].Revision, got, want)
 		}
 		sorts[string(l.Match)+l.Purpose]++

@@ -57,10 +57,6 @@ func (c *operator) makeService(ctx context.Context, name string) record.Op {
 	})
 }
 
-func (c *operator) makePod(ctx context.Context, name string) record.Op {
-	return c.create(ctx, podKind, name, name, map[string]any{"metadata": c.labelled(name, ""), "spec": podSpec()})
-}
-
 // wanted is the value of a change that requests that many pods; no two are the same.
 func (c *operator) wanted(replicas int) string {
 	value, _ := c.next()

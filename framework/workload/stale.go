@@ -234,7 +234,6 @@ func (m *member) own(op *record.Op) {
 	}
 }
 
-// keep records an operation.
 func (m *member) keep(op record.Op) {
 	_ = m.w.Append(record.KindOp, op)
 	if m.of != nil {

@@ -72,7 +72,7 @@ func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 		var got []string
 		last := uint64(0)
 		for _, e := range l.events {
-			n := record.Number(e.Revision)
+			n := number(e.Revision)
 			if n < last && w.From != "" && !w.Initial {
 				t.Errorf("watch %s went back: %+v", id, l.events)
 			}
@@ -96,11 +96,11 @@ func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 		var want []string
 		for _, o := range run.Ops {
 			op := o.V
-			from := record.Number(w.From)
+			from := number(w.From)
 			if api == apiKubernetes {
 				from++
 			}
-			if n := record.Number(op.Revision); op.API == api && op.Collection != "" && op.Outcome == record.OK && op.Type != record.OpGet &&
+			if n := number(op.Revision); op.API == api && op.Collection != "" && op.Outcome == record.OK && op.Type != record.OpGet &&
 				n >= from && n <= last && (w.Key == "" || w.Key == op.Key) {
 				want = append(want, op.Revision+" "+op.Key+" "+op.Value+" "+op.Group)
 			}

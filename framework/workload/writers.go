@@ -39,7 +39,10 @@ func (p writers) finish(ctx context.Context) {
 func (p writers) finalReads(ctx context.Context) {
 	p.t.finally(ctx, func(ctx context.Context, r *registers) {
 		for _, key := range p.t.registers.keys {
-			tryUntil(ctx, func() bool { return r.obtain(ctx, key) })
+			tryUntil(ctx, func() bool {
+				op := r.get(ctx, key)
+				return op.Outcome == record.OK && !op.IsOther()
+			})
 		}
 	})
 }

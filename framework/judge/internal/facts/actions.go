@@ -78,7 +78,7 @@ func ActionsOf(run *record.Run, component string, margin time.Duration) Actions 
 	for _, t := range run.Actions {
 		t = rebased(t, shifts, margin)
 		a := t.V
-		if a.Component != component || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
+		if a.Component != component || a.Code < 200 || a.Code > 299 || slices.Contains(announcements, a.Resource) {
 			continue
 		}
 		switch act := (Act{a, t.At}); {
@@ -179,13 +179,9 @@ func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 // differ by the margin at most.
 const stampAhead = 100 * time.Millisecond
 
-// isCandidacy reports whether an instance only announces its candidacy, as standby instances do
-// in coordinated leader election; older records contain that.
-func isCandidacy(a record.Action) bool { return a.Resource == "coordination.k8s.io/leasecandidates" }
-
-func isEvent(a record.Action) bool {
-	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
-}
+// announcements are resources whose changes are no actions: events, and the candidacies that
+// standby instances announce in coordinated leader election, which older records contain.
+var announcements = []string{"events", "events.k8s.io/events", "coordination.k8s.io/leasecandidates"}
 
 // Reachable reports whether an API server was seen to receive a request after from and to answer
 // it before to: then no request that it received at to had waited in front of it since from.

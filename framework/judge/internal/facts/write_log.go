@@ -89,7 +89,8 @@ func newestBefore(writes []record.Op, read record.Op, holds func(record.Op) bool
 func (l WriteLog) Older(read, earlier record.Op) bool {
 	absent := earlier.Type == record.OpDelete || earlier.Type == record.OpGet && !earlier.Found
 	if !read.Found {
-		return !absent && !l.MayBeDeleted(read, earlier.Call)
+		mayBeDeleted := l.Of(read).deletes.Within(int64(earlier.Call), int64(read.Return))
+		return !absent && !mayBeDeleted
 	}
 	switch is, was := record.Number(read.Revision), record.Number(earlier.Revision); {
 	case is > 0 && was > 0:
@@ -107,12 +108,6 @@ func (l WriteLog) Before(read record.Op, t record.Nanos) bool {
 	return len(sources) > 0 && !slices.ContainsFunc(sources, func(w record.Op) bool {
 		return w.Outcome != record.OK || w.Return >= t
 	})
-}
-
-// MayBeDeleted reports whether a delete may have taken effect between a time and the end of a
-// read.
-func (l WriteLog) MayBeDeleted(read record.Op, since record.Nanos) bool {
-	return l.Of(read).deletes.Within(int64(since), int64(read.Return))
 }
 
 func WrittenAs(w *record.Op) string {

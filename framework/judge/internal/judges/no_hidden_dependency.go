@@ -19,7 +19,6 @@ var noHiddenDependency = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true,
 }, judgeNoHiddenDependency}
 
-// instance is an instance of an elected component.
 type instance struct{ component, node string }
 
 func (i instance) String() string { return i.component + " on " + i.node }

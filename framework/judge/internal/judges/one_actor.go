@@ -242,7 +242,8 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 
 // withoutElection finds two instances that act by turns though no instance was elected.
 func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
-	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
+	held := func(l record.Timed[record.Lease]) bool { return l.V.Name == d.Component && l.V.Holder != "" }
+	if len(d.Elections) > 0 || slices.ContainsFunc(m.Run.Leases, held) {
 		return nil
 	}
 	first, other, again := byTurns(m, d.Acts, m.Run.EndAt, func(record.Nanos, record.Nanos) bool { return false })
@@ -299,15 +300,6 @@ func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos, excused fun
 		}
 	}
 	return nil, nil, nil
-}
-
-func leaseHolders(run *record.Run, component string) (holders []string) {
-	for _, l := range run.Leases {
-		if l.V.Name == component && l.V.Holder != "" && !slices.Contains(holders, l.V.Holder) {
-			holders = append(holders, l.V.Holder)
-		}
-	}
-	return holders
 }
 
 // turns names the instances that acted, in the order of their first actions.

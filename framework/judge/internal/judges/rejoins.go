@@ -112,7 +112,6 @@ func hides(m *facts.Matter, node string, access record.Access) bool {
 	return slices.Contains(m.Run.Meta.NoAccess, access) && (access != record.EtcdMembers || slices.Contains(componentsOf(m, node), "etcd"))
 }
 
-// componentsOf returns the components of a node.
 func componentsOf(m *facts.Matter, node string) (components []string) {
 	for _, n := range facts.NodeLives(m.Run) {
 		if n.Name == node {
