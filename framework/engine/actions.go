@@ -18,8 +18,7 @@ import (
 type action struct {
 	// do performs the action on the node of the injection that it names. It is nil for node
 	// changes, which changeNodes makes.
-	do func(ctx context.Context, r *run, node string) error
-	// aboutFault reports whether it is about an injection.
+	do         func(ctx context.Context, r *run, node string) error
 	aboutFault bool
 	// takes is how long it typically takes, expectedAction if zero: some actions let requests
 	// time out, or components stop gracefully.
@@ -102,11 +101,11 @@ func actions() map[string]action {
 // Actions returns the names of the actions that a step may name.
 func Actions() []string { return sortedKeys(actions()) }
 
-// actionsAboutFaults reports for each action whether it is about an injection.
-func actionsAboutFaults() map[string]bool {
+// aboutFaults reports for each action, or condition, whether it is about an injection.
+func aboutFaults[T any](all map[string]T, is func(T) bool) map[string]bool {
 	about := map[string]bool{}
-	for name, a := range actions() {
-		about[name] = a.aboutFault
+	for name, one := range all {
+		about[name] = is(one)
 	}
 	return about
 }
@@ -150,10 +149,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 	ctx, cancel := context.WithTimeout(ctx, known.atMost())
 	defer cancel()
 	node := ""
-	for _, i := range r.injections {
-		if i.step.ID == a.Fault {
-			node = i.inj.Target().Node
-		}
+	if i, err := r.injection(a.Fault); err == nil {
+		node = i.inj.Target().Node
 	}
 	err := errors.New("no such action")
 	if known.do != nil {

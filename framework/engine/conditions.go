@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -24,8 +25,7 @@ import (
 type condition struct {
 	// look checks once and returns what is missing; nil for conditions that await waits for in
 	// another way. fault is the injection that the condition is about.
-	look func(ctx context.Context, r *run, fault string) error
-	// aboutFault reports whether it is about an injection.
+	look       func(ctx context.Context, r *run, fault string) error
 	aboutFault bool
 	// typical is a formula for the typical wait, counted from the injection or healing that the
 	// condition is about, or else from its step. Without one it is assumed to hold after half of
@@ -81,15 +81,6 @@ func conditions() map[string]condition {
 		// Controllers apply a change in a second or two.
 		applicationConverged: {typical: "2E"},
 	}
-}
-
-// conditionsAboutFaults reports for each condition whether it is about an injection.
-func conditionsAboutFaults() map[string]bool {
-	about := map[string]bool{}
-	for name, c := range conditions() {
-		about[name] = c.aboutFault
-	}
-	return about
 }
 
 // Conditions returns the names of the conditions that a step may wait for:
@@ -370,4 +361,29 @@ func get(ctx context.Context, api *client.API, path string, query url.Values, in
 		return fmt.Errorf("GET %s: %w", path, err)
 	}
 	return nil
+}
+
+// notReady checks whether the nodes that a fault hit are not ready, as far as they are
+// Nodes of the API.
+func (r *run) notReady(ctx context.Context, id string) error {
+	i, err := r.injection(id)
+	if err != nil {
+		return err
+	}
+	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
+		for _, name := range i.nodes() {
+			var node corev1.Node
+			if err := get(ctx, api, "/api/v1/nodes/"+name, nil, &node); errors.Is(err, errNotFound) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			}) {
+				return fmt.Errorf("node %s is ready", name)
+			}
+		}
+		return nil
+	})
 }

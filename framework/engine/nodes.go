@@ -370,7 +370,6 @@ func (r *run) actual(target string) string {
 	return target
 }
 
-// node returns an existing node.
 func (r *run) node(name string) framework.Node {
 	nodes := r.cluster.Nodes()
 	return nodes[slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })]
@@ -389,12 +388,4 @@ func nodeEntry(n framework.Node) record.Node {
 		entry.Components = append(entry.Components, string(c))
 	}
 	return entry
-}
-
-// stopBackground stops everything that runs beside the timeline.
-func (r *run) stopBackground() {
-	for _, stop := range r.background {
-		stop()
-	}
-	r.background = nil
 }

@@ -42,7 +42,7 @@ func (r *run) timeline(ctx context.Context) error {
 		if err := r.phase("%s", s); err != nil {
 			return err
 		}
-		if err := r.before(ctx, i); err != nil {
+		if err := r.options.Before(ctx, i, r.w); err != nil {
 			return err
 		}
 		err := r.step(ctx, i, s)
@@ -272,13 +272,7 @@ func (r *run) booted(nodes []string, since time.Time) map[string]record.Nanos {
 }
 
 func (r *run) unhealed() []*activeFault {
-	var all []*activeFault
-	for _, i := range r.injections {
-		if !i.healed {
-			all = append(all, i)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(r.injections), func(i *activeFault) bool { return i.healed })
 }
 
 // healAll heals what the timeline left, the last first. If the record cannot be written, it heals

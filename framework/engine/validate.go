@@ -106,10 +106,10 @@ func (v *validator) step(path string, s Step) {
 	case s.Wait != "":
 		v.formula(path+".wait", s.Wait)
 	case s.Until != nil:
-		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", conditionsAboutFaults())
+		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", aboutFaults(conditions(), func(c condition) bool { return c.aboutFault }))
 		v.formula(path+".until.atMost", s.Until.AtMost)
 	case s.Action != nil:
-		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actionsAboutFaults())
+		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", aboutFaults(actions(), func(a action) bool { return a.aboutFault }))
 		v.nodes(path+".action", s.Action)
 	}
 }

@@ -25,7 +25,6 @@ func (r *run) victim() string {
 	return ""
 }
 
-// resolve resolves a target of the scenario.
 func (r *run) resolve(ctx context.Context, target string) (fault.Target, error) {
 	return fault.ResolveFrom(ctx, r.cluster, r.actual(target), r.victim())
 }
@@ -107,7 +106,11 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 			return err
 		}
 		if strings.HasPrefix(role, "etcd/") {
-			err = r.moveLeader(ctx, t, victim, has)
+			var to map[string]string // nil: any other member
+			if has {
+				to = map[string]string{"to": victim}
+			}
+			err = r.doAndUndo(ctx, fault.MoveLeader, t, to)
 		} else {
 			err = r.moveLease(ctx, t, strings.TrimSuffix(role, "/active"), victim, has)
 		}
@@ -116,15 +119,6 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 			return err
 		}
 	}
-}
-
-// moveLeader makes the victim, or another member, the etcd leader.
-func (r *run) moveLeader(ctx context.Context, leader fault.Target, victim string, has bool) error {
-	var to map[string]string
-	if has {
-		to = map[string]string{"to": victim}
-	}
-	return r.doAndUndo(ctx, fault.MoveLeader, leader, to)
 }
 
 // moveLease makes the victim, or another instance, the holder of a component's lease: it deletes

@@ -23,15 +23,11 @@ func coarser(inj *facts.Injection) string {
 	return fmt.Sprintf("Coarser fault: the %s hit one process with %s.", inj.What(), text.And(others))
 }
 
-// standsCoarser reports whether a judge's guarantee also holds if a fault hits more of its node
-// than its component. An invariant always does.
-func standsCoarser(d judges.Definition) bool { return d.Coarser || d.Invariant != "" }
-
-// separates says why a check cannot be tested on a cluster where its fault hits other
-// components as well; empty if it can.
+// separates says why a check cannot be tested on a cluster where its fault hits other components
+// as well; empty if it can, as with a guarantee that also holds then. An invariant always does.
 func (c *evaluator) separates(d judges.Definition, ids []string) string {
 	for _, id := range ids {
-		if says := coarser(c.faults[id]); says != "" && !standsCoarser(d) {
+		if says := coarser(c.faults[id]); says != "" && !d.Coarser && d.Invariant == "" {
 			return fmt.Sprintf("The requirement cannot be tested here: it needs a fault on %s alone. %s", c.faults[id].Injected.Component, says)
 		}
 	}

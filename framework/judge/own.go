@@ -124,12 +124,7 @@ func find(name string, own []Judge) (judges.Definition, error) {
 	for _, j := range own {
 		all = append(all, j.definition())
 	}
-	var found []judges.Definition
-	for _, d := range all {
-		if d.Name == name {
-			found = append(found, d)
-		}
-	}
+	found := slices.DeleteFunc(all, func(d judges.Definition) bool { return d.Name != name })
 	switch len(found) {
 	case 0:
 		return judges.Definition{}, fmt.Errorf("%q is not a judge: want one of %s", name, strings.Join(Names(own...), ", "))

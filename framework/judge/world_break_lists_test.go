@@ -43,14 +43,14 @@ var listDamages = []damage{
 	{name: "a list older than asked for", must: "list-semantics", do: func(b *broken) bool {
 		list, l, ok := b.listSpot(func(l facts.Listing) bool { return l.Match == record.MatchNotOlderThan && len(l.Pages) == 1 })
 		if ok {
-			past := facts.Number(l.Asked) - 1
+			past := record.Number(l.Asked) - 1
 			list.Pages[0].Revision, list.Items = fmt.Sprint(past), b.items(facts.Scope{Group: l.Group}, past)
 		}
 		return ok
 	}},
 	{name: "a list newer than the version asked for", api: facts.APIKubernetes, must: "list-semantics", do: func(b *broken) bool {
 		list, l, ok := b.listSpot(func(l facts.Listing) bool {
-			return l.Match == record.MatchExact && len(l.Pages) == 1 && facts.Number(l.Asked) < b.rev
+			return l.Match == record.MatchExact && len(l.Pages) == 1 && record.Number(l.Asked) < b.rev
 		})
 		if ok {
 			list.Pages[0].Revision, list.Items = fmt.Sprint(b.rev), b.items(facts.Scope{Group: l.Group}, b.rev)
@@ -61,7 +61,7 @@ var listDamages = []damage{
 		list, _, ok := b.listSpot(func(l facts.Listing) bool { return len(l.Pages) > 1 })
 		if ok {
 			p := &list.Pages[1+b.IntN(len(list.Pages)-1)]
-			p.Revision = fmt.Sprint(facts.Number(p.Revision) + 1)
+			p.Revision = fmt.Sprint(record.Number(p.Revision) + 1)
 		}
 		return ok
 	}},

@@ -107,7 +107,7 @@ var watchDamages = []damage{
 			return known && e.Count > 2
 		})
 		if ok {
-			p.event().CreateRevision = fmt.Sprint(facts.Number(p.event().CreateRevision) + 1)
+			p.event().CreateRevision = fmt.Sprint(record.Number(p.event().CreateRevision) + 1)
 			p.event().Version--
 		}
 		return ok
@@ -147,7 +147,7 @@ var watchDamages = []damage{
 					continue
 				}
 				c, known := s.Timeline.Lines[e.Key].At(s.Base)
-				if known && c != nil && c.Revision == facts.Number(e.Revision) {
+				if known && c != nil && c.Revision == record.Number(e.Revision) {
 					return b.remove(spot{s, i, at})
 				}
 			}
@@ -172,7 +172,7 @@ var watchDamages = []damage{
 					continue
 				}
 				c, known := s.Timeline.Lines[e.Key].At(s.Base)
-				if known && c != nil && c.Revision == facts.Number(e.Revision) && s.Messages[s.Begin].Key != e.Key {
+				if known && c != nil && c.Revision == record.Number(e.Revision) && s.Messages[s.Begin].Key != e.Key {
 					return b.remove(spot{s, i, at})
 				}
 			}
@@ -250,7 +250,7 @@ var watchDamages = []damage{
 	}},
 	{name: "a wrong previous value", api: facts.APIEtcd, must: "watch-previous", do: func(b *broken) bool {
 		p, ok := b.spot(func(s *facts.Stream, i int) bool {
-			return facts.Number(s.Messages[i].PreviousRevision) >= s.Timeline.First
+			return record.Number(s.Messages[i].PreviousRevision) >= s.Timeline.First
 		})
 		if ok {
 			p.event().PreviousValue = "nobody's"
@@ -292,10 +292,10 @@ func (b *broken) stranger(p spot, fits func(simChange) bool) bool {
 func acceptForgotten(b *broken) bool {
 	for i := range b.run.Watches {
 		n := &b.run.Watches[i].V
-		if n.Phase != record.WatchRefused || !b.c.GoneBefore(n.Called, facts.Number(n.From)) {
+		if n.Phase != record.WatchRefused || !b.c.GoneBefore(n.Called, record.Number(n.From)) {
 			continue
 		}
-		list := b.c.Timelines[facts.CollectionOf{API: b.api, Name: "things"}].Between(facts.Scope{Key: n.Key, Group: n.Group}, facts.Number(n.From), facts.Never)
+		list := b.c.Timelines[facts.CollectionOf{API: b.api, Name: "things"}].Between(facts.Scope{Key: n.Key, Group: n.Group}, record.Number(n.From), facts.Never)
 		if len(list) < 3 || list[0].Revision == list[1].Revision || list[0].By == nil || list[0].By.Op.Outcome != record.OK || !list[0].Present || !list[1].Present {
 			continue
 		}

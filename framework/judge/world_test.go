@@ -246,7 +246,7 @@ func (w *world) finish(o *simOp) {
 			if op.Type == record.OpDelete && w.api == facts.APIKubernetes {
 				op.Revision = ""
 			}
-			if v := facts.Number(op.Revision); v > 0 {
+			if v := record.Number(op.Revision); v > 0 {
 				w.known = append(w.known, v)
 			}
 		}
@@ -321,7 +321,7 @@ func (w *world) page() {
 	l := w.lists[i]
 	e := int(l.Entrance[5] - '1')
 	if l.version == 0 {
-		switch asked := facts.Number(l.Asked); l.Match {
+		switch asked := record.Number(l.Asked); l.Match {
 		case record.MatchUnset:
 			l.version = w.rev
 		case record.MatchAny:

@@ -34,7 +34,7 @@ func (w *world) begin(n *simWatch) {
 	n.entrance = w.IntN(simEntrances)
 	n.Entrance = w.entrance(n.entrance)
 	n.Called = w.now
-	from := facts.Number(n.From)
+	from := record.Number(n.From)
 	atOnce := w.rev // what the newest state is
 	w.now += 1000
 	n.Seen, n.Phase = w.now, record.WatchOpened
@@ -178,7 +178,7 @@ func (w *world) send(n *simWatch, e record.Event) {
 		e.Batch = n.batch
 	}
 	if len(n.queue) == 0 || n.live() {
-		n.told = max(n.told, facts.Number(e.Revision))
+		n.told = max(n.told, record.Number(e.Revision))
 	}
 	w.run.Events = append(w.run.Events, record.Timed[record.Event]{At: w.now, V: e})
 }

@@ -71,16 +71,17 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 				return nil, err
 			}
 			for _, pace := range paces {
-				object, every, timeout := keptObject(e), pace.kept, c.ReadTimeout
+				every := pace.kept
 				if !reused {
-					object, every = "new-"+e.Name, pace.new
-				}
-				if pace.kind == record.ProbeWrite {
-					timeout = c.WriteTimeout
+					every = pace.new
 				}
 				if every > 0 {
-					interval := time.Duration(every * float64(c.ProbeInterval))
-					probers = append(probers, &prober{o: o, api: api, entrance: e.Name, reused: reused, kind: pace.kind, object: object, interval: interval, timeout: timeout})
+					p := o.prober(api, e, pace.kind, time.Duration(every*float64(c.ProbeInterval)))
+					p.reused = reused
+					if !reused {
+						p.object = "new-" + e.Name
+					}
+					probers = append(probers, p)
 				}
 			}
 		}
@@ -97,13 +98,18 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 	for i, p := range probers {
 		// Spread over an interval, so that probers do not all fire at once.
 		offset := p.interval * time.Duration(i) / time.Duration(len(probers))
-		loops = append(loops, o.while(p.entrance, func(ctx context.Context) {
-			if client.Pause(ctx, offset) {
-				p.run(ctx)
-			}
-		}))
+		loops = append(loops, o.while(p.entrance, p.after(offset)))
 	}
 	return loops, nil
+}
+
+// prober returns a prober of the object for kept connections through an entrance.
+func (o *Observers) prober(api *client.API, e framework.Entrance, kind record.ProbeKind, interval time.Duration) *prober {
+	p := &prober{o: o, api: api, entrance: e.Name, kind: kind, object: keptObject(e), interval: interval, timeout: o.cfg.ReadTimeout}
+	if kind == record.ProbeWrite {
+		p.timeout = o.cfg.WriteTimeout
+	}
+	return p
 }
 
 // prepareProbes creates what the probes read and write, through any entrance.
@@ -167,6 +173,15 @@ func problemOf(a client.Answer, name string) string {
 		return client.Shorten(fmt.Sprintf("status %d, but no ConfigMap %s: %s", a.Status, name, a.Body))
 	}
 	return ""
+}
+
+// after returns a loop that starts to probe after a time.
+func (p *prober) after(offset time.Duration) func(context.Context) {
+	return func(ctx context.Context) {
+		if client.Pause(ctx, offset) {
+			p.run(ctx)
+		}
+	}
 }
 
 func (p *prober) run(ctx context.Context) {

@@ -35,17 +35,9 @@ func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error
 				return nil, err
 			}
 			for kind, pace := range clientPaces {
-				p := &prober{o: o, api: api, entrance: e.Name, client: "client-go-" + strconv.Itoa(n+1), reused: true, kind: kind, object: keptObject(e),
-					interval: time.Duration(pace * float64(o.cfg.ProbeInterval)), timeout: o.cfg.ReadTimeout}
-				if kind == record.ProbeWrite {
-					p.timeout = o.cfg.WriteTimeout
-				}
-				offset := p.interval * time.Duration(n) / time.Duration(o.servers())
-				loops = append(loops, func(ctx context.Context) {
-					if client.Pause(ctx, offset) {
-						p.run(ctx)
-					}
-				})
+				p := o.prober(api, e, kind, time.Duration(pace*float64(o.cfg.ProbeInterval)))
+				p.client, p.reused = "client-go-"+strconv.Itoa(n+1), true
+				loops = append(loops, p.after(p.interval*time.Duration(n)/time.Duration(o.servers())))
 			}
 		}
 	}
@@ -77,13 +69,9 @@ func (o *Observers) kept(context.Context) (loops []func(context.Context), err er
 			if err != nil {
 				return nil, err
 			}
-			p := &prober{o: o, api: api, entrance: e.Name, client: "kept-" + strconv.Itoa(n+1), reused: true, kind: record.ProbeRead, object: keptObject(e),
-				interval: keptInterval, timeout: o.cfg.ReadTimeout}
-			loops = append(loops, func(ctx context.Context) {
-				if client.Pause(ctx, keptInterval*time.Duration(n)/keptClients) {
-					p.run(ctx)
-				}
-			})
+			p := o.prober(api, e, record.ProbeRead, keptInterval)
+			p.client, p.reused = "kept-"+strconv.Itoa(n+1), true
+			loops = append(loops, p.after(keptInterval*time.Duration(n)/keptClients))
 		}
 	}
 	return loops, nil

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -92,13 +93,8 @@ func (p part) Nodes() []framework.Node { return []framework.Node{p.node} }
 
 func (p part) whole() framework.Cluster { return p.Cluster }
 
-func (p part) Entrances() (all []framework.Entrance) {
-	for _, e := range p.Cluster.Entrances() {
-		if e.Node == p.node.Name() {
-			all = append(all, e)
-		}
-	}
-	return all
+func (p part) Entrances() []framework.Entrance {
+	return slices.DeleteFunc(slices.Clone(p.Cluster.Entrances()), func(e framework.Entrance) bool { return e.Node != p.node.Name() })
 }
 
 // etcdPart is a part with access to etcd.

@@ -45,7 +45,8 @@ func (o *Observers) user(ctx context.Context) (loops []func(context.Context), er
 		if err != nil {
 			return nil, err
 		}
-		p := &prober{o: o, api: api, entrance: e.Name, user: userAccount, kind: record.ProbeQuorumRead, object: keptObject(e), interval: userInterval, timeout: o.cfg.ReadTimeout}
+		p := o.prober(api, e, record.ProbeQuorumRead, userInterval)
+		p.user = userAccount
 		if err := o.allowed(setup, p); err != nil {
 			return nil, err
 		}

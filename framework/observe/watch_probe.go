@@ -40,7 +40,6 @@ type watchProbe struct {
 	left     bool               // the watch is not kept open any more
 }
 
-// arrival is an event that arrived.
 type arrival struct {
 	revision uint64
 	at       record.Nanos
@@ -241,7 +240,6 @@ func (p *prober) firstEvent(ctx context.Context) (status int, problem string) {
 	return http.StatusOK, ""
 }
 
-// objectEvents are the events of one object.
 type objectEvents struct {
 	name string
 	io.Closer

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -38,6 +39,15 @@ type Object struct {
 	Slice      *SliceState      `json:"slice,omitempty"`
 	Node       *NodeState       `json:"node,omitempty"`
 	Heartbeat  *HeartbeatState  `json:"heartbeat,omitempty"`
+}
+
+// Number returns a resourceVersion, or a revision of etcd, as a number; 0 if it is not one.
+func Number(revision string) uint64 {
+	n, err := strconv.ParseUint(revision, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // check returns an error if the state that belongs to the object's kind is not set: judges

@@ -45,27 +45,22 @@ type Reader struct {
 // Open opens the record in dir and reads its metadata. It refuses a file that is not a record,
 // and a record of another version.
 func Open(dir string) (*Reader, error) {
-	path := filepath.Join(dir, FileName)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open record: %w; name the directory that holds %s", err, FileName)
-	}
-	return openFile(f, f, path)
+	return open(dir, func(f *os.File) io.Reader { return f })
 }
 
 // Follow is Open for a record that is still being written: Next waits for the
 // next entry until ctx is done.
 func Follow(ctx context.Context, dir string) (*Reader, error) {
+	return open(dir, func(f *os.File) io.Reader { return growing{ctx, f} })
+}
+
+func open(dir string, in func(*os.File) io.Reader) (*Reader, error) {
 	path := filepath.Join(dir, FileName)
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open record: %w; name the directory that holds %s", err, FileName)
 	}
-	return openFile(growing{ctx, f}, f, path)
-}
-
-func openFile(in io.Reader, f io.Closer, path string) (*Reader, error) {
-	r, err := NewReader(in, path)
+	r, err := NewReader(in(f), path)
 	if err != nil {
 		f.Close()
 		return nil, err

@@ -4,12 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 )
 
 // Timed is an observation with the time at which it was appended.
 type Timed[T any] struct {
 	At Nanos
 	V  T
+}
+
+// Each returns the observations of a list, each with the time at which it was appended.
+func Each[T any](list []Timed[T]) iter.Seq2[Nanos, T] {
+	return func(yield func(Nanos, T) bool) {
+		for _, t := range list {
+			if !yield(t.At, t.V) {
+				return
+			}
+		}
+	}
 }
 
 // Run is a record gathered by kind; each list is in the record's order.

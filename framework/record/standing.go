@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 )
 
 // Standing is the state after some Objects: the newest version of each. The zero value has none.
@@ -25,7 +24,7 @@ type group struct {
 // nothing, nor does any state after the object was deleted.
 func (s *Standing) Take(o Object) bool {
 	old, known := s.all[o.UID]
-	if known && (old.Gone || version(o.Revision) <= version(old.Revision)) {
+	if known && (old.Gone || Number(o.Revision) <= Number(old.Revision)) {
 		return false
 	}
 	if s.all == nil {
@@ -40,15 +39,6 @@ func (s *Standing) Take(o Object) bool {
 		s.there[g][o.UID] = o
 	}
 	return true
-}
-
-// version returns a resourceVersion as a number, 0 if it is not one.
-func version(revision string) uint64 {
-	n, err := strconv.ParseUint(revision, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // Of returns the existing objects of a kind, sorted by name: those of one part of the application
@@ -97,7 +87,7 @@ func (s *Standing) Lacks(part, since string) string {
 		d := ds[0].Deployment
 		wanted, served = d.Wanted, d.Served
 		switch {
-		case version(ds[0].Revision) < version(since):
+		case Number(ds[0].Revision) < Number(since):
 			return fmt.Sprintf("version %s of the Deployment was acknowledged, but the newest seen is %s", since, ds[0].Revision)
 		case d.Observed < d.Generation:
 			return fmt.Sprintf("its controller has not observed generation %d", d.Generation)
@@ -143,7 +133,7 @@ func (s *Standing) UpToWorkers(part, since string) bool {
 	if len(ds) > 0 {
 		d := ds[0].Deployment
 		wanted, counted, served = d.Wanted, d.Ready, d.Served
-		if version(ds[0].Revision) < version(since) || d.Observed < d.Generation || d.Replicas != wanted || d.Updated != wanted {
+		if Number(ds[0].Revision) < Number(since) || d.Observed < d.Generation || d.Replicas != wanted || d.Updated != wanted {
 			return false
 		}
 	}

@@ -143,7 +143,10 @@ func (w *Writer) Append(kind Kind, v any) error {
 	}
 	w.add(kind, data)
 	if len(w.buf) >= flushSize || kind == KindFault || kind == KindPhase {
-		w.poke()
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
 	}
 	return nil
 }
@@ -189,13 +192,6 @@ func (w *Writer) add(kind Kind, data []byte) {
 	w.sum = w.sum.next(w.buf[begin+sumLen+1:])
 	copy(w.buf[begin:], w.sum[:])
 	w.buf = append(w.buf, '\n')
-}
-
-func (w *Writer) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (w *Writer) run() {

@@ -76,8 +76,8 @@ func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.
 		m.of = of
 		_, reached := since(of)
 		all.Go(func() {
-			defer closeAll([]*member{m})
-			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(number(oldest)+1, 10), short: true}, reached.seen, reached.done)
+			defer m.close()
+			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(record.Number(oldest)+1, 10), short: true}, reached.seen, reached.done)
 		})
 	}
 	return nil
@@ -95,8 +95,8 @@ func (r reaching) done() bool { return r.seen.reached(r.to) }
 // one.
 func since(c *collection) (oldest string, r reaching) {
 	oldest, newest := c.span()
-	r = reaching{&progress{}, number(newest)}
-	r.seen.begin(number(oldest))
+	r = reaching{&progress{}, record.Number(newest)}
+	r.seen.begin(record.Number(oldest))
 	return oldest, r
 }
 
@@ -156,13 +156,11 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 	defer cancel()
 	for {
 		if q, ok := begin(limited, r); ok {
-			life, over := context.WithCancelCause(limited)
-			opened := time.AfterFunc(listWatchLife, func() { over(errClosed) })
+			life, over := context.WithTimeoutCause(limited, listWatchLife, errClosed)
 			var seen progress
-			seen.begin(number(q.from))
+			seen.begin(record.Number(q.from))
 			result := r.watch(life, t.watchID(), q, &seen, func() bool { return false })
-			opened.Stop()
-			over(nil)
+			over()
 			if result.id != "" && result.status == 0 {
 				return nil
 			}
@@ -177,10 +175,8 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 // several of them, all in parallel and on their own connections, for 3 s, so that the record
 // shows where new watches are routed.
 func (t *Traffic) SpreadWatch(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	over := time.AfterFunc(spreadLife, func() { cancel(errClosed) })
-	defer over.Stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, spreadLife, errClosed)
+	defer cancel()
 	entrances := t.cfg.Cluster.Entrances()
 	servers := len(apiServers(entrances))
 	var all sync.WaitGroup
@@ -208,5 +204,4 @@ func (t *Traffic) SpreadWatch(ctx context.Context) error {
 	return nil
 }
 
-// watchID returns an ID for the next watch.
 func (t *Traffic) watchID() string { return fmt.Sprintf("w%d", t.watches.Add(1)) }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -109,10 +107,7 @@ func (p *application) start() error {
 	if err := p.deploy(limited, all[0]); err != nil {
 		p.end()
 		p.watching.Wait()
-		if c, problem := p.operator(all[0], "deployer"); problem == nil {
-			p.takeDown(p.t.ctx, []*operator{c})
-			c.close()
-		}
+		p.takeDown(p.t.ctx)
 		return err
 	}
 	for _, client := range []struct {
@@ -226,7 +221,9 @@ func (p *application) notRunning(ctx context.Context, lacks string) error {
 }
 
 // there reports whether an object exists after its creation.
-func there(op record.Op) bool { return op.Outcome == record.OK || alreadyThere(op) }
+func there(op record.Op) bool {
+	return op.Outcome == record.OK || strings.Contains(op.Error, "AlreadyExists")
+}
 
 // name is the name of a part in this traffic, which no earlier traffic used.
 func (p *application) name(part string) string { return part + "-" + p.t.suffix }
@@ -284,7 +281,8 @@ func (p *application) pods(c *operator) {
 			last = time.Now()
 			c.n++
 			name := p.name(fmt.Sprintf("pod-%d", c.n))
-			if op := c.makePod(ctx, name); op.Outcome == record.OK {
+			pod := map[string]any{"metadata": c.labelled(name, ""), "spec": podSpec()}
+			if op := c.create(ctx, podKind, name, name, pod); op.Outcome == record.OK {
 				made[name] = time.Now()
 			}
 		}
@@ -320,10 +318,11 @@ func (p *application) finish(ctx context.Context) {
 			return operators[tries%len(operators)].scaleTo(limited, p.name(part), replicas).Outcome == record.OK
 		})
 	}
-	tryUntil(limited, func() bool { return len(p.lacking()) == 0 && !p.anyUnbound() })
+	unbound := func(o record.Object) bool { return o.Pod.Node == "" }
+	tryUntil(limited, func() bool { return len(p.lacking()) == 0 && !slices.ContainsFunc(p.of(record.ObjectPod, ""), unbound) })
 	p.end()
 	p.watching.Wait()
-	p.takeDown(ctx, operators)
+	p.takeDown(ctx)
 }
 
 // pace lets nodes rest for as long as they were busy: constant load on a machine's processors
@@ -360,29 +359,13 @@ func (p *application) nodes() (busy bool, unbound int) {
 	return p.pace.busy(onNodes >= podsAhead, time.Now()), unbound
 }
 
-func (p *application) anyUnbound() bool {
-	return slices.ContainsFunc(p.of(record.ObjectPod, ""), func(o record.Object) bool { return o.Pod.Node == "" })
-}
-
-// takeDown deletes everything that the profile created, as far as possible. No judge reads it any
-// more, so it is not recorded.
-func (p *application) takeDown(ctx context.Context, operators []*operator) {
-	query := url.Values{"labelSelector": {ownerLabel + "=" + p.t.suffix}, "propagationPolicy": {"Background"}}
+// takeDown deletes everything that the profile created.
+func (p *application) takeDown(ctx context.Context) {
 	left := []kind{deploymentKind, podKind}
 	for _, part := range append([]string{stillPart}, scaledParts...) {
 		if servedParts[part] {
 			left = append(left, kind{serviceKind.name, serviceKind.version, serviceKind.resource + "/" + p.name(part)})
 		}
 	}
-	for _, c := range operators {
-		for len(left) > 0 {
-			ctx, cancel := context.WithTimeout(ctx, p.t.cfg.Timeout)
-			a := c.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: left[0].path(ApplicationNamespace), Query: query})
-			cancel()
-			if a.Outcome() != record.OK && a.Reason() != "NotFound" {
-				break
-			}
-			left = left[1:]
-		}
-	}
+	p.t.deleteOwn(ctx, ApplicationNamespace, left...)
 }

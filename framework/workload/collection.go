@@ -3,8 +3,9 @@ package workload
 import (
 	"cmp"
 	"math/rand/v2"
-	"strconv"
 	"sync"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Labels of a register of the traffic.
@@ -70,7 +71,7 @@ func (c *collection) span() (oldest, newest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, v := range c.recent {
-		if number(v) > number(newest) {
+		if record.Number(v) > record.Number(newest) {
 			newest = v
 		}
 	}
@@ -117,7 +118,7 @@ func (p *progress) begin(revision uint64) {
 func (p *progress) add(key, revision string, ordered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := number(revision)
+	n := record.Number(revision)
 	if ordered {
 		p.upTo = max(p.upTo, n)
 	}
@@ -134,21 +135,4 @@ func (p *progress) shows(ends map[string]end) bool {
 		}
 	}
 	return true
-}
-
-// number returns a version as a number, 0 if it is not one.
-func number(revision string) uint64 {
-	n, err := strconv.ParseUint(revision, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// otherGroup returns the other group.
-func otherGroup(group string) string {
-	if group == groups[0] {
-		return groups[1]
-	}
-	return groups[0]
 }

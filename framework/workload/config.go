@@ -24,10 +24,8 @@ const (
 	ProfileApplication = "application"
 )
 
-// profileKind is one of the profiles.
 type profileKind struct {
 	name string
-	// set reports whether there are settings for it.
 	set  func(Settings) bool
 	make func(*Traffic) profile
 }

@@ -29,7 +29,7 @@ func newContests(t *Traffic) *contests {
 
 func (p *contests) start() error {
 	if err := p.t.forEach(apiServers(p.t.cfg.Cluster.Entrances()), p.join); err != nil {
-		closeRegisters(p.present())
+		closeAll(p.present())
 		return err
 	}
 	random, round := p.t.random(), 0
@@ -106,6 +106,6 @@ func contest(ctx context.Context, key string, random *rand.Rand, clients []*regi
 
 // finish deletes the register.
 func (p *contests) finish(ctx context.Context) {
-	closeRegisters(p.present())
+	closeAll(p.present())
 	p.t.deleteCollection(ctx, p.of)
 }

@@ -55,7 +55,6 @@ func groupPrefix(c *collection, group string) string {
 	return prefix
 }
 
-// groupOf returns the group of a key.
 func groupOf(c *collection, key string) string {
 	group, _, _ := strings.Cut(strings.TrimPrefix(key, groupPrefix(c, "")), "/")
 	return group
@@ -125,7 +124,7 @@ func (p *etcdTraffic) finish(ctx context.Context) {
 			tries++
 			op := m.put(limited, "final-write", key, fmt.Sprintf("final-%d", tries))
 			if op.Outcome == record.OK {
-				ends[key] = end{number(op.Revision), op.Group}
+				ends[key] = end{record.Number(op.Revision), op.Group}
 			}
 			return op.Outcome == record.OK
 		})
@@ -241,7 +240,7 @@ func (c *etcdClient) swap(ctx context.Context, keys ...string) {
 			op.Type = record.OpCreate
 		}
 		ops = append(ops, op)
-		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(key), "=", int64(number(seen.Revision))))
+		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(key), "=", int64(record.Number(seen.Revision))))
 		writes = append(writes, clientv3.OpPut(key, text))
 	}
 	for _, op := range c.transact(ctx, ops, conditions, writes) {
@@ -369,7 +368,7 @@ func (m *member) list(ctx context.Context, purpose string, q listing) record.Lis
 	}
 	prefix := groupPrefix(m.of, q.group)
 	begin, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
-	at := int64(number(q.asked))
+	at := int64(record.Number(q.asked))
 	for more := true; more; {
 		opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(int64(q.limit)), clientv3.WithRev(at)}
 		if q.match == record.MatchAny {

@@ -65,7 +65,7 @@ func (m *member) listFrom(ctx context.Context, group string) (version uint64, fr
 	if l.Outcome != record.OK {
 		return 0, ""
 	}
-	version = number(l.Pages[0].Revision)
+	version = record.Number(l.Pages[0].Revision)
 	return version, strconv.FormatUint(version+1, 10)
 }
 
@@ -119,7 +119,7 @@ func (m *member) watch(ctx context.Context, id string, q watching, seen *progres
 			_ = m.w.Append(record.KindEvent, e)
 			m.of.saw(e.Revision)
 			seen.add(e.Key, e.Revision, e.Type == record.EventBookmark)
-			result.from = strconv.FormatUint(number(e.Revision)+1, 10)
+			result.from = strconv.FormatUint(record.Number(e.Revision)+1, 10)
 		}
 		if done() {
 			err = errLastWrite
@@ -140,7 +140,7 @@ func (m *member) watch(ctx context.Context, id string, q watching, seen *progres
 }
 
 func (m *member) watchRequest(q watching) *etcdserverpb.WatchCreateRequest {
-	r := &etcdserverpb.WatchCreateRequest{StartRevision: int64(number(q.from)), ProgressNotify: q.bookmarks, PrevKv: q.previous}
+	r := &etcdserverpb.WatchCreateRequest{StartRevision: int64(record.Number(q.from)), ProgressNotify: q.bookmarks, PrevKv: q.previous}
 	if q.key != "" {
 		r.Key = []byte(q.key)
 		return r
@@ -160,7 +160,6 @@ func askForProgress(ctx context.Context, stream etcdserverpb.Watch_WatchClient) 
 	}
 }
 
-// events returns the events of one response.
 func (m *member) events(res *etcdserverpb.WatchResponse) (all []record.Event) {
 	now := m.w.Now()
 	if len(res.Events) == 0 && !res.Created {

@@ -55,20 +55,14 @@ func lookAtCertificates(ctx context.Context, c framework.Cluster, w *record.Writ
 
 // lookAt checks one certificate, and retries if the handshake failed.
 func lookAt(ctx context.Context, op record.Op, e framework.ServingEndpoint, w *record.Writer, value func([]*x509.Certificate) string) {
-	for range stepTries {
-		op.Call, op.Outcome, op.Found, op.Error = w.Now(), record.OK, true, ""
-		limited, cancel := context.WithTimeout(ctx, stepTimeout)
-		chain, err := e.Chain(limited)
-		cancel()
+	untilKnown(ctx, op, w, func(op *record.Op) {
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		defer cancel()
+		chain, err := e.Chain(ctx)
 		if err != nil {
-			op.Outcome, op.Found, op.Error = record.Unknown, false, client.Shorten(err.Error())
-		} else {
-			op.Value = value(chain)
-		}
-		op.Return = w.Now()
-		_ = w.Append(record.KindOp, op)
-		if err == nil || !client.Pause(ctx, tokenPause) {
+			op.Outcome, op.Error = record.Unknown, client.Shorten(err.Error())
 			return
 		}
-	}
+		op.Outcome, op.Found, op.Value = record.OK, true, value(chain)
+	})
 }

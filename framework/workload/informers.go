@@ -96,9 +96,7 @@ func StartInformers(ctx context.Context, c framework.Cluster, w *record.Writer) 
 		i.finish(context.WithoutCancel(ctx))
 		end()
 		running.Wait()
-		for _, r := range i.writers {
-			r.close()
-		}
+		closeAll(i.writers)
 	}, nil
 }
 

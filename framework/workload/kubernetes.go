@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,11 +64,12 @@ func (p kubernetes) finish(ctx context.Context) {
 	p.t.deleteOwn(ctx, p.t.cfg.Namespace, leaseKind, podKind, eventKind)
 }
 
-// deleteOwn deletes what a profile created, as far as possible. No judge reads it any more, so it
-// is not recorded.
+// deleteOwn deletes what a profile created, as far as possible: through one API server after the
+// other, and then through any entrance. No judge reads it any more, so it is not recorded.
 func (t *Traffic) deleteOwn(ctx context.Context, namespace string, left ...kind) {
-	query := url.Values{"labelSelector": {ownerLabel + "=" + t.suffix}}
-	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+	query := url.Values{"labelSelector": {ownerLabel + "=" + t.suffix}, "propagationPolicy": {"Background"}}
+	entrances := t.cfg.Cluster.Entrances()
+	for _, e := range slices.Concat(apiServers(entrances), entrances) {
 		r, err := t.client(e, "final/"+e.Name, "cleanup")
 		if err != nil {
 			continue // start made clients of the same configuration
@@ -76,7 +78,7 @@ func (t *Traffic) deleteOwn(ctx context.Context, namespace string, left ...kind)
 			ctx, cancel := context.WithTimeout(ctx, t.cfg.Timeout)
 			a := r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: left[0].path(namespace), Query: query})
 			cancel()
-			if a.Outcome() != record.OK {
+			if a.Outcome() != record.OK && a.Reason() != "NotFound" {
 				break
 			}
 			left = left[1:]
@@ -154,7 +156,7 @@ func (c *component) status(ctx context.Context) {
 			},
 		})
 		// A pod without an acknowledgement exists too, or the next try creates it.
-		c.pod = op.Outcome == record.OK || strings.Contains(op.Error, "AlreadyExists")
+		c.pod = there(op)
 		return
 	}
 	op := record.Op{Type: record.OpPatch, Key: podKind.resource + "/" + c.object + "/status", Value: value}

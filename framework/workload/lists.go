@@ -2,10 +2,16 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // lists is the profile of clients that list the registers: in each of the
@@ -51,4 +57,104 @@ func (p lists) finish(ctx context.Context) {
 	p.t.finally(ctx, func(ctx context.Context, r *registers) {
 		tryUntil(ctx, func() bool { return r.list(ctx, listing{match: record.MatchUnset}).Outcome == record.OK })
 	})
+}
+
+// listing is what a client wants to know of a collection.
+type listing struct {
+	group string // empty for all
+	match record.ListMatch
+	asked string // the requested version, for not-older-than and exact
+	limit int    // of a page; 0 for one page
+	// pause is how long the client takes before it requests the next page, so that a paged list
+	// meets writes.
+	pause time.Duration
+}
+
+// configMapList is the part of a v1 ConfigMapList that is needed.
+type configMapList struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		ResourceVersion    string `json:"resourceVersion"`
+		Continue           string `json:"continue"`
+		RemainingItemCount *int   `json:"remainingItemCount"`
+	} `json:"metadata"`
+	Items []configMap `json:"items"`
+}
+
+// list lists the registers of the client's collection, once, and records it.
+func (r *registers) list(ctx context.Context, q listing) record.List {
+	l := record.List{
+		Client: r.name, Entrance: r.entrance, API: apiKubernetes, Collection: r.of.name, Purpose: r.purpose,
+		Group: q.group, Match: q.match, Asked: q.asked, Limit: q.limit,
+	}
+	query := r.selection("", q.group)
+	switch q.match {
+	case record.MatchAny:
+		query.Set("resourceVersion", "0")
+	case record.MatchNotOlderThan:
+		query.Set("resourceVersion", q.asked)
+		query.Set("resourceVersionMatch", "NotOlderThan")
+	case record.MatchExact:
+		query.Set("resourceVersion", q.asked)
+		query.Set("resourceVersionMatch", "Exact")
+	}
+	if q.limit > 0 {
+		query.Set("limit", strconv.Itoa(q.limit))
+	}
+	for {
+		token := r.page(ctx, &l, query)
+		if token == "" {
+			break
+		}
+		// The continue token implies the version of the list.
+		query.Del("resourceVersion")
+		query.Del("resourceVersionMatch")
+		query.Set("continue", token)
+		client.Pause(ctx, q.pause)
+	}
+	l.Call, l.Return = l.Pages[0].Call, l.Pages[len(l.Pages)-1].Return
+	_ = r.w.Append(record.KindList, l)
+	if l.Outcome == record.OK {
+		r.of.saw(l.Pages[0].Revision)
+	}
+	return l
+}
+
+// page adds one page to a list and returns the token that continues it.
+func (r *registers) page(ctx context.Context, l *record.List, query url.Values) string {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	p := record.Page{Call: r.w.Now(), Remaining: -1}
+	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: query})
+	p.Return = r.w.Now()
+	l.Outcome, l.Status, l.Error, l.RetryAfter = a.Outcome(), a.Status, a.Problem(), a.Refusal()
+	var got configMapList
+	if l.Outcome == record.OK {
+		if err := json.Unmarshal(a.Body, &got); err != nil || got.Kind != "ConfigMapList" || got.Metadata.ResourceVersion == "" {
+			l.Outcome, l.Error = record.Unknown, client.Shorten(fmt.Sprintf("status %d, but no list: %s", a.Status, a.Body))
+			l.Other, got = l.Error, configMapList{}
+		}
+	}
+	p.Revision, p.Items, p.Continued = got.Metadata.ResourceVersion, len(got.Items), got.Metadata.Continue != ""
+	if got.Metadata.RemainingItemCount != nil {
+		p.Remaining = *got.Metadata.RemainingItemCount
+	}
+	for _, cm := range got.Items {
+		l.Items = append(l.Items, cm.item())
+	}
+	l.Pages = append(l.Pages, p)
+	return got.Metadata.Continue
+}
+
+// selection returns the query for one key, for one group, or, where both are
+// empty, for all of the collection.
+func (r *registers) selection(key, group string) url.Values {
+	if key != "" {
+		return url.Values{"fieldSelector": {"metadata.name=" + key}}
+	}
+	labels := collectionLabel + "=" + r.of.name
+	if group != "" {
+		labels += "," + groupLabel + "=" + group
+	}
+	return url.Values{"labelSelector": {labels}}
 }

@@ -35,7 +35,7 @@ func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) e
 	if err != nil {
 		return err
 	}
-	defer closeRegisters(all)
+	defer closeAll(all)
 	for range stepTries {
 		value := content{value: "prepared-" + fresh()}
 		op := all[0].create(ctx, movingKey, value)
@@ -64,7 +64,7 @@ func MovingReads(ctx context.Context, c framework.Cluster, node string, w *recor
 	if err != nil {
 		return err
 	}
-	defer closeRegisters(all)
+	defer closeAll(all)
 	var others, isolated []*registers
 	for _, r := range all {
 		if r.entrance == node {
@@ -97,7 +97,7 @@ func movingClients(c framework.Cluster, w *record.Writer) ([]*registers, error) 
 	for _, e := range apiServers(c.Entrances()) {
 		r, err := newRegisters(e, w, "moving", DefaultNamespace, "moving-write", movingTimeout)
 		if err != nil {
-			closeRegisters(all)
+			closeAll(all)
 			return nil, fmt.Errorf("moving reads: %w", err)
 		}
 		all = append(all, r)
@@ -106,12 +106,6 @@ func movingClients(c framework.Cluster, w *record.Writer) ([]*registers, error) 
 		return nil, fmt.Errorf("moving reads: cluster %s has no API server", c.Name())
 	}
 	return all, nil
-}
-
-func closeRegisters(all []*registers) {
-	for _, r := range all {
-		r.close()
-	}
 }
 
 // getAny reads a register with resourceVersion=0 (purpose "moving-read"): an API server

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -79,13 +80,6 @@ const ProbeNamespace = "holdfast-probes"
 // fresh returns a suffix for names that no earlier run on the cluster has used.
 func fresh() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 
-// apiServers returns the entrances of API servers.
 func apiServers(entrances []framework.Entrance) []framework.Entrance {
-	var servers []framework.Entrance
-	for _, e := range entrances {
-		if e.Kind == framework.EntranceAPIServer {
-			servers = append(servers, e)
-		}
-	}
-	return servers
+	return slices.DeleteFunc(slices.Clone(entrances), func(e framework.Entrance) bool { return e.Kind != framework.EntranceAPIServer })
 }

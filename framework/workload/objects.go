@@ -42,7 +42,7 @@ func (s *sightings) listed(kind record.ObjectKind, via, revision string, all []r
 	known := map[string]bool{}
 	for _, o := range s.of(kind, "") {
 		known[o.UID] = true
-		if !there[o.UID] && number(o.Revision) < number(revision) {
+		if !there[o.UID] && record.Number(o.Revision) < record.Number(revision) {
 			o.Gone, o.Revision, o.Via = true, revision, via
 			s.saw(o)
 		}

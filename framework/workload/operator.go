@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -18,8 +17,6 @@ func (c *operator) labelled(name, part string) metadata {
 	}
 	return m
 }
-
-func alreadyThere(op record.Op) bool { return strings.Contains(op.Error, "AlreadyExists") }
 
 func (c *operator) create(ctx context.Context, k kind, name, value string, body map[string]any) record.Op {
 	op := record.Op{Type: record.OpCreate, Key: k.resource + "/" + name, Value: value}
@@ -58,10 +55,6 @@ func (c *operator) makeService(ctx context.Context, name string) record.Op {
 		"metadata": c.labelled(name, name),
 		"spec":     map[string]any{"selector": map[string]string{partLabel: name}, "ports": []any{map[string]any{"port": 80}}},
 	})
-}
-
-func (c *operator) makePod(ctx context.Context, name string) record.Op {
-	return c.create(ctx, podKind, name, name, map[string]any{"metadata": c.labelled(name, ""), "spec": podSpec()})
 }
 
 // wanted is the value of a change that requests that many pods; no two are the same.

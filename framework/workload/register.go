@@ -163,12 +163,6 @@ func (r *registers) delete(ctx context.Context, key, expect string) record.Op {
 	})
 }
 
-// obtain is get, and reports whether the response says what the register is.
-func (r *registers) obtain(ctx context.Context, key string) bool {
-	op := r.get(ctx, key)
-	return op.Outcome == record.OK && !op.IsOther()
-}
-
 // do makes a request, lets read complete the operation from the response, and records it.
 func (r *registers) do(ctx context.Context, op record.Op, req client.Request, read func(*record.Op, client.Answer)) record.Op {
 	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, apiKubernetes, r.purpose

@@ -151,9 +151,10 @@ func openMembers(c framework.Cluster, w *record.Writer, name string, nodes ...st
 	return all, nil
 }
 
-func closeAll(members []*member) {
-	for _, m := range members {
-		m.close()
+// closeAll closes clients.
+func closeAll[C interface{ close() }](all []C) {
+	for _, c := range all {
+		c.close()
 	}
 }
 
@@ -233,7 +234,6 @@ func (m *member) own(op *record.Op) {
 	}
 }
 
-// keep records an operation.
 func (m *member) keep(op record.Op) {
 	_ = m.w.Append(record.KindOp, op)
 	if m.of != nil {

@@ -117,10 +117,9 @@ func askWho(ctx context.Context, e framework.Entrance, config *rest.Config, op r
 // untrusted if the client does not trust the server.
 func lookOp(ctx context.Context, e framework.Entrance, config *rest.Config, path string, body []byte, op record.Op, w *record.Writer, value func([]byte) string) {
 	op.Entrance, op.API, op.Type = e.Name, "kubernetes", record.OpGet
-	for range stepTries {
-		op.Call = w.Now()
+	untilKnown(ctx, op, w, func(op *record.Op) {
 		a := post(ctx, config, path, body)
-		op.Return, op.Outcome, op.Error, op.Value, op.Found = w.Now(), a.Outcome(), a.Problem(), a.Reason(), false
+		op.Outcome, op.Error, op.Value = a.Outcome(), a.Problem(), a.Reason()
 		switch {
 		case op.Outcome == record.OK:
 			op.Value = value(a.Body)
@@ -128,8 +127,19 @@ func lookOp(ctx context.Context, e framework.Entrance, config *rest.Config, path
 		case errors.As(a.Err, new(x509.UnknownAuthorityError)):
 			op.Outcome, op.Value = record.Refused, untrusted
 		}
-		_ = w.Append(record.KindOp, op)
-		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
+	})
+}
+
+// untilKnown makes one request, records the operation that ask completes, and retries while its
+// outcome is unknown.
+func untilKnown(ctx context.Context, op record.Op, w *record.Writer, ask func(*record.Op)) {
+	for range stepTries {
+		one := op
+		one.Call = w.Now()
+		ask(&one)
+		one.Return = w.Now()
+		_ = w.Append(record.KindOp, one)
+		if one.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
 			return
 		}
 	}

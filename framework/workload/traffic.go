@@ -173,7 +173,6 @@ func (t *Traffic) leaving(node string) <-chan struct{} {
 	return t.left[node]
 }
 
-// closed reports whether a channel is closed.
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -228,7 +227,6 @@ func (t *Traffic) perEntrance(profile string, each int, run func(r *registers, r
 	})
 }
 
-// client returns a client of the traffic's registers.
 func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers, error) {
 	r, err := newRegisters(e, t.w, name, t.cfg.Namespace, purpose, t.cfg.Timeout)
 	if err != nil {
@@ -273,7 +271,6 @@ func (t *Traffic) loop(left <-chan struct{}, random *rand.Rand, mean time.Durati
 	}
 }
 
-// stopping reports whether the clients are to stop.
 func (t *Traffic) stopping() bool { return closed(t.stop) || t.ctx.Err() != nil }
 
 // around draws a time from ± 50 % around its mean.

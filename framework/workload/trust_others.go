@@ -57,10 +57,9 @@ func askMember(ctx context.Context, op record.Op, e framework.ServingEndpoint, p
 	if len(reads) == 0 {
 		return
 	}
-	for range stepTries {
-		op.Call = w.Now()
+	untilKnown(ctx, op, w, func(op *record.Op) {
 		outcome, _, err := u.ask(ctx, reads[len(reads)-1])
-		op.Return, op.Outcome, op.Found, op.Value, op.Error = w.Now(), outcome, outcome == record.OK, "", ""
+		op.Outcome, op.Found = outcome, outcome == record.OK
 		if err != nil {
 			op.Error = client.Shorten(err.Error())
 		}
@@ -70,11 +69,7 @@ func askMember(ctx context.Context, op record.Op, e framework.ServingEndpoint, p
 		case outcome == record.Refused:
 			op.Outcome = record.Unknown
 		}
-		_ = w.Append(record.KindOp, op)
-		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
-			return
-		}
-	}
+	})
 }
 
 // proxiedUser is the user on whose behalf front proxies make requests.

@@ -3,7 +3,11 @@ package workload
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
+
+var number = record.Number
 
 func TestFilled(t *testing.T) {
 	for _, test := range []struct {

@@ -58,7 +58,7 @@ func (r *registers) listFrom(ctx context.Context, group string) (version uint64,
 		return 0, ""
 	}
 	from = l.Pages[0].Revision
-	return number(from), from
+	return record.Number(from), from
 }
 
 // watch makes one watch and records it until it ends on its own, until ctx ends, or until done

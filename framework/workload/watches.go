@@ -128,11 +128,7 @@ func (w *watcher) open(entrances []framework.Entrance, name string) error {
 }
 
 func (w *watcher) run() {
-	defer func() {
-		for _, r := range w.ways {
-			r.close()
-		}
-	}()
+	defer closeAll(w.ways)
 	for w.last.Err() == nil && !w.story() {
 		client.Pause(w.last, watchPause)
 	}

@@ -63,5 +63,4 @@ func (p work) pod(name string) []byte {
 	})
 }
 
-// finish deletes the last pods.
 func (p work) finish(ctx context.Context) { p.t.deleteOwn(ctx, p.namespace(), podKind) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -39,7 +40,10 @@ func (p writers) finish(ctx context.Context) {
 func (p writers) finalReads(ctx context.Context) {
 	p.t.finally(ctx, func(ctx context.Context, r *registers) {
 		for _, key := range p.t.registers.keys {
-			tryUntil(ctx, func() bool { return r.obtain(ctx, key) })
+			tryUntil(ctx, func() bool {
+				op := r.get(ctx, key)
+				return op.Outcome == record.OK && !op.IsOther()
+			})
 		}
 	})
 }
@@ -82,7 +86,7 @@ func (p writers) finalWrites(ctx context.Context) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				ends[key] = end{number(op.Revision), group}
+				ends[key] = end{record.Number(op.Revision), group}
 				return true
 			})
 		})
@@ -127,7 +131,7 @@ func (c *writer) content(group string) content {
 	case group == "":
 		group = groups[c.random.IntN(len(groups))]
 	case c.random.IntN(5) == 0:
-		group = otherGroup(group)
+		group = groups[(slices.Index(groups[:], group)+1)%len(groups)] // the other one
 	}
 	value, size := c.next()
 	return content{value, group, size}

@@ -120,7 +120,6 @@ func (c *Cluster) deleteAll(w http.ResponseWriter, r *http.Request) {
 // bookmarkEvery is how often a watch with bookmarks receives one.
 const bookmarkEvery = 100 * time.Millisecond
 
-// watch serves a watch.
 func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	seconds, err := strconv.Atoi(q.Get("timeoutSeconds"))

@@ -46,16 +46,6 @@ func (d Actions) Untimed(m *Matter) *Act {
 	return nil
 }
 
-// clockMoved reports whether a fault moved the clock of a node.
-func (m *Matter) clockMoved(node string) bool {
-	for _, inj := range m.Faults {
-		if inj.Injected != nil && inj.Injected.Has(record.EffectClock) && slices.Contains(inj.Nodes(), node) {
-			return true
-		}
-	}
-	return false
-}
-
 // Act is an action that can be compared with others: its instance is known, it took effect, and
 // the clock of its API server agrees with the harness's, also if it was read late, or a fault moved
 // it by a known time, so that its stamps are corrected.
@@ -88,7 +78,7 @@ func ActionsOf(run *record.Run, component string, margin time.Duration) Actions 
 	for _, t := range run.Actions {
 		t = rebased(t, shifts, margin)
 		a := t.V
-		if a.Component != component || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
+		if a.Component != component || a.Code < 200 || a.Code > 299 || slices.Contains(announcements, a.Resource) {
 			continue
 		}
 		switch act := (Act{a, t.At}); {
@@ -147,11 +137,12 @@ func (d Actions) Ahead(servers ...string) bool {
 // may skip renewals, although no audit log has any lease write by it: then its other actions are
 // in no log either.
 func (d Actions) Unrecorded(m *Matter) string {
-	first := map[string]time.Time{}
+	first, moved := map[string]time.Time{}, clockFaults(m.Run)
 	for _, l := range m.Run.Leases {
 		node := HolderNode(l.V)
-		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) && slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node }) ||
-			slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
+		hidden := slices.ContainsFunc(moved, func(inj *Injection) bool { return slices.Contains(inj.Nodes(), node) }) &&
+			slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node })
+		if l.V.Name != d.Component || !m.IsNode(node) || hidden || slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
 			continue
 		}
 		if since, seen := first[node]; !seen {
@@ -188,13 +179,9 @@ func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 // differ by the margin at most.
 const stampAhead = 100 * time.Millisecond
 
-// isCandidacy reports whether an instance only announces its candidacy, as standby instances do
-// in coordinated leader election; older records contain that.
-func isCandidacy(a record.Action) bool { return a.Resource == "coordination.k8s.io/leasecandidates" }
-
-func isEvent(a record.Action) bool {
-	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
-}
+// announcements are resources whose changes are no actions: events, and the candidacies that
+// standby instances announce in coordinated leader election, which older records contain.
+var announcements = []string{"events", "events.k8s.io/events", "coordination.k8s.io/leasecandidates"}
 
 // Reachable reports whether an API server was seen to receive a request after from and to answer
 // it before to: then no request that it received at to had waited in front of it since from.

@@ -50,7 +50,7 @@ func Chains(run *record.Run, except ...string) []History {
 	for i := range all {
 		newest := uint64(0)
 		all[i].States = slices.DeleteFunc(all[i].States, func(e record.Timed[record.Endpoints]) bool {
-			version := Number(e.V.Revision)
+			version := record.Number(e.V.Revision)
 			newest = max(newest, version)
 			return version > 0 && version < newest
 		})
@@ -63,7 +63,7 @@ func Chains(run *record.Run, except ...string) []History {
 func Histories(run *record.Run) []History {
 	all := observed(run)
 	for _, h := range all {
-		version := func(e record.Timed[record.Endpoints]) uint64 { return Number(e.V.Revision) }
+		version := func(e record.Timed[record.Endpoints]) uint64 { return record.Number(e.V.Revision) }
 		// A state without a version has no other place.
 		if !slices.ContainsFunc(h.States, func(e record.Timed[record.Endpoints]) bool { return version(e) == 0 }) {
 			slices.SortStableFunc(h.States, func(a, b record.Timed[record.Endpoints]) int { return cmp.Compare(version(a), version(b)) })
@@ -74,13 +74,7 @@ func Histories(run *record.Run) []History {
 
 // Between returns the states from from up to, but not including, to.
 func (h History) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
-	var out []record.Timed[record.Endpoints]
-	for _, s := range h.States {
-		if s.At >= from && s.At < to {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(h.States), func(s record.Timed[record.Endpoints]) bool { return s.At < from || s.At >= to })
 }
 
 // Lists reports whether the last state before t has the address; known is false

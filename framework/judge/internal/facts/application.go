@@ -25,7 +25,7 @@ func moments(run *record.Run) []moment {
 		all = append(all, moment{at: run.Objects[i].At, object: &run.Objects[i].V})
 	}
 	for i := range run.Ops {
-		if op := &run.Ops[i].V; DeploymentOf(op) != "" && op.Outcome == record.OK {
+		if op := &run.Ops[i].V; DeploymentOf(*op) != "" && op.Outcome == record.OK {
 			all = append(all, moment{at: op.Return, change: op})
 		}
 	}
@@ -34,7 +34,7 @@ func moments(run *record.Run) []moment {
 }
 
 // DeploymentOf returns the Deployment that an operation changes, empty for others.
-func DeploymentOf(op *record.Op) string {
+func DeploymentOf(op record.Op) string {
 	if !IsWrite(op.Type) {
 		return ""
 	}
@@ -46,7 +46,7 @@ func DeploymentOf(op *record.Op) string {
 }
 
 // ReplicasOf returns how many pods a change of a Deployment requests.
-func ReplicasOf(op *record.Op) (n int) {
+func ReplicasOf(op record.Op) (n int) {
 	_, _ = fmt.Sscanf(op.Value, "%d replicas", &n)
 	return n
 }
@@ -86,21 +86,15 @@ func (l *Lack) hand(at record.Nanos, nodes bool) {
 
 // own is how long the control plane had something to do, from a given time.
 func (l *Lack) own(from record.Nanos) time.Duration {
-	left := Since(from, l.To)
+	left := text.Span(from, l.To)
 	for _, i := range l.nodes {
 		end := l.To
 		if i.To != 0 {
 			end = min(end, i.To)
 		}
-		left -= max(0, Since(max(from, i.From), end))
+		left -= max(0, text.Span(max(from, i.From), end))
 	}
 	return left
-}
-
-// upToWorkers reports whether a lack, from a given time, lasts longer than a limit only because
-// of the nodes.
-func (l *Lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
-	return Since(from, l.To) > limit && l.own(from) <= limit
 }
 
 // Took is how long a lack lasted from a given time. If it exceeds a limit only because of the
@@ -109,13 +103,13 @@ func (l *Lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
 // nothing: the simulated nodes do not retry after an error of an API server, and real ones may
 // not have reached any.
 func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (took time.Duration, unproven bool) {
-	if !l.upToWorkers(from, limit) {
-		return Since(from, l.To), false
+	whole := text.Span(from, l.To)
+	if took = l.own(from); whole <= limit || took > limit {
+		return whole, false
 	}
-	took = l.own(from)
 	for _, n := range l.nodes {
 		for _, s := range silent {
-			took += max(0, Since(max(from, n.From, s.From), min(cmp.Or(n.To, l.To), s.To)))
+			took += max(0, text.Span(max(from, n.From, s.From), min(cmp.Or(n.To, l.To), s.To)))
 		}
 	}
 	return took, l.Open || took > limit
@@ -139,7 +133,7 @@ func (m *Matter) Silence() []Interval {
 	var gaps []time.Duration
 	for _, times := range seen {
 		for i := 1; i < len(times); i++ {
-			gaps = append(gaps, Since(times[i-1], times[i]))
+			gaps = append(gaps, text.Span(times[i-1], times[i]))
 		}
 	}
 	if len(gaps) < 3 {
@@ -172,7 +166,7 @@ func (m *Matter) Silence() []Interval {
 // Says describes such a lack.
 func (l *Lack) Says(from record.Nanos) string {
 	return fmt.Sprintf("%s was not in its desired state for %s, but the control plane had work left for only %s of that: in the rest all pods were bound, and only their nodes had work left: %s",
-		l.Part, text.Short(Since(from, l.To)), text.Short(l.own(from)), l.Why)
+		l.Part, text.Short(text.Span(from, l.To)), text.Short(l.own(from)), l.Why)
 }
 
 // Besides reports the most time that nodes took if that does not count.
@@ -199,10 +193,10 @@ func LacksOf(run *record.Run) []*Lack {
 				delete(acknowledged, part)
 			}
 		case mo.change.Type == record.OpDelete:
-			part = DeploymentOf(mo.change)
+			part = DeploymentOf(*mo.change)
 			delete(acknowledged, part)
 		default:
-			part = DeploymentOf(mo.change)
+			part = DeploymentOf(*mo.change)
 			acknowledged[part] = mo.change.Revision
 		}
 		if part == "" {
@@ -259,5 +253,3 @@ func StandingAt(run *record.Run, at record.Nanos) *record.Standing {
 	}
 	return s
 }
-
-func Since(from, to record.Nanos) time.Duration { return time.Duration(to - from) }

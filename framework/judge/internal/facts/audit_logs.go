@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -33,7 +34,7 @@ func auditLogs(run *record.Run, shifts []clockShift, margin time.Duration) map[s
 		if !doubtfulStamps(t, margin) {
 			l.agree = append(l.agree, t.At)
 		}
-		l.ahead = l.ahead || !l.moved && Since(t.At, t.V.Completed) > margin
+		l.ahead = l.ahead || !l.moved && text.Span(t.At, t.V.Completed) > margin
 	}
 	for _, l := range logs {
 		slices.Sort(l.agree)
@@ -59,16 +60,16 @@ func (l *auditLog) late(t record.Timed[record.Action]) bool {
 // UnreadLog returns an API server that responded in a period when its audit log had been read for
 // the last time in the record, so that requests that it received in that period may be unknown;
 // empty if all logs were read. A log that is read again continues where it was.
-func UnreadLog(run *record.Run, servers []string, g Gap) string {
+func (m *Matter) UnreadLog(g Gap) string {
 	const slack = record.Nanos(5 * time.Second) // it is recorded once a second that a log is read
-	for _, s := range servers {
+	for _, s := range m.APIServers() {
 		read := record.Nanos(0)
-		for _, a := range run.Asked {
+		for _, a := range m.Run.Asked {
 			if a.V.Via == s && a.V.Verb == "" {
 				read = max(read, a.At)
 			}
 		}
-		if Reachable(run, s, max(g.From, read+slack), g.To) {
+		if Reachable(m.Run, s, max(g.From, read+slack), g.To) {
 			return s
 		}
 	}

@@ -88,9 +88,9 @@ func (m *Matter) Names(server []string) bool {
 // node has the virtual IP.
 func (m *Matter) StandsBy(node string, from, to record.Nanos) bool {
 	standby := false
-	for i := range m.Run.Backends {
-		if b := &m.Run.Backends[i]; b.V.Name == node && b.At >= from && b.At <= to {
-			standby = b.V.Standby
+	for at, b := range record.Each(m.Run.Backends) {
+		if b.Name == node && at >= from && at <= to {
+			standby = b.Standby
 		}
 	}
 	return standby

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,13 +47,10 @@ func clockShifts(run *record.Run, margin time.Duration) (all []clockShift) {
 }
 
 // clockFaults returns the injections that moved clocks.
-func clockFaults(run *record.Run) (all []*Injection) {
-	for _, inj := range Injections(run) {
-		if inj.Injected != nil && inj.Injected.Has(record.EffectClock) {
-			all = append(all, inj)
-		}
-	}
-	return all
+func clockFaults(run *record.Run) []*Injection {
+	return slices.DeleteFunc(slices.Collect(maps.Values(Injections(run))), func(inj *Injection) bool {
+		return inj.Injected == nil || !inj.Injected.Has(record.EffectClock)
+	})
 }
 
 // clockSteps returns the times in which faults were moving clocks, there or back.

@@ -34,7 +34,7 @@ func NewCollections(run *record.Run) *Collections {
 	}
 	for i := range run.Ops {
 		if op := &run.Ops[i].V; op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
-			c.timeline(op.API, op.Collection).sees(op.Key, op.Value, op.Group, Number(op.Revision))
+			c.timeline(op.API, op.Collection).sees(op.Key, op.Value, op.Group, record.Number(op.Revision))
 		}
 	}
 	for i := range run.Lists {
@@ -42,10 +42,10 @@ func NewCollections(run *record.Run) *Collections {
 		t := c.timeline(l.API, l.Collection)
 		c.Lists = append(c.Lists, Listing{l, t})
 		for _, item := range l.Items {
-			t.sees(item.Key, item.Value, item.Group, Number(item.Revision))
+			t.sees(item.Key, item.Value, item.Group, record.Number(item.Revision))
 		}
 		if l.Status == 410 && l.Match == record.MatchExact {
-			c.gone = append(c.gone, bound{l.Return, Number(l.Asked)})
+			c.gone = append(c.gone, bound{l.Return, record.Number(l.Asked)})
 		}
 	}
 	c.addWatches(run)
@@ -91,7 +91,7 @@ func (c *Collections) addWatches(run *record.Run) {
 		// version up to which it has compacted.
 		if w.Status == 410 || w.Compacted != "" {
 			// An entrance may have less history than another one; etcd has one history.
-			c.gone = append(c.gone, bound{w.Seen, max(Number(w.From), Number(w.Compacted))})
+			c.gone = append(c.gone, bound{w.Seen, max(record.Number(w.From), record.Number(w.Compacted))})
 		}
 	}
 	for i := range run.Events {
@@ -100,11 +100,11 @@ func (c *Collections) addWatches(run *record.Run) {
 		if s == nil {
 			continue // its watch is not in the record
 		}
-		s.Messages = append(s.Messages, Message{e, Number(e.Revision)})
+		s.Messages = append(s.Messages, Message{e, record.Number(e.Revision)})
 		if e.PreviousRevision != "" {
-			s.Timeline.sees(e.Key, e.PreviousValue, "", Number(e.PreviousRevision))
+			s.Timeline.sees(e.Key, e.PreviousValue, "", record.Number(e.PreviousRevision))
 		}
-		switch r := Number(e.Revision); e.Type {
+		switch r := record.Number(e.Revision); e.Type {
 		case record.EventAdded, record.EventModified:
 			s.Timeline.sees(e.Key, e.Value, e.Group, r)
 		case record.EventDeleted:
@@ -137,8 +137,7 @@ func (c *Collections) GoneBefore(at record.Nanos, version uint64) bool {
 // were no longer readable from then on: those before the last one that a client had acknowledged
 // when the compaction was requested, except those to be kept.
 func (c *Collections) compactions(run *record.Run) (all []bound) {
-	for i := range run.Faults {
-		f := &run.Faults[i].V
+	for _, f := range record.Each(run.Faults) {
 		if !f.Has(record.EffectCompacted) || f.Phase != record.FaultInjected || !f.Proven {
 			continue
 		}
@@ -148,7 +147,7 @@ func (c *Collections) compactions(run *record.Run) (all []bound) {
 				newest = max(newest, w.Revision)
 			}
 		}
-		newest -= min(newest, Number(f.Params["keep"]))
+		newest -= min(newest, record.Number(f.Params["keep"]))
 		all = append(all, bound{max(f.Called, f.Effect), newest})
 	}
 	return all

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -46,7 +47,7 @@ func (t *Timeline) compare(sc Scope, revision uint64, items []record.Item, last 
 
 func (t *Timeline) compareItem(sc Scope, revision uint64, item *record.Item) *difference {
 	shown := fmt.Sprintf("it has %s = %q in version %s", item.Key, item.Value, item.Revision)
-	if problem := t.Stranger(item.Key, item.Value, Number(item.Revision)); problem != "" {
+	if problem := t.Stranger(item.Key, item.Value, record.Number(item.Revision)); problem != "" {
 		return &difference{what: shown + ", " + problem}
 	}
 	if sc.Key != "" && item.Key != sc.Key {
@@ -55,7 +56,7 @@ func (t *Timeline) compareItem(sc Scope, revision uint64, item *record.Item) *di
 	if sc.Group != "" && item.Group != "" && item.Group != sc.Group {
 		return &difference{what: shown + ", which is in group " + item.Group}
 	}
-	if Number(item.Revision) > revision {
+	if record.Number(item.Revision) > revision {
 		return &difference{what: shown + ", which came later"}
 	}
 	l := t.Lines[item.Key]
@@ -69,13 +70,13 @@ func (t *Timeline) compareItem(sc Scope, revision uint64, item *record.Item) *di
 	case c == nil:
 		d := &difference{what: shown + ", which did not exist"}
 		for i := range l.Changes {
-			if c := &l.Changes[i]; c.Revision <= revision && c.Revision > Number(item.Revision) {
+			if c := &l.Changes[i]; c.Revision <= revision && c.Revision > record.Number(item.Revision) {
 				d.change, d.what = c, shown+", after "+c.Describe()
 				break
 			}
 		}
 		return d
-	case c.Revision != Number(item.Revision) || c.Value != item.Value:
+	case c.Revision != record.Number(item.Revision) || c.Value != item.Value:
 		return &difference{shown + ", instead of " + c.Describe(), c}
 	case !sc.has(c) || item.Group != "" && c.Group != "" && c.Group != item.Group:
 		return &difference{shown + fmt.Sprintf(" in group %q, but it was in group %q", item.Group, c.Group), c}
@@ -123,13 +124,7 @@ func (s *Stream) state(n int) []record.Item {
 		}
 		items[i] = item
 	}
-	kept := items[:0]
-	for _, item := range items {
-		if item.Key != "" {
-			kept = append(kept, item)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(items, func(i record.Item) bool { return i.Key == "" })
 }
 
 // Begins compares the initial state of a watch with the state at its version.

@@ -50,21 +50,24 @@ func (m *Matter) HitBetween(from, to record.Nanos, components ...string) (nodes 
 // NextHit is when another fault hit the component, its lease, a node or the network
 // after this one, or a node was changed, or the end of the record.
 func (m *Matter) NextHit(component string) record.Nanos {
-	end := min(m.Run.EndAt, NextDisturbance(m.Run, m.Fault.Effect()))
-	for _, other := range m.Faults {
-		if in := other.Injected; other != m.Fault && in != nil && in.Called > m.Fault.Effect() && in.Hits(component) {
-			end = min(end, in.Called)
-		}
-	}
-	return end
+	effect := m.Fault.Effect()
+	return min(m.Run.EndAt, NextDisturbance(m.Run, effect), m.NextInjectionOf(effect, func(f *record.Fault) bool { return f.Hits(component) }))
 }
 
-// Active is the period in which the check's fault and all that its parameter faults names were
-// active.
-func (m *Matter) Active() (from, to record.Nanos) {
-	from, to = m.Fault.Effect(), m.Fault.Healed.Called
+// Together returns the check's fault and all that its parameter faults names.
+func (m *Matter) Together() []*Injection {
+	all := []*Injection{m.Fault}
 	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		from, to = max(from, m.Faults[id].Effect()), min(to, m.Faults[id].Healed.Called)
+		all = append(all, m.Faults[id])
+	}
+	return all
+}
+
+// Active is the period in which all faults of the check were active.
+func (m *Matter) Active() (from, to record.Nanos) {
+	to = Endless
+	for _, inj := range m.Together() {
+		from, to = max(from, inj.Effect()), min(to, inj.Healed.Called)
 	}
 	return from, to
 }

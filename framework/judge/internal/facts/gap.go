@@ -98,13 +98,11 @@ func AcknowledgedWithin(run *record.Run, entrances []string, from, to record.Nan
 }
 
 // StaleRead returns the first quorum read through any of the entrances between from and to that
-// returned a state older than an acknowledged write, with that write, and how many reads were
-// tried.
-func StaleRead(run *record.Run, entrances []string, from, to record.Nanos) (read, write *record.Op, tried int) {
+// returned a state older than an acknowledged write, with that write.
+func StaleRead(run *record.Run, entrances []string, from, to record.Nanos) (read, write *record.Op) {
 	known := NewWriteLog(run)
 	for _, e := range entrances {
 		for _, r := range ReadsThrough(run, e, from, to) {
-			tried++
 			if r.Outcome != record.OK || r.Return >= to {
 				continue
 			}
@@ -113,5 +111,5 @@ func StaleRead(run *record.Run, entrances []string, from, to record.Nanos) (read
 			}
 		}
 	}
-	return read, write, tried
+	return read, write
 }

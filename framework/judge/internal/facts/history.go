@@ -178,3 +178,44 @@ func LockReads(run *record.Run) map[string][]record.Op {
 	}
 	return reads
 }
+
+// Response returns, as a read, what the successful response to a write of a register showed, if
+// that was something else than the register; nil otherwise. Whether the write took effect is
+// unknown.
+func Response(op record.Op) *record.Op {
+	if !IsRegister(op) || !IsWrite(op.Type) || op.Outcome != record.Unknown ||
+		!strings.HasPrefix(op.Error, "status 2") || !strings.Contains(op.Error, ", but no ConfigMap "+op.Key+": ") {
+		return nil
+	}
+	return &record.Op{Client: op.Client, Entrance: op.Entrance, API: op.API, Type: record.OpGet, Key: op.Key, Collection: op.Collection, Purpose: text.PurposeResponse,
+		Found: true, Value: record.OtherObject + op.Error, Call: op.Call, Return: op.Return, Outcome: record.OK}
+}
+
+// session is what one client did with one key.
+type session struct {
+	Client string
+	Ops    []record.Op // answered, by their calls
+}
+
+// Sessions returns the answered operations that keep accepts, by client and key.
+func Sessions(ops []record.Op, keep func(record.Op) bool) []*session {
+	byKey := map[[2]string]*session{}
+	var list []*session
+	for _, op := range ops {
+		if op.Client == "" || aside(op) || op.Outcome != record.OK || !keep(op) {
+			continue
+		}
+		id := [2]string{op.Client, LoggedKey(op)}
+		if byKey[id] == nil {
+			byKey[id] = &session{Client: op.Client}
+			list = append(list, byKey[id])
+		}
+		byKey[id].Ops = append(byKey[id].Ops, op)
+	}
+	for _, s := range list {
+		slices.SortStableFunc(s.Ops, func(a, b record.Op) int { return cmp.Compare(a.Call, b.Call) })
+	}
+	return list
+}
+
+func NewerRead(a, b record.Op) bool { return record.Number(a.Revision) > record.Number(b.Revision) }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,24 +21,19 @@ func LeaseStates(run *record.Run, component string, from, to record.Nanos) []rec
 		if l.V.Name != component || l.At < from || l.At > to {
 			continue
 		}
-		if LeaseVersion(l.V) > 0 {
+		if record.Number(l.V.Revision) > 0 {
 			places = append(places, len(states))
 			versioned = append(versioned, l)
 		}
 		states = append(states, l)
 	}
 	slices.SortStableFunc(versioned, func(a, b record.Timed[record.Lease]) int {
-		return cmp.Compare(LeaseVersion(a.V), LeaseVersion(b.V))
+		return cmp.Compare(record.Number(a.V.Revision), record.Number(b.V.Revision))
 	})
 	for i, place := range places {
 		states[place] = versioned[i]
 	}
 	return states
-}
-
-func LeaseVersion(l record.Lease) uint64 {
-	n, _ := strconv.ParseUint(l.Revision, 10, 64)
-	return n
 }
 
 // TwoHolders returns two states of the same version with different holders, or nil: a lease is
@@ -99,7 +93,7 @@ func (m *Matter) ElectedComponent() string { return m.Param("component", m.Fault
 
 // Newer reports whether state a of a lease is later than b.
 func Newer(a, b record.Lease) bool {
-	va, vb := LeaseVersion(a), LeaseVersion(b)
+	va, vb := record.Number(a.Revision), record.Number(b.Revision)
 	if va > 0 && vb > 0 {
 		return va > vb
 	}

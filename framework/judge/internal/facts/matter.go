@@ -54,25 +54,17 @@ func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 			break
 		}
 	}
-	to = min(m.Run.EndAt, NextDisturbance(m.Run, 0))
-	for _, inj := range m.Faults {
-		if inj.Injected != nil && (len(inj.Injected.Group) > 0 || !slices.Contains(harmless, inj.Injected.Component)) {
-			to = min(to, inj.Injected.Called)
-		}
-	}
-	return from, to
+	return from, min(m.Run.EndAt, NextDisturbance(m.Run, 0), m.NextInjectionOf(-1, func(f *record.Fault) bool {
+		return len(f.Group) > 0 || !slices.Contains(harmless, f.Component)
+	}))
 }
 
 // APIServers returns the names of the entrances of API servers that exist from the start to the
 // end, apart from those on the given nodes.
 func (m *Matter) APIServers(except ...string) []string {
-	var names []string
-	for _, e := range m.Run.Meta.Entrances {
-		if m.IsNode(e) && m.Stays(e) && !slices.Contains(except, e) {
-			names = append(names, e)
-		}
-	}
-	return names
+	return slices.DeleteFunc(slices.Clone(m.Run.Meta.Entrances), func(e string) bool {
+		return !m.IsNode(e) || !m.Stays(e) || slices.Contains(except, e)
+	})
 }
 
 func (m *Matter) IsNode(name string) bool {
@@ -86,13 +78,7 @@ func (m *Matter) WasNode(name string) bool {
 
 // NodesWith returns the nodes that should run a component.
 func (m *Matter) NodesWith(component string) []record.Node {
-	var nodes []record.Node
-	for _, n := range m.Run.Meta.Nodes {
-		if slices.Contains(n.Components, component) {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
+	return slices.DeleteFunc(slices.Clone(m.Run.Meta.Nodes), func(n record.Node) bool { return !slices.Contains(n.Components, component) })
 }
 
 // Address returns the address of a node, empty if it never existed.
@@ -107,10 +93,15 @@ func (m *Matter) Address(node string) string {
 
 // NextInjection returns when the first fault after a time is injected.
 func (m *Matter) NextInjection(after record.Nanos) record.Nanos {
+	return m.NextInjectionOf(after, func(*record.Fault) bool { return true })
+}
+
+// NextInjectionOf returns when the first fault after a time is injected that a function accepts.
+func (m *Matter) NextInjectionOf(after record.Nanos, accepts func(*record.Fault) bool) record.Nanos {
 	next := Endless
 	for _, inj := range m.Faults {
-		if inj.Injected != nil && inj.Injected.Called > after {
-			next = min(next, inj.Injected.Called)
+		if f := inj.Injected; f != nil && f.Called > after && accepts(f) {
+			next = min(next, f.Called)
 		}
 	}
 	return next

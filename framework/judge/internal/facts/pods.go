@@ -23,16 +23,14 @@ type PodLife struct {
 func PodLives(run *record.Run) []*PodLife {
 	byName := map[string]*PodLife{}
 	var all []*PodLife
-	for i := range run.Ops {
-		op := &run.Ops[i].V
+	for _, op := range record.Each(run.Ops) {
 		// Other traffic uses other names for its pods; no scheduler handles them.
 		if name, ok := strings.CutPrefix(op.Key, "pods/"); ok && strings.HasPrefix(name, "pod-") && op.Type == record.OpCreate && op.Outcome == record.OK && byName[name] == nil {
 			byName[name] = &PodLife{Name: name, Called: op.Call, Created: op.Return}
 			all = append(all, byName[name])
 		}
 	}
-	for i := range run.Objects {
-		at, o := run.Objects[i].At, &run.Objects[i].V
+	for at, o := range record.Each(run.Objects) {
 		p := byName[o.Name]
 		if o.Kind != record.ObjectPod || o.Part != "" || p == nil {
 			continue
@@ -48,11 +46,10 @@ func PodLives(run *record.Run) []*PodLife {
 			p.Gone = at
 		}
 	}
-	for i := range run.Actions {
-		a := &run.Actions[i].V
+	for _, a := range record.Each(run.Actions) {
 		p := byName[a.Name]
 		if p != nil && a.Resource == "pods" && a.Subresource == "binding" && a.Verb == "create" && a.Code >= 200 && a.Code <= 299 {
-			p.Bindings = append(p.Bindings, DescribeAction(*a))
+			p.Bindings = append(p.Bindings, DescribeAction(a))
 		}
 	}
 	return all

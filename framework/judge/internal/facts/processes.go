@@ -56,8 +56,7 @@ func SameProcess(run *record.Run, node, component string, from, to record.Nanos)
 // was as in its previous entry.
 func KeptProcess(run *record.Run, node, component string, from, to record.Nanos) (kept record.ProcessState, same bool) {
 	var last record.ProcessState
-	for _, p := range run.Processes {
-		v := p.V
+	for at, v := range record.Each(run.Processes) {
 		if v.Node != node || v.Component != component {
 			continue
 		}
@@ -67,7 +66,7 @@ func KeptProcess(run *record.Run, node, component string, from, to record.Nanos)
 		last = v
 		switch {
 		case !identified(v):
-		case p.At <= from:
+		case at <= from:
 			kept = v
 		case v.Asked >= to:
 			return kept, SameLife(kept, v)

@@ -16,12 +16,9 @@ import (
 type Stores struct {
 	// Here are the API servers whose writes fit the revisions of the members.
 	Here []string
-	// Elsewhere are those whose writes all contradict them, each with one of these writes.
-	Elsewhere []Elsewhere
+	// Elsewhere are those whose writes all contradict them, and Writes is one of these writes of each.
+	Elsewhere, Writes []string
 }
-
-// Elsewhere is an API server that writes to other etcd members than the observed ones.
-type Elsewhere struct{ Server, Write string }
 
 const (
 	// appliedLimit is how long after the response to a write some member may not have applied it.
@@ -39,8 +36,7 @@ func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
 	seen := revisionsBetween(m.Run, from, to)
 	for _, server := range m.APIServers() {
 		fits, problems := 0, []string(nil)
-		for i := range m.Run.Ops {
-			op := m.Run.Ops[i].V
+		for _, op := range record.Each(m.Run.Ops) {
 			if op.Entrance != server || op.Call < from || op.Return > to || !hasNewVersion(op) {
 				continue
 			}
@@ -55,7 +51,7 @@ func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
 		case fits > 0:
 			s.Here = append(s.Here, server)
 		case len(problems) >= enoughWrites:
-			s.Elsewhere = append(s.Elsewhere, Elsewhere{server, problems[0]})
+			s.Elsewhere, s.Writes = append(s.Elsewhere, server), append(s.Writes, problems[0])
 		}
 	}
 	return s
@@ -65,18 +61,16 @@ func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
 // a deletion with the version before it.
 func hasNewVersion(op record.Op) bool {
 	return op.API == APIKubernetes && (op.Type == record.OpCreate || op.Type == record.OpUpdate) && op.Outcome == record.OK &&
-		Number(op.Revision) > 0 && op.Revision != op.Expect
+		record.Number(op.Revision) > 0 && op.Revision != op.Expect
 }
 
 // revisions are the greatest revisions that etcd members had reported, by time.
 type revisions []record.Timed[record.EtcdStatus]
 
 func revisionsBetween(run *record.Run, from, to record.Nanos) (all revisions) {
-	for _, e := range run.Etcd {
-		if e.V.OK && e.V.Revision > 0 && e.At >= from && e.At <= to {
-			all = append(all, e)
-		}
-	}
+	all = slices.DeleteFunc(slices.Clone(run.Etcd), func(e record.Timed[record.EtcdStatus]) bool {
+		return !e.V.OK || e.V.Revision == 0 || e.At < from || e.At > to
+	})
 	slices.SortStableFunc(all, func(a, b record.Timed[record.EtcdStatus]) int { return cmp.Compare(a.At, b.At) })
 	for i := 1; i < len(all); i++ {
 		if all[i].V.Revision < all[i-1].V.Revision {
@@ -89,7 +83,7 @@ func revisionsBetween(run *record.Run, from, to record.Nanos) (all revisions) {
 // fit reports whether the version of a write lies between the revisions that were reported before
 // its call and after its response, or what contradicts that.
 func (all revisions) fit(op record.Op) (fit bool, problem string) {
-	version := Number(op.Revision)
+	version := record.Number(op.Revision)
 	before := sort.Search(len(all), func(i int) bool { return all[i].At >= op.Call }) - 1
 	if before >= 0 && version <= uint64(all[before].V.Revision) {
 		return false, fmt.Sprintf("the member on %s had reported revision %d before that", all[before].V.Node, all[before].V.Revision)

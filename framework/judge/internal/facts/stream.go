@@ -51,7 +51,7 @@ func (s Scope) has(c *KeyChange) bool { return c != nil && (s.Group == "" || c.G
 // From is the version after which the watch must show changes; 0 if the watch started with the
 // state, or with the next change.
 func (s *Stream) From() uint64 {
-	v := Number(s.Watch.From)
+	v := record.Number(s.Watch.From)
 	switch {
 	case s.Watch.Initial || v == 0:
 		return 0
@@ -63,7 +63,7 @@ func (s *Stream) From() uint64 {
 
 // WithState reports whether the watch began with the state as added events.
 func (s *Stream) WithState() bool {
-	return s.Watch.API == APIKubernetes && (s.Watch.Initial || Number(s.Watch.From) == 0)
+	return s.Watch.API == APIKubernetes && (s.Watch.Initial || record.Number(s.Watch.From) == 0)
 }
 
 // settle finds out from which version the watch shows changes.
@@ -90,7 +90,7 @@ func (s *Stream) settle() {
 		}
 	case s.WithState():
 		s.settleState()
-	case s.From() > 0 || Number(s.Watch.From) > 0:
+	case s.From() > 0 || record.Number(s.Watch.From) > 0:
 		s.Base = s.From()
 	case len(s.Messages) > 0:
 		// etcd starts with the next change after the watch is established.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -39,7 +38,7 @@ func (w *Write) creates() bool { return w.Op.Type == record.OpCreate || w.Op.Typ
 func (w *Write) fitsPresent() bool { return w.Op.Type != record.OpCreate }
 
 // expect is the version that the write replaced, 0 if it named none.
-func (w *Write) expect() uint64 { return Number(w.Op.Expect) }
+func (w *Write) expect() uint64 { return record.Number(w.Op.Expect) }
 
 // KeyChange is one known change of a key.
 type KeyChange struct {
@@ -155,7 +154,7 @@ func (t *Timeline) add(op *record.Op) {
 	}
 	w := &Write{Op: op, Group: op.Group, before: NoVersion}
 	if op.Outcome == record.OK {
-		w.Revision = Number(op.Revision)
+		w.Revision = record.Number(op.Revision)
 	}
 	t.Writes = append(t.Writes, w)
 	if w.Deletes() {
@@ -257,7 +256,7 @@ func (t *Timeline) removed(item record.Item, before record.Nanos) *record.Op {
 	for _, d := range t.removals[item.Key] {
 		w := t.ByValue[PairOf{item.Key, item.Value}]
 		written := w != nil && w.Op.Outcome == record.OK && w.Op.Return < d.Call
-		if reached := Number(item.Revision) <= t.lowest(d.Call); d.Return < before && (written || reached && Number(item.Revision) > 0) {
+		if reached := record.Number(item.Revision) <= t.lowest(d.Call); d.Return < before && (written || reached && record.Number(item.Revision) > 0) {
 			return d
 		}
 	}
@@ -277,15 +276,6 @@ func (t *Timeline) shareRevisions() {
 			w.Revision = revisions[w.Op.Transaction]
 		}
 	}
-}
-
-// Number reads a version; 0 stands for none.
-func Number(revision string) uint64 {
-	n, err := strconv.ParseUint(revision, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // NewestBefore returns the write of the highest version that was acknowledged before a

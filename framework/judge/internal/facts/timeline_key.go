@@ -124,11 +124,10 @@ func (l *KeyLine) numbered(seen []sightOf, deletes []*Write, hidden *[]*Write) (
 		}
 	}
 	l.Changes = append(done, puts...)
-	for _, s := range seen {
-		if _, found := l.Find(s.Revision); !found {
-			left = append(left, s)
-		}
-	}
+	left = slices.DeleteFunc(slices.Clone(seen), func(s sightOf) bool {
+		_, found := l.Find(s.Revision)
+		return found
+	})
 	return left, rest
 }
 

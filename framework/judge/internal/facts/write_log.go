@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -89,9 +90,10 @@ func newestBefore(writes []record.Op, read record.Op, holds func(record.Op) bool
 func (l WriteLog) Older(read, earlier record.Op) bool {
 	absent := earlier.Type == record.OpDelete || earlier.Type == record.OpGet && !earlier.Found
 	if !read.Found {
-		return !absent && !l.MayBeDeleted(read, earlier.Call)
+		mayBeDeleted := l.Of(read).deletes.Within(int64(earlier.Call), int64(read.Return))
+		return !absent && !mayBeDeleted
 	}
-	switch is, was := Number(read.Revision), Number(earlier.Revision); {
+	switch is, was := record.Number(read.Revision), record.Number(earlier.Revision); {
 	case is > 0 && was > 0:
 		return is < was
 	case !absent && read.Value == earlier.Value:
@@ -109,15 +111,33 @@ func (l WriteLog) Before(read record.Op, t record.Nanos) bool {
 	})
 }
 
-// MayBeDeleted reports whether a delete may have taken effect between a time and the end of a
-// read.
-func (l WriteLog) MayBeDeleted(read record.Op, since record.Nanos) bool {
-	return l.Of(read).deletes.Within(int64(since), int64(read.Return))
-}
-
 func WrittenAs(w *record.Op) string {
 	if w.Type == record.OpDelete {
 		return "its deletion"
 	}
 	return text.Quoted(w.Value, true)
+}
+
+const Never = math.MaxInt64 // when an operation of unknown outcome returns
+
+// Intervals are times of operations in the order of their calls, each with the
+// latest return up to it.
+type Intervals []struct{ call, ret int64 }
+
+func (l Intervals) Add(call, ret int64) Intervals {
+	if n := len(l); n > 0 {
+		ret = max(ret, l[n-1].ret)
+	}
+	return append(l, struct{ call, ret int64 }{call, ret})
+}
+
+// Within reports whether any was under way at some time between from and to.
+func (l Intervals) Within(from, to int64) bool {
+	n, _ := slices.BinarySearchFunc(l, to, func(i struct{ call, ret int64 }, to int64) int {
+		if i.call <= to {
+			return -1
+		}
+		return 1
+	})
+	return n > 0 && l[n-1].ret >= from
 }

@@ -45,8 +45,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 	addons := map[string]bool{}
 	var settled, late record.Action
 	total := 0
-	for _, t := range m.Run.Actions {
-		a := t.V
+	for _, a := range record.Each(m.Run.Actions) {
 		if a.Component != facts.AddonManager || a.Code > 299 || a.Completed < first.Called {
 			continue
 		}
@@ -100,8 +99,7 @@ func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, pr
 	reads := map[string]map[string]bool{} // by entrance
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return cmp.Compare(a.V.Call, b.V.Call) })
-	for _, t := range ops {
-		op := t.V
+	for _, op := range record.Each(ops) {
 		if op.Purpose != "addon" || op.Outcome != record.OK || op.Call < after {
 			continue
 		}

@@ -30,8 +30,8 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 		return Inconclusive("the record shows no application when the %s took effect", m.Fault.What())
 	}
 	changes := 0
-	for i := range m.Run.Ops {
-		if op := &m.Run.Ops[i].V; facts.DeploymentOf(op) != "" && op.Outcome == record.OK && op.Call >= m.Fault.Effect() && op.Return <= to {
+	for _, op := range record.Each(m.Run.Ops) {
+		if facts.DeploymentOf(op) != "" && op.Outcome == record.OK && op.Call >= m.Fault.Effect() && op.Return <= to {
 			changes++
 		}
 	}
@@ -54,7 +54,7 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 			held = l
 			continue
 		}
-		nodes = max(nodes, facts.Since(l.From, l.To)-mine)
+		nodes = max(nodes, text.Span(l.From, l.To)-mine)
 		if worst == nil || mine > took {
 			worst, took = l, mine
 		}
@@ -73,7 +73,7 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 		return Inconclusive("%s", held.Says(held.From))
 	case unfinished != nil:
 		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s or the change, which is less than the bound of %s: %s",
-			unfinished.Part, text.Short(facts.Since(unfinished.From, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
+			unfinished.Part, text.Short(text.Span(unfinished.From, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
 	}
 	words := fmt.Sprintf("%d Deployments, changed %d times during the %s, were each in their desired state within %s, ready pods and Services alike; the longest took %s (%s)",
 		len(parts), changes, m.Fault.What(), m.Bound, text.Short(took), worst.Part)

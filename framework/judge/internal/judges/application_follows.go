@@ -52,7 +52,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 			held = l
 			continue
 		}
-		nodes = max(nodes, facts.Since(l.From, l.To)-mine)
+		nodes = max(nodes, text.Span(l.From, l.To)-mine)
 		if worst == nil || mine > took {
 			worst, took = l, mine
 		}
@@ -91,9 +91,9 @@ func hasPlace(m *facts.Matter) bool {
 // notCreated reports that no application was created, and the result of the attempt.
 // It may be refused for reasons that are not the cluster's.
 func notCreated(m *facts.Matter, from, to record.Nanos) Finding {
-	for i := range m.Run.Ops {
-		if op := &m.Run.Ops[i].V; facts.DeploymentOf(op) != "" && op.Call >= from && op.Call < to {
-			return Inconclusive("no Deployment of the application was created before anything was broken: %s", text.Describe(*op))
+	for _, op := range record.Each(m.Run.Ops) {
+		if facts.DeploymentOf(op) != "" && op.Call >= from && op.Call < to {
+			return Inconclusive("no Deployment of the application was created before anything was broken: %s", text.Describe(op))
 		}
 	}
 	return Inconclusive("the record shows no application before anything was broken")

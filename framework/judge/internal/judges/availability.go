@@ -35,8 +35,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	effect, heal := m.Fault.Effect(), m.Fault.Healed.Called
 	var during, before []record.Probe
 	var all []record.Probe // while the fault lasted, also on the connections that the check is not about
-	for _, p := range m.Run.Probes {
-		pr := p.V
+	for _, pr := range record.Each(m.Run.Probes) {
 		if pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind}) || pr.End >= facts.LeftAt(m.Run, entrance) {
 			continue
 		}

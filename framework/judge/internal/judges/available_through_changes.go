@@ -226,8 +226,7 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 	}
 	seen, after := map[string]int{}, map[string]bool{} // by instance: its requests, and whether one came after that
 	foreign, requests := "", 0
-	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
-		v := a.V
+	for _, v := range record.Each(slices.Concat(m.Run.Actions, m.Run.Asked)) {
 		if v.Component == "" || v.Node == "" {
 			continue
 		}

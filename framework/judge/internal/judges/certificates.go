@@ -24,8 +24,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 	_, to := m.Quiet()
 	shakes := map[[2]string]record.Op{} // the last one by entrance and key
 	var common []string                 // the names that every entrance must be valid for
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != "certificate" || op.Call > to {
 			continue
 		}

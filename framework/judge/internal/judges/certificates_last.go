@@ -27,8 +27,7 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 	_, to := m.Quiet()
 	first, which, seen := time.Time{}, "", map[[2]string]bool{}
 	unseen := map[[2]string]bool{} // ports whose certificate was not shown
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeExpiry || op.Call > to {
 			continue
 		}

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,49 +33,29 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 	looks := trustLooks(m, changes)
 	old, renewed, complete := firstToken(m), 0, m.Param("complete", "false") == "true"
 	var missing []string
+	var broken *Finding // the first
+	add := func(unseen []string, f *Finding) {
+		missing, broken = append(missing, unseen...), cmp.Or(broken, f)
+	}
 	for i, l := range looks {
-		unseen, f := trustsWhatIsServed(m, l)
-		if f != nil {
-			return *f
+		add(trustsWhatIsServed(m, l))
+		add(l.membersTrustWhatIsServed(m, complete))
+		add(acceptsTokens(m, l, old))
+		if i > 0 {
+			n, unseen, f := servesNew(changes[i-1], looks[i-1], l)
+			renewed += n
+			add(unseen, f)
 		}
-		missing = append(missing, unseen...)
-		if unseen, f = l.membersTrustWhatIsServed(m, complete); f != nil {
-			return *f
-		}
-		missing = append(missing, unseen...)
-		if unseen, f = acceptsTokens(m, l, old); f != nil {
-			return *f
-		}
-		missing = append(missing, unseen...)
-		if i == 0 {
-			continue
-		}
-		n, unseen, f := servesNew(changes[i-1], looks[i-1], l)
-		if f != nil {
-			return *f
-		}
-		renewed += n
-		missing = append(missing, unseen...)
 	}
 	if complete {
 		last := looks[len(looks)-1]
-		unseen, f := onlyNewIsTrusted(m, looks[0], last)
-		if f != nil {
-			return *f
-		}
-		missing = append(missing, unseen...)
-		if unseen, f = onlyNewKeySigns(m, old, last); f != nil {
-			return *f
-		}
-		missing = append(missing, unseen...)
-		if unseen, f = membersTrustOnlyNew(changes, looks[0], last); f != nil {
-			return *f
-		}
-		missing = append(missing, unseen...)
-		if unseen, f = frontProxies(m, changes, looks); f != nil {
-			return *f
-		}
-		missing = append(missing, unseen...)
+		add(onlyNewIsTrusted(m, looks[0], last))
+		add(onlyNewKeySigns(m, old, last))
+		add(membersTrustOnlyNew(changes, looks[0], last))
+		add(frontProxies(m, changes, looks))
+	}
+	if broken != nil {
+		return *broken
 	}
 	if len(missing) > 0 {
 		return Inconclusive("not everything was checked: %s", missing[0]).Shows(missing...)

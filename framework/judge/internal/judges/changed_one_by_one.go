@@ -63,14 +63,7 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		}
 	}
 	for _, c := range changes {
-		f := answersIn(m, c)
-		if f == nil {
-			f = restartsNamed(m, c)
-		}
-		if f == nil {
-			f = emulates(m, c)
-		}
-		if f != nil {
+		if f := cmp.Or(answersIn(m, c), restartsNamed(m, c), emulates(m, c)); f != nil {
 			return f.Shows(evidence...)
 		}
 	}
@@ -144,16 +137,12 @@ func beforeItsTurn(m *facts.Matter, first, c record.NodeChange) *Finding {
 func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Finding) {
 	now := fleet{}
 	for node, versions := range m.Run.Meta.Versions {
-		now[node] = map[string]string{}
-		for component, version := range versions {
-			now[node][component] = version
-		}
+		now[node] = maps.Clone(versions)
 	}
 	steps := slices.Clone(m.Run.Steps)
 	slices.SortStableFunc(steps, func(a, b record.Timed[record.Step]) int { return cmp.Compare(a.V.Done, b.V.Done) })
 	judged := make([]int, len(changes))
-	for _, t := range steps {
-		s := t.V
+	for _, s := range record.Each(steps) {
 		if s.Component == "" || now[s.Node] == nil {
 			continue
 		}
@@ -250,13 +239,7 @@ func emulates(m *facts.Matter, c record.NodeChange) *Finding {
 	if want == "" {
 		return nil
 	}
-	until := facts.Endless
-	for _, next := range m.Run.Changes {
-		if v := next.V; v.Node.Name == c.Node.Name && v.Called >= c.Effect {
-			until = min(until, v.Called)
-		}
-	}
-	is := ""
+	until, is := facts.NextInPlace(m.Run, c.Node.Name, c.Effect-1), ""
 	for _, o := range m.Run.Ops {
 		if op := o.V; op.Purpose == facts.PurposeEmulated && op.Entrance == c.Node.Name && op.Outcome == record.OK && op.Call >= c.Effect && op.Call < until {
 			is = op.Value

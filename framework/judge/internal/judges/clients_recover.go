@@ -36,8 +36,7 @@ type clientLife struct {
 // flight when the fault took effect and ends before it is healed.
 func clientLives(m *facts.Matter, entrance string, from, effect, heal record.Nanos) []*clientLife {
 	all := map[string]*clientLife{}
-	for _, p := range m.Run.ClientProbes {
-		pr := p.V
+	for _, pr := range record.Each(m.Run.ClientProbes) {
 		if pr.Entrance != entrance {
 			continue
 		}

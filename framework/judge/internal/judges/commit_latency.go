@@ -75,8 +75,7 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 // as long as that.
 func medianWrite(m *facts.Matter, entrance string, from, to record.Nanos) (time.Duration, int) {
 	var took []time.Duration
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if facts.IsRegister(op) && op.Purpose == "" && op.Entrance == entrance && facts.IsWrite(op.Type) && op.Outcome != record.Refused && op.Call >= from && op.Call < to {
 			took = append(took, time.Duration(op.Return-op.Call))
 		}

@@ -27,34 +27,33 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 	until := m.UntilNext(m.Fault.Effect())
 	before, watched := map[string]record.ProcessState{}, 0
 	unknown, later := map[string]bool{}, map[string]bool{} // components without a report since a failed query, and those with one after until
-	for _, t := range m.Run.Processes {
-		p := t.V
+	for at, p := range record.Each(m.Run.Processes) {
 		if p.Node != f.Node || p.Component == watcherComponent || p.Standby {
 			continue
 		}
 		if p.Error != "" {
-			unknown[p.Component] = unknown[p.Component] || t.At >= f.Called && t.At <= until
+			unknown[p.Component] = unknown[p.Component] || at >= f.Called && at <= until
 			continue
 		}
-		if t.At < f.Called {
+		if at < f.Called {
 			before[p.Component] = p
 			continue
 		}
 		old, known := before[p.Component]
 		switch {
 		case !known || old.PID == 0:
-		case t.At > until:
+		case at > until:
 			watched++
 			if !later[p.Component] {
 				later[p.Component] = true
 				// It was the same when it was last seen, which may have been before until: then only a
 				// fault that hits it shows why it exited.
-				unseen := p.Before > 0 && p.Before < until && !hitBy(m, p.Node, p.Component, until, t.At)
+				unseen := p.Before > 0 && p.Before < until && !hitBy(m, p.Node, p.Component, until, at)
 				unknown[p.Component] = (unknown[p.Component] || unseen) && !facts.SameLife(old, p)
 			}
 		case !facts.SameLife(old, p):
 			return Failed("Components must continue when their process watcher is killed: %s on %s %s when it was checked at %s, during the %s.",
-				p.Component, f.Node, facts.Fate(p), text.When(t.At), m.Fault.What()).Rests(f.Called, t.At)
+				p.Component, f.Node, facts.Fate(p), text.When(at), m.Fault.What()).Rests(f.Called, at)
 		default:
 			unknown[p.Component] = false
 		}

@@ -38,20 +38,19 @@ func judgeDamageContained(m *facts.Matter) Finding {
 	node, asked := m.Fault.Node(), 0
 	served := facts.Endless // when it first answered and followed a leader
 	alone := facts.Endless  // when it first answered without a leader
-	for _, e := range m.Run.Etcd {
-		s := e.V
-		if s.Node != node || e.At < from || e.At >= to {
+	for at, s := range record.Each(m.Run.Etcd) {
+		if s.Node != node || at < from || at >= to {
 			continue
 		}
 		switch alarm := facts.OwnAlarm(s, "CORRUPT"); {
-		case alarm && served < e.At:
-			return Inconclusive("the etcd member on %s raised the CORRUPT alarm %s, but followed a leader %s: what it served until then is not known", node, text.At(e.At), text.At(served))
+		case alarm && served < at:
+			return Inconclusive("the etcd member on %s raised the CORRUPT alarm %s, but followed a leader %s: what it served until then is not known", node, text.At(at), text.At(served))
 		case alarm:
-			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d queries", asked)
+			return Passed("The etcd member on %s raised the CORRUPT alarm %s, after the %s.", node, text.At(at), m.Fault.What()).counted("%d queries", asked)
 		case s.OK && s.Leader != "":
-			served = min(served, e.At)
+			served = min(served, at)
 		case s.OK:
-			alone = min(alone, e.At)
+			alone = min(alone, at)
 		}
 		asked++
 	}

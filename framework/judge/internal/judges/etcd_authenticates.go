@@ -27,8 +27,7 @@ func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 	port := m.Param("port", "client")
 	_, to := m.Quiet()
 	last := map[[2]string]record.Op{} // by node and kind of client
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose == facts.PurposeUnknownEtcdClient && op.Key == "no access" {
 			closed++
 		}

@@ -33,15 +33,14 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 	seen := map[hashed]map[string]record.EtcdStatus{} // by node
 	asked := map[string]bool{}                        // by node
 	began := map[hashed]record.Nanos{}                // when the first of these hashes was read
-	for _, e := range m.Run.Etcd {
-		s := e.V
+	for at, s := range record.Each(m.Run.Etcd) {
 		asked[s.Node] = true
 		if !s.OK || s.HashRevision == 0 {
 			continue
 		}
 		h := hashed{s.Cluster, s.HashRevision, s.HashCompacted}
 		if seen[h] == nil {
-			seen[h], began[h] = map[string]record.EtcdStatus{}, e.At
+			seen[h], began[h] = map[string]record.EtcdStatus{}, at
 		}
 		for _, other := range seen[h] {
 			if other.Hash != s.Hash {

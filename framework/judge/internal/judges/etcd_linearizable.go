@@ -123,7 +123,7 @@ func snapshots(m *facts.Matter) (checked int, breaches []facts.Breach) {
 	for i := range m.Run.Ops {
 		op := &m.Run.Ops[i].V
 		t := c.Timelines[facts.CollectionOf{API: op.API, Name: op.Collection}]
-		if op.API != facts.APIEtcd || op.Collection == "" || t == nil || facts.Number(op.Header) == 0 {
+		if op.API != facts.APIEtcd || op.Collection == "" || t == nil || record.Number(op.Header) == 0 {
 			continue
 		}
 		switch {
@@ -176,7 +176,7 @@ func stands(t *facts.Timeline, op *record.Op) (c *facts.KeyChange, known bool) {
 	if l == nil {
 		return nil, false
 	}
-	return l.At(facts.Number(op.Header))
+	return l.At(record.Number(op.Header))
 }
 
 // meets reports whether a write with a comparison can take effect on a key in the state that c
@@ -188,7 +188,7 @@ func meets(c *facts.KeyChange, op *record.Op) bool {
 	case record.OpDelete:
 		return c != nil
 	}
-	return c != nil && c.Revision == facts.Number(op.Expect)
+	return c != nil && c.Revision == record.Number(op.Expect)
 }
 
 // shownBy reports whether a read returned a key in the state that c made.
@@ -196,7 +196,7 @@ func shownBy(c *facts.KeyChange, op *record.Op) bool {
 	if c == nil || !op.Found {
 		return c == nil && !op.Found
 	}
-	return c.Revision == facts.Number(op.Revision) && c.Value == op.Value
+	return c.Revision == record.Number(op.Revision) && c.Value == op.Value
 }
 
 func answered(op *record.Op, c *facts.KeyChange, what string) facts.Breach {

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,13 +41,7 @@ func judgeEtcdMembership(m *facts.Matter) Finding {
 		}
 	}
 	slices.Sort(members)
-	if f := oneCluster(m.Run, names, last, from, to); f != nil {
-		return *f
-	}
-	if f := votingMembers(names, last, members); f != nil {
-		return *f
-	}
-	if f := usedMembers(m, names, from, to); f != nil {
+	if f := cmp.Or(oneCluster(m.Run, names, last, from, to), votingMembers(names, last, members), usedMembers(m, names, from, to)); f != nil {
 		return *f
 	}
 
@@ -121,13 +116,12 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 	leader := map[string]string{}                                          // as each member last reported
 	latest, before := map[string]record.Nanos{}, map[string]record.Nanos{} // when it did, and the time before
 	var changed record.Nanos                                               // when a member last reported another leader
-	for _, e := range run.Etcd {
-		s := e.V
-		if e.At < from || e.At > to || !s.OK {
+	for at, s := range record.Each(run.Etcd) {
+		if at < from || at > to || !s.OK {
 			continue
 		}
 		if len(s.Alarms) > 0 {
-			return Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At)).problem()
+			return Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(at)).problem()
 		}
 		if clusters[s.Cluster] == "" {
 			clusters[s.Cluster] = s.Node
@@ -136,10 +130,10 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 			continue
 		}
 		if was := leader[s.Node]; was != "" && was != s.Leader {
-			changed = max(changed, e.At)
+			changed = max(changed, at)
 		}
 		leader[s.Node] = s.Leader
-		before[s.Node], latest[s.Node] = latest[s.Node], e.At
+		before[s.Node], latest[s.Node] = latest[s.Node], at
 	}
 	if len(clusters) > 1 {
 		var list []string
@@ -165,10 +159,7 @@ func usedMembers(m *facts.Matter, names []string, from, to record.Nanos) *Findin
 	if len(stores.Elsewhere) == 0 {
 		return nil
 	}
-	var servers, writes []string
-	for _, e := range stores.Elsewhere {
-		servers, writes = append(servers, e.Server), append(writes, e.Write)
-	}
+	servers, writes := stores.Elsewhere, stores.Writes
 	if len(stores.Here) == 0 {
 		return Inconclusive("the API servers on %s write to other etcd members than those on %s, whose state the record has: %s", text.And(servers), text.And(names), writes[0]).Shows(writes...).problem()
 	}

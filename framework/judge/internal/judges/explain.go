@@ -36,20 +36,20 @@ func (t *trial) Explain() Finding {
 	sentence := fmt.Sprintf("The history of reads and writes must be linearizable: that of %s is not. %s's %s, called %s, ",
 		t.key, culprit.Client, describeShort(culprit), text.At(culprit.Call))
 	evidence := []string{text.Describe(culprit)}
-	switch rival := rivalOf(culprit, ops); {
-	case rival == nil:
+	if rival := rivalOf(culprit, ops); rival == nil {
 		sentence += "has no place among " + text.Plural(len(ops), "operation")
-	case rival.Outcome == record.Refused:
-		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had been refused " + text.At(rival.Return) + ", since " + refusals[rival.Refusal]
-	case rival.Return < culprit.Call && facts.IsWrite(rival.Type):
-		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had been acknowledged " + text.At(rival.Return)
-	case facts.IsWrite(rival.Type):
-		sentence += came + " next to " + rival.Client + "'s " + describeShort(*rival) + ", acknowledged " + text.At(rival.Return)
-	default:
-		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had ended " + text.At(rival.Return)
-	}
-	if rival := rivalOf(culprit, ops); rival != nil {
+	} else {
 		evidence = append(evidence, text.Describe(*rival))
+		how, did := " although ", " had ended "+text.At(rival.Return)
+		switch {
+		case rival.Outcome == record.Refused:
+			did = " had been refused " + text.At(rival.Return) + ", since " + refusals[rival.Refusal]
+		case rival.Return < culprit.Call && facts.IsWrite(rival.Type):
+			did = " had been acknowledged " + text.At(rival.Return)
+		case facts.IsWrite(rival.Type):
+			how, did = " next to ", ", acknowledged "+text.At(rival.Return)
+		}
+		sentence += came + how + rival.Client + "'s " + describeShort(*rival) + did
 	}
 	for _, op := range ops {
 		if line := text.Describe(op); !slices.Contains(evidence, line) {

@@ -21,17 +21,13 @@ var failsOver = Definition{verdict.Doc{
 }, judgeFailsOver}
 
 func judgeFailsOver(m *facts.Matter) Finding {
-	faults := []*facts.Injection{m.Fault}
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		faults = append(faults, m.Faults[id])
-	}
+	faults := m.Together()
 	made := 0
 	last := map[string]record.Op{} // of each client
 	began := map[string]string{}   // its first address
 	left := map[string]int{}       // how often a client left an address that was hit
 	var noServer []string
-	for i := range m.Run.Ops {
-		op := m.Run.Ops[i].V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeFailover {
 			continue
 		}

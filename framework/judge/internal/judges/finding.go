@@ -2,12 +2,39 @@ package judges
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
+
+// Definition is a judge: its description and its function.
+type Definition struct {
+	verdict.Doc
+	Judge func(*facts.Matter) Finding
+}
+
+// Finding is what a judge found, before the common rules are applied.
+type Finding struct {
+	Verdict  verdict.Verdict
+	Sentence string
+	Measured string
+	Value    *time.Duration
+	Evidence []string
+	Exhibit  *verdict.Exhibit
+	// Bound replaces the check's bound in the result where set.
+	Bound *verdict.Bound
+	// Timed marks a failure that rests on a measured time, between from and
+	// to: a starved harness may have caused it.
+	Timed    bool
+	From, To record.Nanos
+	// Optional means that NotApplicable is about something that the cluster need not have, so that
+	// the rest of the requirement stands without it.
+	Optional bool
+}
 
 // EvidenceLimit keeps a result short enough to be read.
 const EvidenceLimit = 10
@@ -70,14 +97,9 @@ func (f Finding) MissedBy(bound *verdict.Bound) time.Duration {
 func (f Finding) Lasted() time.Duration { return min(*f.Value, text.Span(f.From, f.To)) }
 
 func (f Finding) Shows(evidence ...string) Finding {
-	for _, e := range evidence {
-		if len(f.Evidence) == EvidenceLimit {
-			f.Evidence = append(f.Evidence, "…")
-		}
-		if len(f.Evidence) > EvidenceLimit {
-			break
-		}
-		f.Evidence = append(f.Evidence, e)
+	f.Evidence = slices.Concat(f.Evidence, evidence)
+	if len(f.Evidence) > EvidenceLimit {
+		f.Evidence = append(f.Evidence[:EvidenceLimit], "…")
 	}
 	return f
 }

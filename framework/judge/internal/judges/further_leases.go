@@ -58,8 +58,7 @@ func leaseRenewed(m *facts.Matter, name string) Finding {
 	f := bounded(bound)
 	hit := 0
 	var worst time.Duration
-	for _, id := range append([]string{m.Check.Fault}, text.SplitList(m.Param("faults", ""))...) {
-		fault := m.Faults[id]
+	for _, fault := range m.Together() {
 		from, to := fault.Effect(), m.UntilNext(fault.Effect())
 		states := facts.LeaseStates(m.Run, name, 0, to)
 		if two := facts.TwoHolders(states); two != nil {

@@ -105,6 +105,14 @@ func noMemberHit(m *facts.Matter) *Finding {
 	if !m.Run.Meta.RemoteEtcd || slices.ContainsFunc(m.NodesWith("etcd"), func(n record.Node) bool { return slices.Contains(hit, n.Name) }) {
 		return nil
 	}
-	f := notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit))
-	return &f
+	return notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit)).problem()
+}
+
+// failStale is the finding for a quorum read that was older than a write
+// acknowledged before it was called.
+func failStale(m *facts.Matter, read, newer *record.Op) Finding {
+	return Failed("No quorum read may be stale: through %s, %s was read as %s %s, although %s had been written through %s and acknowledged %s, before the read was called (during the %s).",
+		read.Entrance, read.Key, text.Quoted(read.Value, read.Found), text.At(read.Call), facts.WrittenAs(newer), newer.Entrance, text.At(newer.Return), m.Fault.What()).
+		Shows(text.Describe(*newer), text.Describe(*read)).
+		exhibits(facts.Exhibit("A quorum read returns what had been replaced", facts.OpSpan(*newer), facts.Blamed(facts.OpSpan(*read))))
 }

@@ -109,7 +109,7 @@ func undisturbed(m *facts.Matter, component string) string {
 // neglected is the finding for a request on which the holder was not seen to act until a time; by are
 // the actions of others on it.
 func neglected(m *facts.Matter, component string, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
-	if s := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{From: e.asked, To: limit}); s != "" {
+	if s := m.UnreadLog(facts.Gap{From: e.asked, To: limit}); s != "" {
 		return Inconclusive("the record does not show who acted on %s, which was requested at %s: the audit log of the API server on %s was not read to the end", e.name, text.When(e.asked), s)
 	}
 	if len(by) > 0 {
@@ -160,13 +160,9 @@ func activeFrom(states []record.Timed[record.Lease]) record.Nanos {
 // harmedAfter returns when the first fault after a time was injected, other than one that hit
 // another elected component, or a node was changed; the end of the record without one.
 func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
-	end := min(m.Run.EndAt, facts.NextDisturbance(m.Run, after))
-	for _, f := range m.Faults {
-		if in := f.Injected; in != nil && in.Called > after && (in.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
-			end = min(end, in.Called)
-		}
-	}
-	return end
+	return min(m.Run.EndAt, facts.NextDisturbance(m.Run, after), m.NextInjectionOf(after, func(f *record.Fault) bool {
+		return f.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), f.Component)
+	}))
 }
 
 // about returns the actions on a request, until a time: on a ReplicaSet of the Deployment, or the
@@ -199,8 +195,7 @@ func errandsOf(m *facts.Matter, component string) (all []errand) {
 		return all
 	}
 	replicas, last := map[string]int{}, map[string]int{} // by name: pods wanted, index in all
-	for i := range run.Ops {
-		op := &run.Ops[i].V
+	for _, op := range record.Each(run.Ops) {
 		name := facts.DeploymentOf(op)
 		if name == "" || op.Outcome == record.Refused {
 			continue

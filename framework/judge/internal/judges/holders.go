@@ -50,7 +50,7 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 	for _, s := range states {
 		known := counts(s.V)
 		if s.At <= from || s.V.Holder != "" && !known {
-			before = max(before, facts.LeaseVersion(s.V))
+			before = max(before, record.Number(s.V.Revision))
 		}
 		if s.At <= from && known {
 			r.holder = s.V
@@ -65,7 +65,7 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 			continue
 		}
 		r.looked = max(r.looked, s.At)
-		switch v := facts.LeaseVersion(s.V); {
+		switch v := record.Number(s.V.Revision); {
 		case v > before && counts(s.V) && (s.V.Holder != r.holder.Holder || !s.V.Renew.Equal(r.holder.Renew)):
 			if r.first.Holder == "" {
 				r.first = s.V
@@ -81,3 +81,21 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 }
 
 func leaseDuration(l record.Lease) time.Duration { return time.Duration(l.Duration) * time.Second }
+
+// coordinated gives a judge of what waits for a takeover the bound of coordinated leader election,
+// where the active instances are elected in that way.
+func coordinated(judge func(*facts.Matter) Finding) func(*facts.Matter) Finding {
+	return func(m *facts.Matter) Finding {
+		bound := m.Coordinated(*m.Bound)
+		if bound.Limit == m.Bound.Limit {
+			return judge(m)
+		}
+		longer := *m
+		longer.Bound = &bound
+		f := judge(&longer)
+		if f.Bound == nil {
+			f.Bound = &bound
+		}
+		return f
+	}
+}

@@ -36,7 +36,7 @@ func judgeIsolatedMember(m *facts.Matter) Finding {
 		return Failed("The API server on an isolated etcd member must acknowledge no write: %s acknowledged one %s, while the %s lasted (%s to %s).",
 			node, text.At(ack.Ret), m.Fault.What(), text.When(from), text.When(to)).Shows(ack.What).exhibits(ack.Exhibit())
 	}
-	read, newer, _ := facts.StaleRead(m.Run, cut, from, to)
+	read, newer := facts.StaleRead(m.Run, cut, from, to)
 	if read != nil {
 		return failStale(m, read, newer)
 	}

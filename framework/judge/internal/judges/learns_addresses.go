@@ -28,11 +28,9 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 	if _, problem := changesOf(m, nil); problem != nil {
 		return *problem
 	}
-	from, to := m.Fault.Effect(), m.Fault.Healed.Called
-	hit := []string{m.Fault.Node()}
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		inj := m.Faults[id]
-		from, to = max(from, inj.Effect()), min(to, inj.Healed.Called)
+	from, to := m.Active()
+	var hit []string
+	for _, inj := range m.Together() {
 		hit = append(hit, inj.Node())
 	}
 	if from >= to {
@@ -183,8 +181,7 @@ func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
 // served returns the first of the nodes that joined later whose API server answered a quorum read
 // of a prober between two moments, empty for none.
 func (w loneTime) served(m *facts.Matter, from, to record.Nanos) string {
-	for _, p := range m.Run.Probes {
-		pr := p.V
+	for _, pr := range record.Each(m.Run.Probes) {
 		if pr.OK && pr.Kind == record.ProbeQuorumRead && pr.Start >= from && pr.End <= to &&
 			slices.ContainsFunc(w.others, func(n facts.NodeLife) bool { return n.Name == pr.Entrance }) {
 			return pr.Entrance

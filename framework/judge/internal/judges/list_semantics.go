@@ -37,11 +37,11 @@ func judgeListSemantics(m *facts.Matter) Finding {
 		}
 		judged++
 		if l.Other != "" {
-			breaches = append(breaches, *l.Breach("was answered with something else: " + l.Other))
+			breaches = append(breaches, l.Breach("was answered with something else: "+l.Other)...)
 			continue
 		}
 		if l.Version() == 0 {
-			breaches = append(breaches, *l.Breach(fmt.Sprintf("gave version %q, which is not a version", l.Pages[0].Revision)))
+			breaches = append(breaches, l.Breach(fmt.Sprintf("gave version %q, which is not a version", l.Pages[0].Revision))...)
 			continue
 		}
 		items += len(l.Items)
@@ -54,7 +54,7 @@ func judgeListSemantics(m *facts.Matter) Finding {
 	if missing := fewLists(m, c, each); missing != "" && len(breaches) == 0 {
 		return Inconclusive("%s, fewer than the %d required for a verdict", missing, each)
 	}
-	return conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches)
+	return conclude(must, "", of, breaches)
 }
 
 // fewLists names an API server that answered fewer lists of some kind than each since

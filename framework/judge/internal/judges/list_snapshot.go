@@ -32,20 +32,18 @@ func judgeListSnapshot(m *facts.Matter) Finding {
 		}
 		judged++
 		pages += n
-		if b := wrongPages(l); b != nil {
-			breaches = append(breaches, *b)
-		}
+		breaches = append(breaches, wrongPages(l)...)
 	}
 	if judged == 0 {
 		return notApplicable("the record has no list of a collection in more than one page")
 	}
 	of := fmt.Sprintf("%d lists, %d pages", judged, pages)
-	return conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches)
+	return conclude(must, "", of, breaches)
 }
 
 // wrongPages finds why a paged list is not a snapshot. A list that broke off is checked up to
 // there.
-func wrongPages(l facts.Listing) *facts.Breach {
+func wrongPages(l facts.Listing) []facts.Breach {
 	for i, p := range l.Pages {
 		if first := l.Pages[0].Revision; l.API == facts.APIKubernetes && p.Revision != "" && p.Revision != first {
 			return l.Breach(fmt.Sprintf("gave version %s on page 1 and %s on page %d", first, p.Revision, i+1))

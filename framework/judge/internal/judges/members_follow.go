@@ -60,15 +60,14 @@ type votes struct {
 // if none listed any.
 func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
 	v := votes{lists: map[string][]string{}, own: map[string]string{}}
-	for _, e := range m.Run.Etcd {
-		s := e.V
-		if e.At < from || e.At > to || !s.OK {
+	for at, s := range record.Each(m.Run.Etcd) {
+		if at < from || at > to || !s.OK {
 			continue
 		}
 		if v.own[s.Node] = s.Member; len(s.Members) == 0 {
 			continue
 		}
-		v.at, v.cluster, v.members, v.extra = e.At, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
+		v.at, v.cluster, v.members, v.extra = at, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
 		v.lists[s.Node] = v.members
 	}
 	if len(v.lists) == 0 {
@@ -82,18 +81,14 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 	if problem != nil {
 		return *problem
 	}
-	if m.Check.Params["leader"] == "true" {
-		if problem := ledBefore(m, changes); problem != nil {
-			return *problem
+	for _, required := range []struct {
+		param string
+		check func(*facts.Matter, []record.NodeChange) *Finding
+	}{{"leader", ledBefore}, {"listed", listedAfterLoss}, {"cut", cutEverywhere}} {
+		if m.Check.Params[required.param] != "true" {
+			continue
 		}
-	}
-	if m.Check.Params["listed"] == "true" {
-		if problem := listedAfterLoss(m, changes); problem != nil {
-			return *problem
-		}
-	}
-	if m.Check.Params["cut"] == "true" {
-		if problem := cutEverywhere(m, changes); problem != nil {
+		if problem := required.check(m, changes); problem != nil {
 			return *problem
 		}
 	}

@@ -25,16 +25,15 @@ func judgeNoElection(m *facts.Matter) Finding {
 		return *f
 	}
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		from, to = min(from, m.Faults[id].Injected.Called), max(to, m.Faults[id].Healed.Called)
+	for _, inj := range m.Together() {
+		from, to = min(from, inj.Injected.Called), max(to, inj.Healed.Called)
 	}
 	var old record.EtcdStatus
 	answers := map[string]int{} // while the faults lasted, by node
-	for _, e := range m.Run.Etcd {
-		s := e.V
+	for at, s := range record.Each(m.Run.Etcd) {
 		switch {
-		case !s.OK || s.Leader == "" || s.Term == 0 || e.At > to:
-		case e.At <= from:
+		case !s.OK || s.Leader == "" || s.Term == 0 || at > to:
+		case at <= from:
 			if s.Term >= old.Term {
 				old = s
 			}
@@ -43,7 +42,7 @@ func judgeNoElection(m *facts.Matter) Finding {
 		case s.Term < old.Term: // it has not applied the earlier election yet; etcd reports the term of what is applied
 		case s.Leader != old.Leader || s.Term > old.Term:
 			return Failed("etcd must hold no election during the %s: member %s led in term %d before, and %s the member on %s named %s in term %d.",
-				m.Fault.What(), old.Leader, old.Term, text.At(e.At), s.Node, s.Leader, s.Term).Rests(from, e.At)
+				m.Fault.What(), old.Leader, old.Term, text.At(at), s.Node, s.Leader, s.Term).Rests(from, at)
 		default:
 			answers[s.Node]++
 		}

@@ -98,7 +98,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		return Inconclusive("no %s, so errors may have gone unseen", silent)
 	}
 	if t.unrepeated > 0 {
-		return Inconclusive("%s answered with a request to retry, as the API server was shutting down, and the record does not show the retry", countRequests(t.unrepeated))
+		return Inconclusive("%s answered with a request to retry, as the API server was shutting down, and the record does not show the retry", text.Plural(t.unrepeated, "request")+" "+text.Was(t.unrepeated))
 	}
 	if f := unused(m, entrances[0]); f != nil {
 		return *f
@@ -108,13 +108,6 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		told = fmt.Sprintf("; %d of them %s answered with a request to retry, as the API server was shutting down, and succeeded at the first retry", t.repeated, text.Was(t.repeated))
 	}
 	return Passed("None of the %d requests through %s failed during the %s%s.", t.asked, text.And(entrances), m.Fault.What(), told).counted("0 of %d", t.asked)
-}
-
-func countRequests(n int) string {
-	if n == 1 {
-		return "1 request was"
-	}
-	return fmt.Sprintf("%d requests were", n)
 }
 
 // requests are those that clients made between two moments, and what became of them.
@@ -145,8 +138,7 @@ func (t *requests) fails(from, to record.Nanos, what string, crosses bool) {
 // so is the response that a key does not exist which does. Bursts do not count, nor do checks of
 // the control plane itself: what they ask for may have to be refused.
 func (t *requests) operations(entrance string) {
-	for _, o := range t.m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(t.m.Run.Ops) {
 		if op.Purpose == facts.PurposeBurst || !facts.IsRegister(op) || op.Entrance != entrance || op.Return < t.from || op.Call >= t.to {
 			continue
 		}

@@ -19,7 +19,6 @@ var noHiddenDependency = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true,
 }, judgeNoHiddenDependency}
 
-// instance is an instance of an elected component.
 type instance struct{ component, node string }
 
 func (i instance) String() string { return i.component + " on " + i.node }
@@ -153,8 +152,7 @@ func standingBy(m *facts.Matter, hit []string) (all []instance) {
 func unheard(m *facts.Matter, i instance, from, to record.Nanos, before time.Duration) (longest facts.Gap, problem string) {
 	var answers []record.Nanos
 	known := false
-	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
-		v := a.V
+	for _, v := range record.Each(slices.Concat(m.Run.Actions, m.Run.Asked)) {
 		if !v.Election || v.Component != i.component || v.Node != i.node || v.Code < 200 || v.Code > 299 {
 			continue
 		}

@@ -23,7 +23,8 @@ var noLostWrite = Definition{verdict.Doc{
 func judgeNoLostWrite(m *facts.Matter) Finding {
 	books := facts.NewWriteLog(m.Run)
 	reads := finalReads(m)
-	asked := newFinalCoverage(m)
+	asked := &finalCoverage{m: m, writes: finalWrites(m.Run), keys: map[string]facts.CollectionOf{},
+		groups: map[facts.CollectionOf]*finalAttempts{}, done: map[finalRead]bool{}}
 	answered := 0
 	var lost []Finding
 	for _, read := range reads {
@@ -90,11 +91,6 @@ type finalAttempts struct {
 	before, after bool
 }
 
-func newFinalCoverage(m *facts.Matter) *finalCoverage {
-	return &finalCoverage{m: m, writes: finalWrites(m.Run), keys: map[string]facts.CollectionOf{},
-		groups: map[facts.CollectionOf]*finalAttempts{}, done: map[finalRead]bool{}}
-}
-
 // add counts a final read and reports whether it was answered with what was requested.
 func (c *finalCoverage) add(read record.Op) (answered bool) {
 	key, of := facts.LoggedKey(read), facts.CollectionOf{API: read.API, Name: read.Collection}
@@ -147,8 +143,7 @@ func finalVerb(read record.Op) string {
 func finalReads(m *facts.Matter) (reads []record.Op) {
 	keys := map[facts.CollectionOf][]string{}
 	seen := map[string]bool{}
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose == facts.PurposeFinalRead && facts.IsQuorumRead(op) {
 			reads = append(reads, op)
 		}
@@ -178,8 +173,7 @@ func finalReads(m *facts.Matter) (reads []record.Op) {
 // finalWrites returns when the last write of each key was first called, by API and key.
 func finalWrites(run *record.Run) map[string]record.Nanos {
 	calls := map[string]record.Nanos{}
-	for _, o := range run.Ops {
-		op := o.V
+	for _, op := range record.Each(run.Ops) {
 		if op.Purpose != facts.PurposeFinalWrite || !facts.IsWrite(op.Type) {
 			continue
 		}

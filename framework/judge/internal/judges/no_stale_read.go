@@ -33,8 +33,7 @@ func judgeNoStaleRead(m *facts.Matter) Finding {
 	known := facts.NewWriteLog(m.Run)
 	exposed := 0
 	var stale, newer *record.Op
-	for _, o := range m.Run.Ops {
-		read := o.V
+	for _, read := range record.Each(m.Run.Ops) {
 		if !facts.IsQuorumRead(read) || read.Purpose == "ready" || read.Entrance != node || read.Outcome != record.OK || read.Call < from || read.Call >= to {
 			continue
 		}

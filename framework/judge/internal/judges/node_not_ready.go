@@ -33,7 +33,7 @@ func judgeNodeNotReady(m *facts.Matter) Finding {
 			worst, last = at, name
 		}
 	}
-	took := facts.Since(effect, worst)
+	took := text.Span(effect, worst)
 	if took > m.Bound.Limit {
 		return Failed("A node without power must turn NotReady within %s of the %s: %s did only after %s.",
 			m.Bound, m.Fault.What(), last, text.Short(took)).Took(took).Rests(effect, worst)
@@ -55,8 +55,7 @@ func turnedNotReady(m *facts.Matter, name string, effect, to record.Nanos) (turn
 		return say(Inconclusive("%s was not ready before the %s: Ready was %s", name, m.Fault.What(), nodes[i].Node.Ready))
 	}
 	beats, last := 0, effect
-	for j := range m.Run.Objects {
-		at, o := m.Run.Objects[j].At, &m.Run.Objects[j].V
+	for at, o := range record.Each(m.Run.Objects) {
 		mine := o.Name == name && !o.Gone
 		switch beat := mine && o.Kind == record.ObjectHeartbeat; {
 		case at > to:
@@ -75,7 +74,7 @@ func turnedNotReady(m *facts.Matter, name string, effect, to record.Nanos) (turn
 			}
 		}
 	}
-	watched := facts.Since(effect, last)
+	watched := text.Span(effect, last)
 	switch {
 	case turned > 0:
 		return turned, nil

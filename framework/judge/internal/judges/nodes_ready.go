@@ -38,19 +38,18 @@ func judgeNodesReady(m *facts.Matter) Finding {
 		case before > m.Bound.Limit/2:
 			return Inconclusive("%s was silent for %s before the %s as well: its heartbeats are too rare for a bound of %s", n.Name, text.Short(before), m.Fault.What(), m.Bound)
 		}
-		if facts.Since(g.From, g.To) > facts.Since(worst.From, worst.To) {
+		if text.Span(g.From, g.To) > text.Span(worst.From, worst.To) {
 			worst = g
 		}
 	}
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind == record.ObjectNode && at > from && at <= to && !o.Gone && o.Node.Ready != "True" && !m.WasNode(o.Name) {
 			return Failed("Heartbeats of worker nodes must arrive despite the %s: the condition Ready of %s became %s at %s.",
 				m.Fault.What(), o.Name, o.Node.Ready, text.When(at)).Rests(from, at)
 		}
 	}
-	took := facts.Since(worst.From, worst.To)
-	switch lasted := facts.Since(from, m.Fault.Healed.Called); {
+	took := text.Span(worst.From, worst.To)
+	switch lasted := text.Span(from, m.Fault.Healed.Called); {
 	case took > m.Bound.Limit && took-blind(m, worst.From, worst.To) <= m.Bound.Limit:
 		return Inconclusive("no heartbeat of %s was seen for %s (%s to %s), nor any other object for %s of that: it may not have been observed",
 			worst.Node, text.Short(took), text.When(worst.From), text.When(worst.To), text.Short(blind(m, worst.From, worst.To)))
@@ -71,8 +70,8 @@ func blind(m *facts.Matter, from, to record.Nanos) (longest time.Duration) {
 	last := from
 	for i := range m.Run.Objects {
 		if at := m.Run.Objects[i].At; at > from && at <= to {
-			longest, last = max(longest, facts.Since(last, at)), at
+			longest, last = max(longest, text.Span(last, at)), at
 		}
 	}
-	return max(longest, facts.Since(last, to))
+	return max(longest, text.Span(last, to))
 }

@@ -38,8 +38,7 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 	refused := 0
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return int(a.V.Call - b.V.Call) })
-	for _, o := range ops {
-		op := o.V
+	for _, op := range record.Each(ops) {
 		if op.Purpose == "version" && op.Key == "kube-apiserver" && op.Outcome == record.OK {
 			version[op.Entrance] = op.Value
 			for _, other := range version {

@@ -87,7 +87,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	// Older records do not show that logs are read.
 	read := slices.ContainsFunc(m.Run.Asked, func(a record.Timed[record.Action]) bool { return a.V.Verb == "" })
-	if node := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{To: m.Run.EndAt}); read && node != "" {
+	if node := m.UnreadLog(facts.Gap{To: m.Run.EndAt}); read && node != "" {
 		return Inconclusive("the audit log of the API server on %s was not read to the end, and may contain more actions of elected components", node)
 	}
 	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))
@@ -192,7 +192,7 @@ func releasedBy(m *facts.Matter, component, node string, own *facts.Act) record.
 	})
 	for i := 1; i < len(states)-1; i++ {
 		before, s, next := states[i-1].V, states[i], states[i+1].V
-		if s.V.Holder == "" && facts.LeaseVersion(s.V) > 0 && facts.HolderNode(before) == node && facts.HolderNode(next) != node &&
+		if s.V.Holder == "" && record.Number(s.V.Revision) > 0 && facts.HolderNode(before) == node && facts.HolderNode(next) != node &&
 			own.Received <= s.At && !m.LeasesChanged(own.Received, s.At) {
 			return s.At
 		}
@@ -242,7 +242,8 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 
 // withoutElection finds two instances that act by turns though no instance was elected.
 func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
-	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
+	held := func(l record.Timed[record.Lease]) bool { return l.V.Name == d.Component && l.V.Holder != "" }
+	if len(d.Elections) > 0 || slices.ContainsFunc(m.Run.Leases, held) {
 		return nil
 	}
 	first, other, again := byTurns(m, d.Acts, m.Run.EndAt, func(record.Nanos, record.Nanos) bool { return false })
@@ -299,15 +300,6 @@ func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos, excused fun
 		}
 	}
 	return nil, nil, nil
-}
-
-func leaseHolders(run *record.Run, component string) (holders []string) {
-	for _, l := range run.Leases {
-		if l.V.Name == component && l.V.Holder != "" && !slices.Contains(holders, l.V.Holder) {
-			holders = append(holders, l.V.Holder)
-		}
-	}
-	return holders
 }
 
 // turns names the instances that acted, in the order of their first actions.

@@ -24,8 +24,7 @@ var oneAddress = Definition{verdict.Doc{
 // reports count from then.
 func judgeOneAddress(m *facts.Matter) Finding {
 	told, moves := 0, false
-	for i := range m.Run.Backends {
-		b := &m.Run.Backends[i].V
+	for _, b := range record.Each(m.Run.Backends) {
 		if b.Missing != "" {
 			return notApplicable("The load balancer does not report which API servers it uses: %s.", b.Missing)
 		}

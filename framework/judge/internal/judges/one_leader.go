@@ -57,8 +57,7 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 	if len(m.Run.Etcd) == 0 {
 		return notApplicable("the record has no status of an etcd member.")
 	}
-	for _, e := range m.Run.Etcd {
-		s := e.V
+	for at, s := range record.Each(m.Run.Etcd) {
 		if !s.OK || s.Leader == "" || s.Leader != s.Member || s.Term == 0 {
 			delete(now, s.Node)
 			continue
@@ -66,9 +65,9 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 		answers++
 		r, ok := now[s.Node]
 		if !ok || r.term != s.Term {
-			r = reign{node: s.Node, leader: s.Leader, term: s.Term, from: e.At, index: s.RaftIndex}
+			r = reign{node: s.Node, leader: s.Leader, term: s.Term, from: at, index: s.RaftIndex}
 		}
-		r.to = e.At
+		r.to = at
 		if r.own == 0 && s.RaftIndex > r.index {
 			r.own = s.RaftIndex
 		}
@@ -89,7 +88,7 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 				s.Term, first.node, text.When(first.from), text.When(first.to), r.node, text.When(r.from), text.When(r.to)).
 				exhibits(facts.Exhibit(fmt.Sprintf("Two leaders of term %d", s.Term), first.span(), facts.Blamed(r.span())))
 		}
-		first.to = e.At
+		first.to = at
 		terms[in] = first
 	}
 	if len(terms) == 0 {

@@ -33,8 +33,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 	}
 	contests := map[contest]*contenders{}
 	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		// For a key that must not exist, etcd compares with version 0 each time.
 		if !facts.IsWrite(op.Type) || op.Expect == "" || op.Expect == "0" || op.Purpose == "ready" {
 			continue
@@ -131,7 +130,7 @@ func (r *contenders) noneMayLose(made *record.Op, books facts.WriteLog) bool {
 	writes := books.Of(r.tried[0]).Writes
 	for i := len(writes) - 1; i >= 0; i-- {
 		w := writes[i]
-		before := w.Outcome == record.OK && (w.Return < made.Call || facts.Number(w.Revision) > 0 && facts.Number(w.Revision) <= facts.Number(made.Revision))
+		before := w.Outcome == record.OK && (w.Return < made.Call || record.Number(w.Revision) > 0 && record.Number(w.Revision) <= record.Number(made.Revision))
 		if w.Call < last && !before {
 			return false
 		}

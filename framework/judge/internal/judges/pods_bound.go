@@ -24,7 +24,7 @@ type podWait struct {
 	from, to record.Nanos
 }
 
-func (w podWait) took() time.Duration { return facts.Since(w.from, w.to) }
+func (w podWait) took() time.Duration { return text.Span(w.from, w.to) }
 
 func judgePodsBound(m *facts.Matter) Finding {
 	effect, until := m.LastEffect(), m.NextFault(m.Fault.HealEffect())
@@ -73,7 +73,7 @@ func judgePodsBound(m *facts.Matter) Finding {
 			*longest = w
 		}
 		// A pod created after the healing and just before the end shows nothing.
-		justCame := p.Created >= m.Fault.Healed.Called && facts.Since(p.Created, until) < m.Run.Meta.Settings["M"]
+		justCame := p.Created >= m.Fault.Healed.Called && text.Span(p.Created, until) < m.Run.Meta.Settings["M"]
 		if (p.Bound == 0 || p.Bound > until) && !justCame && waiting == nil {
 			waiting = p
 		}
@@ -99,7 +99,7 @@ func judgePodsBound(m *facts.Matter) Finding {
 	case waiting != nil:
 		from, to, _ := waited(waiting)
 		return Inconclusive("pod %s was not bound when it was last seen, %s after its creation or the %s, which is less than the bound of %s",
-			waiting.Name, text.Short(facts.Since(from, to)), m.Fault.What(), m.Bound)
+			waiting.Name, text.Short(text.Span(from, to)), m.Fault.What(), m.Bound)
 	}
 	lives = slices.DeleteFunc(lives, func(p *facts.PodLife) bool { return p.Bound == 0 })
 	audited := len(slices.DeleteFunc(slices.Clone(lives), func(p *facts.PodLife) bool { return len(p.Bindings) == 0 }))

@@ -42,8 +42,7 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 		return Inconclusive("the record shows no running pod of a Deployment that no client changes before the %s", m.Fault.What())
 	}
 	seen := 0
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		if at <= from || at > to {
 			continue
 		}
@@ -66,7 +65,7 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 				m.Fault.What(), o.Name, o.Pod.Node, o.Part, how, text.When(at)).Rests(from, at)
 		}
 	}
-	watched := facts.Since(from, to)
+	watched := text.Span(from, to)
 	switch {
 	case seen == 0:
 		return Inconclusive("the record shows no state of any object after the %s was healed, so nothing can be said about pods", m.Fault.What())
@@ -87,9 +86,9 @@ func heardOf(m *facts.Matter) *Finding {
 	from, healed := m.Fault.Effect(), m.Fault.HealEffect()
 	nodes := m.WorkersAt(from)
 	for _, n := range nodes {
-		if g, _ := m.HeartbeatGap(n.Name, from, healed, m.NextFault(healed)); facts.Since(g.From, g.To) <= m.Run.Meta.Settings["G"] {
+		if g, _ := m.HeartbeatGap(n.Name, from, healed, m.NextFault(healed)); text.Span(g.From, g.To) <= m.Run.Meta.Settings["G"] {
 			return Inconclusive("%s was silent for %s at most through the %s, which is within the grace period of %s",
-				n.Name, text.Short(facts.Since(g.From, g.To)), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).problem()
+				n.Name, text.Short(text.Span(g.From, g.To)), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).problem()
 		}
 	}
 	if len(nodes) == 0 {
@@ -102,14 +101,13 @@ func heardOf(m *facts.Matter) *Finding {
 // the fault: after it was healed the node was silent for its grace period once more, and then marked.
 func silentAgain(m *facts.Matter, node string, evicted record.Nanos) *Finding {
 	last := m.Fault.HealEffect() // heartbeat
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		switch {
 		case o.Name != node || at < m.Fault.HealEffect() || at > evicted:
 		case o.Kind == record.ObjectHeartbeat:
 			last = at
 		case o.Kind == record.ObjectNode && o.Node.Ready != "True":
-			if silent := facts.Since(last, at); silent >= m.Run.Meta.Settings["G"] {
+			if silent := text.Span(last, at); silent >= m.Run.Meta.Settings["G"] {
 				return Inconclusive("a pod on %s was evicted, but the node was silent again for %s (%s to %s) after the %s was healed, longer than its grace period of %s",
 					node, text.Short(silent), text.When(last), text.When(at), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).problem()
 			}
@@ -120,13 +118,13 @@ func silentAgain(m *facts.Matter, node string, evicted record.Nanos) *Finding {
 }
 
 // evicted reports whether an earlier pod is deleted, gone or on another node.
-func evicted(before map[string]record.Object, o *record.Object) bool {
+func evicted(before map[string]record.Object, o record.Object) bool {
 	old, known := before[o.UID]
 	return known && (o.Gone || o.Pod.Deleting || o.Pod.Node != old.Pod.Node)
 }
 
 // touched describes what happened to a pod, empty if nothing did.
-func touched(before map[string]record.Object, o *record.Object) string {
+func touched(before map[string]record.Object, o record.Object) string {
 	old, known := before[o.UID]
 	switch {
 	case !known && o.Gone:
@@ -151,9 +149,9 @@ func touched(before map[string]record.Object, o *record.Object) string {
 // from the state before until the end of the record.
 func unchanged(m *facts.Matter, before *record.Standing) (parts []string) {
 	changed := map[string]bool{}
-	for i := range m.Run.Ops {
+	for _, op := range record.Each(m.Run.Ops) {
 		// Their creation was earlier, whatever its outcome.
-		if op := &m.Run.Ops[i].V; op.Type != record.OpCreate {
+		if op.Type != record.OpCreate {
 			changed[facts.DeploymentOf(op)] = true
 		}
 	}

@@ -26,12 +26,9 @@ var quorumLoss = Definition{verdict.Doc{
 // judgeQuorumLoss counts from the proof that a member is back, which is its answer: its startup
 // time is over then.
 func judgeQuorumLoss(m *facts.Matter) Finding {
-	from, to, back := m.Fault.Effect(), m.Fault.Healed.Called, m.Fault.HealEffect()
-	nodes := []string{m.Fault.Node()}
-	for _, id := range text.SplitList(m.Check.Params["faults"]) {
-		inj := m.Faults[id]
-		from = max(from, inj.Effect())
-		to = min(to, inj.Healed.Called)
+	from, to := m.Active()
+	back, nodes := facts.Endless, []string(nil)
+	for _, inj := range m.Together() {
 		back = min(back, inj.HealEffect())
 		if !slices.Contains(nodes, inj.Node()) {
 			nodes = append(nodes, inj.Node())
@@ -46,7 +43,7 @@ func judgeQuorumLoss(m *facts.Matter) Finding {
 		return Failed("Without a quorum of etcd members no write may be acknowledged: one was %s, while %s were down (%s to %s).",
 			text.At(ack.Ret), text.And(nodes), text.When(from), text.When(to)).Shows(ack.What).exhibits(ack.Exhibit())
 	}
-	read, newer, _ := facts.StaleRead(m.Run, all, from, to)
+	read, newer := facts.StaleRead(m.Run, all, from, to)
 	if read != nil {
 		return failStale(m, read, newer)
 	}
@@ -97,8 +94,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 	took := time.Duration(max(0, first.Ret-back))
 	known := facts.NewWriteLog(m.Run)
 	final := 0
-	for _, o := range m.Run.Ops {
-		read := o.V
+	for _, read := range record.Each(m.Run.Ops) {
 		if !facts.IsRegister(read) || !facts.IsQuorumRead(read) || read.Outcome != record.OK || read.IsOther() || read.Call < back {
 			continue
 		}

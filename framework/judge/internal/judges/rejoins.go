@@ -31,10 +31,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 		back = f.Called + record.Nanos(off)
 	}
 	// A request shortly before the bound leaves no time to judge.
-	until := m.NextInjection(m.Fault.Effect())
-	if until > m.Run.EndAt {
-		until = m.Run.EndAt
-	}
+	until := min(m.NextInjection(m.Fault.Effect()), m.Run.EndAt)
 	var took time.Duration
 	last := ""
 	var since, lastAt record.Nanos
@@ -115,7 +112,6 @@ func hides(m *facts.Matter, node string, access record.Access) bool {
 	return slices.Contains(m.Run.Meta.NoAccess, access) && (access != record.EtcdMembers || slices.Contains(componentsOf(m, node), "etcd"))
 }
 
-// componentsOf returns the components of a node.
 func componentsOf(m *facts.Matter, node string) (components []string) {
 	for _, n := range facts.NodeLives(m.Run) {
 		if n.Name == node {

@@ -77,40 +77,28 @@ func requestsInFlight(m *facts.Matter, servers []string, from, until record.Nano
 		return than == nil || text.Span(o.Call, o.Return) > text.Span(than.Call, than.Return)
 	}
 	limit, next := m.Bound.Limit, m.NextInjection(from)
-	for _, o := range requestsThrough(m, servers) {
-		if o.Return <= from || o.Call >= until {
+	for i := range m.Run.Ops {
+		o := &m.Run.Ops[i].V
+		if !facts.IsRegister(*o) || o.Purpose != "" || !slices.Contains(servers, o.Entrance) || o.Return <= from || o.Call >= until {
 			continue
 		}
 		r.n++
 		took := text.Span(o.Call, o.Return)
+		responded := o.Outcome == record.OK || o.RetryAfter != 0 // a refusal always says whether to retry
 		if took > elected(m) {
 			r.hung++
 		}
 		switch {
 		case took > limit && o.Call+record.Nanos(limit) < next:
-			if longer(&o, r.late) {
-				r.late = &o
+			if longer(o, r.late) {
+				r.late = o
 			}
-		case took > limit, took > m.Run.Meta.Settings["M"] && !replied(o):
-			r.gaveUp = &o
+		case took > limit, took > m.Run.Meta.Settings["M"] && !responded:
+			r.gaveUp = o
 		}
-		if longer(&o, r.longest) {
-			r.longest = &o
+		if longer(o, r.longest) {
+			r.longest = o
 		}
 	}
 	return r
 }
-
-// requestsThrough returns the requests of the traffic through API servers.
-func requestsThrough(m *facts.Matter, servers []string) (all []record.Op) {
-	for _, o := range m.Run.Ops {
-		if facts.IsRegister(o.V) && o.V.Purpose == "" && slices.Contains(servers, o.V.Entrance) {
-			all = append(all, o.V)
-		}
-	}
-	return all
-}
-
-// replied reports whether an operation ended with a response of the server: a refusal always says
-// whether to retry.
-func replied(o record.Op) bool { return o.Outcome == record.OK || o.RetryAfter != 0 }

@@ -45,10 +45,9 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 	}
 	var before, between, after []informed
 	seen := uint64(0) // the newest version before the restore
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose == facts.PurposeInformedVersion && op.Return < called {
-			seen = max(seen, facts.Number(op.Revision))
+			seen = max(seen, record.Number(op.Revision))
 		}
 		if op.Purpose != facts.PurposeInformedWrite || op.Outcome != record.OK {
 			continue
@@ -57,7 +56,7 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		switch {
 		case op.Return < called:
 			before = append(before, w)
-			seen = max(seen, facts.Number(op.Revision))
+			seen = max(seen, record.Number(op.Revision))
 		case op.Call >= back:
 			after = append(after, w)
 		case op.Return <= down:
@@ -93,7 +92,7 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		for _, w := range between {
 			if gone(w) {
 				lost++
-				seen = max(seen, facts.Number(w.Revision))
+				seen = max(seen, record.Number(w.Revision))
 			}
 		}
 	}
@@ -101,7 +100,7 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		return Inconclusive("nothing was acknowledged between the snapshot and the restore, so no effect of the restore can be seen")
 	}
 	for _, w := range after {
-		if facts.Number(w.Revision) <= seen {
+		if record.Number(w.Revision) <= seen {
 			return Failed("Versions must never go back for clients: %s was created as version %s %s, after the restore, and clients had seen %d before.",
 				w.Key, w.Revision, text.At(w.Return), seen).Rests(w.Call, w.Return).Shows(text.Describe(w.Op))
 		}
@@ -109,11 +108,11 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 	newest := map[string]uint64{}
 	for _, o := range m.Run.Ops {
 		if op := o.V; op.Purpose == facts.PurposeInformedVersion && op.Revision != "" {
-			if n := facts.Number(op.Revision); n < newest[op.Client] {
+			if n := record.Number(op.Revision); n < newest[op.Client] {
 				return Failed("Versions must never go back for clients: %s was at version %d, and %s at %d.", op.Client, newest[op.Client], text.At(op.Call), n).
 					Rests(called, op.Call).Shows(text.Describe(op))
 			}
-			newest[op.Client] = facts.Number(op.Revision)
+			newest[op.Client] = record.Number(op.Revision)
 		}
 	}
 	for _, l := range lists {
@@ -139,12 +138,12 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 func oneMoment(around []informed, gone func(informed) bool) *Finding {
 	var newest *informed
 	for _, w := range around {
-		if !gone(w) && (newest == nil || facts.Number(w.Revision) > facts.Number(newest.Revision)) {
+		if !gone(w) && (newest == nil || record.Number(w.Revision) > record.Number(newest.Revision)) {
 			newest = &w
 		}
 	}
 	for _, w := range around {
-		if newest != nil && gone(w) && facts.Number(w.Revision) < facts.Number(newest.Revision) {
+		if newest != nil && gone(w) && record.Number(w.Revision) < record.Number(newest.Revision) {
 			return Failed("The state after a restore must be that of one moment: %s of version %s is gone, and %s of version %s is there.",
 				w.Key, w.Revision, newest.Key, newest.Revision).Shows(text.Describe(w.Op), text.Describe(newest.Op)).problem()
 		}
@@ -172,8 +171,7 @@ func sameMoment(around []informed, a, b record.Op) *Finding {
 
 // informedLast returns the last answered operation of a purpose through each entrance.
 func informedLast(m *facts.Matter, purpose string) (all []record.Op) {
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != purpose || op.Outcome != record.OK {
 			continue
 		}

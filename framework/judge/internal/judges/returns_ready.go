@@ -46,8 +46,7 @@ func judgeReturnsReady(m *facts.Matter) Finding {
 	var user []record.Probe // of the account, from the call to heal on
 	asked, reached, allowed := 0, 0, 0
 	first := facts.Endless
-	for _, p := range slices.Concat(m.Run.UserProbes, m.Run.ClientProbes, m.Run.Probes) {
-		pr := p.V
+	for _, pr := range record.Each(slices.Concat(m.Run.UserProbes, m.Run.ClientProbes, m.Run.Probes)) {
 		if pr.Entrance != entrance || pr.Start > to {
 			continue
 		}

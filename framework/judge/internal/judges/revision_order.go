@@ -122,7 +122,7 @@ func keyOf(api, key string) string { return api + "\x00" + key }
 func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
 	shown := map[string][]facts.Mark[shower]{}
 	add := func(api, revision string, at record.Nanos, by shower) {
-		if n := facts.Number(revision); n > 0 {
+		if n := record.Number(revision); n > 0 {
 			shown[api] = append(shown[api], facts.Mark[shower]{At: at, Revision: n, By: by})
 		}
 	}
@@ -182,7 +182,7 @@ func versionsAsked(run *record.Run) (all []version) {
 	for i := range run.Ops {
 		op := &run.Ops[i].V
 		if op.Outcome != record.Unknown && (facts.IsWrite(op.Type) || facts.IsQuorumRead(*op)) {
-			add(op.API, facts.Number(op.Header), op.Call, true, shower{op: op})
+			add(op.API, record.Number(op.Header), op.Call, true, shower{op: op})
 		}
 		if op.Outcome != record.OK || !facts.IsWrite(op.Type) || op.Purpose == "ready" {
 			continue
@@ -191,18 +191,18 @@ func versionsAsked(run *record.Run) (all []version) {
 		if deletes && op.API == facts.APIKubernetes || !deletes && (op.Revision == op.Expect || len(books.Of(*op).Sources[op.Value]) > 1) {
 			continue
 		}
-		add(storeOf(op), facts.Number(op.Revision), op.Call, deletes && op.Collection == "", shower{op: op})
+		add(storeOf(op), record.Number(op.Revision), op.Call, deletes && op.Collection == "", shower{op: op})
 	}
 	own := facts.OwnOps(run)
 	for i := range own {
 		if op := &own[i]; op.Outcome == record.OK && facts.IsQuorumRead(*op) && op.Found {
-			add(keyOf(op.API, op.Key), facts.Number(op.Revision), op.Call, true, shower{op: op})
+			add(keyOf(op.API, op.Key), record.Number(op.Revision), op.Call, true, shower{op: op})
 		}
 	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V
 		if l.Outcome == record.OK && l.Match == record.MatchUnset && len(l.Pages) > 0 {
-			add(l.API, facts.Number(l.Pages[0].Revision), l.Call, true, shower{list: l})
+			add(l.API, record.Number(l.Pages[0].Revision), l.Call, true, shower{list: l})
 		}
 	}
 	return all

@@ -32,8 +32,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 	last := map[string]record.Session{}
 	answered, moves := 0, 0
 	var slowest time.Duration
-	for _, timed := range sessions {
-		s := timed.V
+	for _, s := range record.Each(sessions) {
 		if s.Member == "" {
 			continue
 		}
@@ -125,8 +124,7 @@ func stranded(m *facts.Matter, inj *facts.Injection, sessions []record.Timed[rec
 		vain     int // failed requests for which the balancer had had enough time
 	}
 	clients := map[string]*state{}
-	for _, timed := range sessions {
-		s := timed.V
+	for _, s := range record.Each(sessions) {
 		c := clients[s.Client]
 		if c == nil {
 			c = &state{}

@@ -86,7 +86,7 @@ func soleHolder(m *facts.Matter, component string, further bool) (string, *Findi
 			last = s
 		}
 	}
-	duration := time.Duration(began.V.Duration) * time.Second
+	duration := leaseDuration(began.V)
 	watched := time.Duration(last.At - began.At)
 	stalled := time.Duration(last.At - renewed.At)
 	switch {
@@ -211,10 +211,9 @@ func noHolder(m *facts.Matter, component string, states int, from, to record.Nan
 // otherLease returns the lease that an instance of a component was seen to write in a period, if it
 // is not the one that is observed; empty if none did.
 func otherLease(m *facts.Matter, component string, from, to record.Nanos) string {
-	for _, a := range m.Run.Actions {
-		v := a.V
+	for at, v := range record.Each(m.Run.Actions) {
 		usual := v.Name == component && v.Namespace == "kube-system"
-		if v.Component == component && v.Election && v.Code >= 200 && v.Code <= 299 && v.Name != "" && !usual && a.At >= from && a.At <= to {
+		if v.Component == component && v.Election && v.Code >= 200 && v.Code <= 299 && v.Name != "" && !usual && at >= from && at <= to {
 			return v.Namespace + "/" + v.Name
 		}
 	}

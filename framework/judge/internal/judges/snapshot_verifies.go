@@ -20,8 +20,7 @@ var snapshotVerifies = Definition{verdict.Doc{
 func judgeSnapshotVerifies(m *facts.Matter) Finding {
 	var taken []string
 	of := map[string]bool{} // nodes
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeSnapshot || op.Call < m.Fault.Effect() || op.Return > m.Fault.Healed.Called {
 			continue
 		}
@@ -31,11 +30,11 @@ func judgeSnapshotVerifies(m *facts.Matter) Finding {
 				Rests(op.Call, op.Return).Shows(text.Describe(op))
 		case !op.Found:
 			return Failed("A snapshot must verify: the one of the etcd member on %s does not: %s.", op.Entrance, op.Error).Shows(text.Describe(op))
-		case facts.Number(op.Revision) < facts.Number(op.Header):
+		case record.Number(op.Revision) < record.Number(op.Header):
 			return Failed("A snapshot must have all that was acknowledged before: the one of the etcd member on %s has revision %s, and a quorum had %s.",
 				op.Entrance, op.Revision, op.Header).Shows(text.Describe(op))
 		}
-		if facts.Number(op.Revision) == 0 || facts.Number(op.Header) == 0 {
+		if record.Number(op.Revision) == 0 || record.Number(op.Header) == 0 {
 			return Inconclusive("the record does not have the revision of the snapshot of the etcd member on %s, and that of a quorum before it", op.Entrance).Shows(text.Describe(op))
 		}
 		of[op.Entrance] = true

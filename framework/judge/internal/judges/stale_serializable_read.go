@@ -23,8 +23,7 @@ func judgeStaleSerializableRead(m *facts.Matter) Finding {
 	reads, answered := 0, 0
 	var oldest, newer *record.Op
 	var age time.Duration
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.API != facts.APIEtcd || op.Consistency != "serializable" || op.Type != record.OpGet || op.Purpose != "stale-read" ||
 			op.Entrance != node || op.Call < from || op.Call >= to {
 			continue

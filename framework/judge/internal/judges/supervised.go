@@ -97,8 +97,7 @@ func livesOf(run *record.Run, component string) []life {
 	var lives []life
 	last := map[string]int{}  // by node: the life of its latest state
 	dark := map[string]bool{} // by node: it has not reported since
-	for _, p := range run.Processes {
-		v := p.V
+	for at, v := range record.Each(run.Processes) {
 		if v.Component != component {
 			continue
 		}
@@ -114,7 +113,7 @@ func livesOf(run *record.Run, component string) []life {
 		delete(dark, v.Node)
 		same := alive && lives[i].pid == v.PID && lives[i].ticks == v.StartTicks
 		if alive && !same {
-			lives[i].gone = p.At
+			lives[i].gone = at
 		}
 		switch {
 		case v.PID == 0 || strings.ContainsAny(v.State, "ZXT"):
@@ -123,7 +122,7 @@ func livesOf(run *record.Run, component string) []life {
 			lives[i].to = max(lives[i].to, v.Asked)
 		default:
 			last[v.Node] = len(lives)
-			lives = append(lives, life{node: v.Node, pid: v.PID, ticks: v.StartTicks, from: p.At, to: p.At})
+			lives = append(lives, life{node: v.Node, pid: v.PID, ticks: v.StartTicks, from: at, to: at})
 		}
 	}
 	return lives
@@ -208,20 +207,16 @@ func handedOver(m *facts.Matter, component string, lives []life, reads []record.
 			continue
 		}
 		if took = time.Duration(l.from - hit); took > bound.Limit {
-			late := Failed("A component that supervisors elect must run on another node within %s of the %s: %s ran on %s after %s.",
-				bound, m.Fault.What(), component, l.node, text.Short(took)).Took(took).Rests(hit, l.from)
-			return "", 0, &late
+			return "", 0, Failed("A component that supervisors elect must run on another node within %s of the %s: %s ran on %s after %s.",
+				bound, m.Fault.What(), component, l.node, text.Short(took)).Took(took).Rests(hit, l.from).problem()
 		}
 		return l.node, took, stopsAgain(m, component, l, lives, bound)
 	}
 	until := m.Fault.Healed.Called
 	took = time.Duration(until - hit)
-	var none Finding
 	if took <= bound.Limit {
-		none = Inconclusive("%s ran on no other node, but the %s lasted for %s only, no longer than the bound of %s", component, m.Fault.What(), text.Short(took), bound)
-	} else {
-		none = Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not run on one for %s.",
-			bound, m.Fault.What(), component, text.Short(took)).Took(took).Rests(hit, until)
+		return "", 0, Inconclusive("%s ran on no other node, but the %s lasted for %s only, no longer than the bound of %s", component, m.Fault.What(), text.Short(took), bound).problem()
 	}
-	return "", 0, &none
+	return "", 0, Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not run on one for %s.",
+		bound, m.Fault.What(), component, text.Short(took)).Took(took).Rests(hit, until).problem()
 }

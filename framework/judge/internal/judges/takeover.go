@@ -106,7 +106,7 @@ func releaseBound(m *facts.Matter, all []record.Timed[record.Lease], old record.
 	for _, s := range all {
 		switch {
 		case s.At < m.Fault.Injected.Called || !facts.Newer(s.V, old):
-		case s.V.Holder == "" && facts.LeaseVersion(s.V) > 0:
+		case s.V.Holder == "" && record.Number(s.V.Revision) > 0:
 			return b, max(effect, s.At), nil
 		case s.V.Holder != old.Holder:
 			return *m.Bound, effect, nil

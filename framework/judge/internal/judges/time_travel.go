@@ -29,8 +29,7 @@ func judgeTimeTravel(m *facts.Matter) Finding {
 	reads, back := 0, 0
 	var older, newer *record.Op
 	var far time.Duration
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != "moving-read" || op.Outcome != record.OK || !op.Found || op.Call < from || op.Return > to {
 			continue
 		}

@@ -24,8 +24,7 @@ func judgeTokensAccepted(m *facts.Matter) Finding {
 	pairs, accepted := facts.OrderedPairs(servers), map[facts.Pair]bool{}
 	problems := map[facts.Pair]string{} // why it is not known
 	users := map[string]string{}        // whose the last token of an issuer is
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		p := facts.Pair{From: op.Key, To: op.Entrance}
 		switch {
 		case op.Purpose != "token" || op.Call > to:

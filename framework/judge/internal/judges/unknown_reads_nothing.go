@@ -25,8 +25,7 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 	_, to := m.Quiet()
 	servers := m.APIServers()
 	last := map[[2]string]record.Op{} // by API server and kind of client
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeUnknownReader || op.Call > to {
 			continue
 		}

@@ -18,8 +18,7 @@ var unsafeMemberRefused = Definition{verdict.Doc{
 func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 	var refused []string
 	var problem string
-	for _, o := range m.Run.Ops {
-		op := o.V
+	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeAddMember || op.Call < m.Fault.Effect() || op.Return > m.Fault.Healed.Called {
 			continue
 		}

@@ -162,7 +162,7 @@ func knows(s *facts.Stream, c *facts.Expectation) bool {
 		return true
 	}
 	if s.Watch.Seen > c.By.Op.Call {
-		next := s.Watch.API == facts.APIEtcd && facts.Number(s.Watch.From) == 0
+		next := s.Watch.API == facts.APIEtcd && record.Number(s.Watch.From) == 0
 		if next || s.WithState() && c.Type == record.EventDeleted {
 			return true
 		}

@@ -27,7 +27,7 @@ func torn(s *facts.Stream) []facts.Breach {
 		if !seen {
 			first[m.Number] = i
 			for _, e := range s.Timeline.Between(s.Scope(), m.Number-1, m.Number) {
-				if _, ok := s.Index[e.VersionOf]; !ok && asksFor(s, m.Number) {
+				if _, ok := s.Index[e.VersionOf]; !ok && m.Number > s.From() {
 					breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed %q %s, but not %s", s.Name(), m, text.At(m.Seen), e.Describe()), s.ChangeOf(m), e.KeyChange))
 					break
 				}
@@ -43,6 +43,3 @@ func torn(s *facts.Stream) []facts.Breach {
 	}
 	return breaches
 }
-
-// asksFor reports whether the watch was to show a version.
-func asksFor(s *facts.Stream, version uint64) bool { return version > s.From() }

@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 var watchCompacted = Definition{verdict.Doc{
@@ -58,7 +59,7 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 // opened, and whether it certainly was: a client had received that error, or etcd had been
 // compacted, certainly beyond that version.
 func forgotten(c *facts.Collections, s *facts.Stream) (maybe, sure bool) {
-	if c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From)) {
+	if c.GoneBefore(s.Watch.Called, record.Number(s.Watch.From)) {
 		return true, true
 	}
 	for _, b := range c.Compacted {

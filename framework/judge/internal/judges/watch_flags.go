@@ -39,7 +39,7 @@ var watchFlags = Definition{verdict.Doc{
 
 // contradiction describes how an event of etcd contradicts itself.
 func contradiction(m facts.Message) string {
-	created := facts.Number(m.CreateRevision)
+	created := record.Number(m.CreateRevision)
 	if created == 0 || m.Type == record.EventDeleted {
 		return ""
 	}
@@ -65,7 +65,7 @@ func wrongFlag(m facts.Message, e facts.Expectation) string {
 		return was(e.Type)
 	case e.Sure && e.Type == "" && e.Present && m.Type == record.EventDeleted:
 		return "but the key existed after it"
-	case e.Created > 0 && m.CreateRevision != "" && m.Type != record.EventDeleted && (facts.Number(m.CreateRevision) != e.Created || m.Version != e.Count):
+	case e.Created > 0 && m.CreateRevision != "" && m.Type != record.EventDeleted && (record.Number(m.CreateRevision) != e.Created || m.Version != e.Count):
 		return fmt.Sprintf("with create revision %s and version %d of the key instead of %d and %d", m.CreateRevision, m.Version, e.Created, e.Count)
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 var watchPrevious = Definition{verdict.Doc{
@@ -26,7 +27,7 @@ var watchPrevious = Definition{verdict.Doc{
 })}
 
 func wrongPrevious(s *facts.Stream, m facts.Message) (what string, before *facts.KeyChange) {
-	revision := facts.Number(m.PreviousRevision)
+	revision := record.Number(m.PreviousRevision)
 	if m.Bookmark() || revision == 0 {
 		return "", nil
 	}

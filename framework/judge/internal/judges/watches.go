@@ -40,7 +40,7 @@ func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*
 			return notApplicable("the record has no %s", what)
 		}
 		of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-		return exposed(m, conclude(must, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of), of, breaches), after, enoughExposed, "message")
+		return exposed(m, conclude(must, "", of, breaches), after, enoughExposed, "message")
 	}
 }
 
@@ -136,3 +136,21 @@ func hasMessages(s *facts.Stream) bool { return len(s.Messages) > 0 }
 func hasEvents(s *facts.Stream) bool { return len(s.Index) > 0 }
 
 func etcdEvents(s *facts.Stream) bool { return s.Watch.API == facts.APIEtcd && hasEvents(s) }
+
+// conclude makes a finding from the results of a judge of lists or watches. must is the
+// guarantee, pass the sentence if it holds, where there is more to say than that, and of what was
+// judged.
+func conclude(must, pass, of string, breaches []facts.Breach) Finding {
+	if len(breaches) == 0 {
+		pass = cmp.Or(pass, fmt.Sprintf("%s: this was checked for %s, without a violation.", must, of))
+		return Passed("%s", pass).counted("%s", of)
+	}
+	slices.SortStableFunc(breaches, func(a, b facts.Breach) int { return cmp.Compare(a.At, b.At) })
+	first := breaches[0]
+	f := Failed("%s: %s.", must, first.What).counted("%d breaches, %s", len(breaches), of).Shows(first.Evidence...)
+	for _, b := range breaches[1:] {
+		f = f.Shows("also: " + b.What)
+	}
+	f.Exhibit = facts.ExhibitOf(first.What, first.Spans)
+	return f
+}

@@ -33,8 +33,7 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 	back := m.Fault.HealEffect()
 	opened, told, reached := 0, 0, 0
 	first, until := time.Duration(-1), back
-	for i := range m.Run.Watches {
-		w := &m.Run.Watches[i].V
+	for _, w := range record.Each(m.Run.Watches) {
 		if w.API != facts.APIKubernetes || w.Phase != record.WatchOpened || m.WasNode(w.Entrance) || w.Called < back {
 			continue
 		}
@@ -90,8 +89,7 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 	again := map[string]record.Nanos{} // when they had another one
 	ended := map[string]record.Nanos{} // watches, by ID
 	mute := muteWatches(m)
-	for i := range m.Run.Watches {
-		w := &m.Run.Watches[i].V
+	for _, w := range record.Each(m.Run.Watches) {
 		if w.API != facts.APIKubernetes {
 			continue
 		}
@@ -103,7 +101,7 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 			if through[w.ID] = throughServer(m, w, node, address); waiting[w.Client] && !had && !mute[w.ID] {
 				again[w.Client] = w.Seen
 			}
-		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && facts.BrokeDown(w):
+		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && facts.BrokeDown(&w):
 			waiting[w.Client] = true
 		}
 	}
@@ -142,8 +140,7 @@ func staysOpen(m *facts.Matter, through map[string]bool, ended map[string]record
 	if !in.Has(record.EffectDown) || in.Has(record.EffectPower) || !m.Fault.KeepsAPIServerDown() {
 		return nil
 	}
-	for i := range m.Run.Watches {
-		w := &m.Run.Watches[i].V
+	for _, w := range record.Each(m.Run.Watches) {
 		if w.Phase != record.WatchOpened || !through[w.ID] || w.Seen >= in.Called {
 			continue
 		}
@@ -161,7 +158,7 @@ func staysOpen(m *facts.Matter, through map[string]bool, ended map[string]record
 
 // throughServer reports whether a watch goes through a node's API server. A certificate that all API
 // servers share does not show that.
-func throughServer(m *facts.Matter, w *record.Watch, node, address string) bool {
+func throughServer(m *facts.Matter, w record.Watch, node, address string) bool {
 	return w.Entrance == node || m.Names(w.Server) && slices.Contains(w.Server, address)
 }
 

@@ -30,8 +30,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 	var longest, unfinished, held *facts.Lack
 	var took, nodes time.Duration // the longest time, and the most that nodes took
 	silent := m.Silence()
-	for i := range m.Run.Ops {
-		op := &m.Run.Ops[i].V
+	for _, op := range record.Each(m.Run.Ops) {
 		if facts.DeploymentOf(op) == "" || op.Type != record.OpCreate || op.Outcome != record.OK || op.Call < m.Fault.Effect() || op.Return > gap {
 			continue
 		}
@@ -51,7 +50,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 				longest, took = l, mine
 			}
 			if !unproven {
-				nodes = max(nodes, facts.Since(from, l.To)-mine)
+				nodes = max(nodes, text.Span(from, l.To)-mine)
 			}
 			if l.Open && l != held {
 				unfinished = l
@@ -71,7 +70,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 			m.Fault.Injected.Component, m.Bound, m.Fault.What(), longest.Part, text.When(longest.From), text.Short(took), longest.Why).Took(took).Rests(from, longest.To)
 	case unfinished != nil:
 		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s, which is less than the bound of %s: %s",
-			unfinished.Part, text.Short(facts.Since(from, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
+			unfinished.Part, text.Short(text.Span(from, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
 	}
 	return Passed("All %d Deployments that were created while %s had no active instance had their pods within %s of the %s (%s)%s, and no Deployment ever had more pods than wanted.",
 		made, m.Fault.Injected.Component, text.Short(took), m.Fault.What(), m.Bound, facts.Besides(nodes)).Took(took)
@@ -98,8 +97,7 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 	for _, l := range facts.LacksOf(m.Run) {
 		began[l.Part] = append(began[l.Part], l)
 	}
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind != record.ObjectPod || o.Part == "" || at > to {
 			continue
 		}
@@ -137,8 +135,7 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 // times; -1 if the record does not show it.
 func mostWanted(m *facts.Matter, part string, from, to record.Nanos) int {
 	most, before := -1, -1
-	for i := range m.Run.Ops {
-		op := &m.Run.Ops[i].V
+	for _, op := range record.Each(m.Run.Ops) {
 		if facts.DeploymentOf(op) != part || op.Outcome == record.Refused || op.Type == record.OpDelete || op.Call > to {
 			continue
 		}
@@ -148,8 +145,7 @@ func mostWanted(m *facts.Matter, part string, from, to record.Nanos) int {
 			most = max(most, facts.ReplicasOf(op))
 		}
 	}
-	for i := range m.Run.Objects {
-		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+	for at, o := range record.Each(m.Run.Objects) {
 		switch {
 		case o.Kind != record.ObjectDeployment || o.Part != part || at > to:
 		case at <= from:
