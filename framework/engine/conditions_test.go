@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -34,23 +35,24 @@ func TestApplicationConverged(t *testing.T) {
 }
 
 func TestEndpointsComplete(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	r := &run{cluster: c, apis: map[string]*client.API{}}
-	defer r.close()
-	complete := &Until{Condition: "endpoints-complete"}
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		r := &run{cluster: c, apis: map[string]*client.API{}}
+		defer r.close()
+		complete := &Until{Condition: "endpoints-complete"}
 
-	endpoints := "/api/v1/namespaces/default/endpoints/kubernetes"
-	c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}`)
-	if err := r.condition(t.Context(), complete); err == nil || !strings.Contains(err.Error(), "waiting for 127.0.0.1") {
-		t.Errorf("the address is missing: %v", err)
-	}
-	c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}`)
-	if err := r.condition(t.Context(), complete); err == nil {
-		t.Error("complete without the EndpointSlice")
-	}
-	c.Set("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", `{"metadata":{"name":"kubernetes"},"endpoints":[{"addresses":["127.0.0.1"]}]}`)
-	if err := r.condition(t.Context(), complete); err != nil {
-		t.Error(err)
-	}
+		endpoints := "/api/v1/namespaces/default/endpoints/kubernetes"
+		c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}`)
+		if err := r.condition(t.Context(), complete); err == nil || !strings.Contains(err.Error(), "waiting for 127.0.0.1") {
+			t.Errorf("the address is missing: %v", err)
+		}
+		c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}`)
+		if err := r.condition(t.Context(), complete); err == nil {
+			t.Error("complete without the EndpointSlice")
+		}
+		c.Set("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", `{"metadata":{"name":"kubernetes"},"endpoints":[{"addresses":["127.0.0.1"]}]}`)
+		if err := r.condition(t.Context(), complete); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -24,8 +25,9 @@ func kill(id, node string) Step {
 func carryOut(ctx context.Context, t *testing.T, c framework.Cluster, o Options, steps ...Step) (*record.Run, error) {
 	t.Helper()
 	o.Dir, o.Run, o.Seed, o.Progress = t.TempDir(), "test", 7, func(s string) { t.Log(s) }
-	e := Experiment{Name: "test", Timeline: steps, Traffic: Traffic{Settings: workload.Settings{Registers: workload.RegisterSettings{ClientsPerEntrance: 1}}},
-		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
+	e := Experiment{Name: "test", Timeline: steps, ProbeInterval: 500 * time.Millisecond,
+		Traffic: Traffic{Settings: workload.Settings{Registers: workload.RegisterSettings{ClientsPerEntrance: 1, Interval: time.Second}}},
+		Checks:  []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
 	problem := Run(ctx, c, e, o)
 	run, err := record.Read(o.Dir)
 	if err != nil {
@@ -66,7 +68,7 @@ func contains(list []string, parts ...string) bool {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	c := newFake(t)
+	c := newStacked(t)
 	run, err := carryOut(t.Context(), t, c, Options{Provider: "fake", Harness: "v0"},
 		Step{Action: &Action{Name: "ready"}},
 		kill("a", "node-1"),
@@ -121,72 +123,75 @@ func TestRun(t *testing.T) {
 
 // A step that heals two does so at the same time: each of them waits for the other one.
 func TestHealTogether(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	met := make(chan struct{})
-	for i, n := range c.nodes[:2] {
-		n.starts = func() {
-			mine, other := met, (<-chan struct{})(nil)
-			if i == 0 {
-				mine, other = nil, met
-			}
-			select {
-			case mine <- struct{}{}:
-			case <-other:
-			case <-time.After(10 * time.Second):
-				t.Errorf("nothing else is healed while %s is", n.Name())
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		met := make(chan struct{})
+		for i, n := range c.nodes[:2] {
+			n.starts = func() {
+				mine, other := met, (<-chan struct{})(nil)
+				if i == 0 {
+					mine, other = nil, met
+				}
+				select {
+				case mine <- struct{}{}:
+				case <-other:
+				case <-time.After(10 * time.Second):
+					t.Errorf("nothing else is healed while %s is", n.Name())
+				}
 			}
 		}
-	}
-	run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"), Step{Heal: "a, b"})
-	if err != nil || len(c.down()) > 0 {
-		t.Fatal(err, c.down())
-	}
-	if got := faults(run); !contains(got, "a healed proven") || !contains(got, "b healed proven") || len(got) != 4 {
-		t.Errorf("faults: %q", got)
-	}
-	if got := phases(run); !contains(got, "heal a, b") || !contains(got, "recovery, limit 14s") {
-		t.Errorf("phases: %q", got)
-	}
+		run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"), Step{Heal: "a, b"})
+		if err != nil || len(c.down()) > 0 {
+			t.Fatal(err, c.down())
+		}
+		if got := faults(run); !contains(got, "a healed proven") || !contains(got, "b healed proven") || len(got) != 4 {
+			t.Errorf("faults: %q", got)
+		}
+		if got := phases(run); !contains(got, "heal a, b") || !contains(got, "recovery, limit 14s") {
+			t.Errorf("phases: %q", got)
+		}
+	})
 }
 
 // What a timeline leaves broken is healed at the end.
 func TestHealAll(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"))
-	if err != nil || len(c.down()) > 0 {
-		t.Fatal(err, c.down())
-	}
-	for _, id := range []string{"a", "b"} {
-		if !contains(faults(run), id+" healed proven") {
-			t.Errorf("%s: %q", id, faults(run))
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"))
+		if err != nil || len(c.down()) > 0 {
+			t.Fatal(err, c.down())
 		}
-	}
+		for _, id := range []string{"a", "b"} {
+			if !contains(faults(run), id+" healed proven") {
+				t.Errorf("%s: %q", id, faults(run))
+			}
+		}
+	})
 }
 
 // An interrupt still heals, and the record says that it is incomplete.
 func TestInterrupt(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() {
-		for len(c.down()) == 0 {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			for len(c.down()) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			cancel(errors.New("Ctrl-C"))
+		}()
+		began := time.Now()
+		run, err := carryOut(ctx, t, c, Options{}, kill("a", "node-1"), Step{Wait: "1h"})
+		if err == nil || !strings.Contains(err.Error(), "Ctrl-C") || time.Since(began) > time.Minute {
+			t.Fatal(err, time.Since(began))
 		}
-		cancel(errors.New("Ctrl-C"))
-	}()
-	began := time.Now()
-	run, err := carryOut(ctx, t, c, Options{}, kill("a", "node-1"), Step{Wait: "1h"})
-	if err == nil || !strings.Contains(err.Error(), "Ctrl-C") || time.Since(began) > time.Minute {
-		t.Fatal(err, time.Since(began))
-	}
-	if !run.Complete || !strings.Contains(run.End.Error, "interrupted") {
-		t.Errorf("end: %+v, complete %t", run.End, run.Complete)
-	}
-	if !contains(faults(run), "a healed proven") || len(c.down()) > 0 {
-		t.Errorf("%q; down: %v", faults(run), c.down())
-	}
+		if !run.Complete || !strings.Contains(run.End.Error, "interrupted") {
+			t.Errorf("end: %+v, complete %t", run.End, run.Complete)
+		}
+		if !contains(faults(run), "a healed proven") || len(c.down()) > 0 {
+			t.Errorf("%q; down: %v", faults(run), c.down())
+		}
+	})
 }
 
 // A panic heals before it continues: the caller may recover and continue with the cluster.
@@ -217,8 +222,6 @@ func TestPanicHeals(t *testing.T) {
 // A fault without proof, or one that could not be injected, is recorded; the rest of the timeline
 // is left out, and the record is complete.
 func TestUnproven(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
 	for _, test := range []struct {
 		name      string
 		prepare   func(*fakeNode)
@@ -231,22 +234,23 @@ func TestUnproven(t *testing.T) {
 		{"refused", func(n *fakeNode) { n.refuse = framework.ErrNothingDone }, "a failed unproven", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			n := &fakeNode{Node: c.nodes[0].Node, pid: 100}
-			test.prepare(n)
-			c.nodes[0] = n
-			run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), Step{Wait: "1h"})
-			if err != nil || !run.Complete || run.End.Error != "" {
-				t.Fatal(err, run.End)
-			}
-			if !contains(faults(run), test.want) || contains(phases(run), "wait 1h") {
-				t.Errorf("%q, %q", faults(run), phases(run))
-			}
-			if f := run.Faults[0].V; f.Untouched != test.untouched {
-				t.Errorf("untouched: %t", f.Untouched)
-			}
-			if last := run.Steadies[len(run.Steadies)-1].V; last.Phase != "after" {
-				t.Errorf("no steady state after: %+v", run.Steadies)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := newFake(t)
+				test.prepare(c.nodes[0])
+				run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), Step{Wait: "1h"})
+				if err != nil || !run.Complete || run.End.Error != "" {
+					t.Fatal(err, run.End)
+				}
+				if !contains(faults(run), test.want) || contains(phases(run), "wait 1h") {
+					t.Errorf("%q, %q", faults(run), phases(run))
+				}
+				if f := run.Faults[0].V; f.Untouched != test.untouched {
+					t.Errorf("untouched: %t", f.Untouched)
+				}
+				if last := run.Steadies[len(run.Steadies)-1].V; last.Phase != "after" {
+					t.Errorf("no steady state after: %+v", run.Steadies)
+				}
+			})
 		})
 	}
 }
@@ -254,70 +258,73 @@ func TestUnproven(t *testing.T) {
 // If the cluster lacks what a later injection needs, nothing is injected at all, and every check
 // about an injection is not applicable.
 func TestForesee(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	run, err := carryOut(t.Context(), t, c, Options{},
-		Step{Action: &Action{Name: "ready"}},
-		kill("a", "node-1"),
-		Step{Heal: "a"},
-		Step{Inject: &Inject{ID: "b", Fault: "freeze", Target: "scheduler/node-2"}},
-		Step{Heal: "b"},
-	)
-	if err != nil || !run.Complete || run.End.Error != "" {
-		t.Fatal(err, run.End)
-	}
-	if got := faults(run); len(got) != 1 || !strings.HasPrefix(got[0], "b failed") || run.Faults[0].V.Missing != "Freezer" || run.Faults[0].V.Node != "node-2" {
-		t.Errorf("recorded %q, %+v", got, run.Faults)
-	}
-	if c.nodes[0].killed > 0 || !contains(phases(run), "action ready") || contains(phases(run), "heal a") {
-		t.Errorf("%d kills; %q", c.nodes[0].killed, phases(run))
-	}
-	run.Meta.Checks = []record.Check{{Requirement: "HA-LE-002", Judge: "takeover", Fault: "a", Bound: "L"}, {Requirement: "HA-LE-010", Judge: "active-again", Fault: "b", Bound: "R"}}
-	for _, result := range judge.Evaluate(run)[:2] {
-		if result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, "Freezer") {
-			t.Errorf("%s: %s: %s", result.Requirement, result.Verdict, result.Sentence)
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		run, err := carryOut(t.Context(), t, c, Options{},
+			Step{Action: &Action{Name: "ready"}},
+			kill("a", "node-1"),
+			Step{Heal: "a"},
+			Step{Inject: &Inject{ID: "b", Fault: "freeze", Target: "scheduler/node-2"}},
+			Step{Heal: "b"},
+		)
+		if err != nil || !run.Complete || run.End.Error != "" {
+			t.Fatal(err, run.End)
 		}
-	}
+		if got := faults(run); len(got) != 1 || !strings.HasPrefix(got[0], "b failed") || run.Faults[0].V.Missing != "Freezer" || run.Faults[0].V.Node != "node-2" {
+			t.Errorf("recorded %q, %+v", got, run.Faults)
+		}
+		if c.nodes[0].killed > 0 || !contains(phases(run), "action ready") || contains(phases(run), "heal a") {
+			t.Errorf("%d kills; %q", c.nodes[0].killed, phases(run))
+		}
+		run.Meta.Checks = []record.Check{{Requirement: "HA-LE-002", Judge: "takeover", Fault: "a", Bound: "L"}, {Requirement: "HA-LE-010", Judge: "active-again", Fault: "b", Bound: "R"}}
+		for _, result := range judge.Evaluate(run)[:2] {
+			if result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, "Freezer") {
+				t.Errorf("%s: %s: %s", result.Requirement, result.Verdict, result.Sentence)
+			}
+		}
+	})
 }
 
 // Healing that does not work is recorded, and does not hide the rest.
 func TestHealFails(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	c.nodes[0].stubborn = true
-	run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"), Step{Heal: "a"}, Step{Heal: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := faults(run)
-	if !contains(got, "a failed") || !contains(got, "b healed proven") {
-		t.Errorf("%q", got)
-	}
-	tried := 0
-	for _, f := range got {
-		if strings.HasPrefix(f, "a failed") {
-			tried++
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		c.nodes[0].stubborn = true
+		run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"), Step{Heal: "a"}, Step{Heal: "b"})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if tried != 2 {
-		t.Errorf("%d attempts to heal, want a second one at the end: %q", tried, got)
-	}
+		got := faults(run)
+		if !contains(got, "a failed") || !contains(got, "b healed proven") {
+			t.Errorf("%q", got)
+		}
+		tried := 0
+		for _, f := range got {
+			if strings.HasPrefix(f, "a failed") {
+				tried++
+			}
+		}
+		if tried != 2 {
+			t.Errorf("%d attempts to heal, want a second one at the end: %q", tried, got)
+		}
+	})
 }
 
 // An existing cluster that did not recover from one fault is not broken further.
 func TestDamaged(t *testing.T) {
-	t.Parallel()
-	for existing, kills := range map[bool]int{true: 0, false: 1} {
-		c := newFake(t)
-		c.nodes[0].stubborn = true
-		run, err := carryOut(t.Context(), t, c, Options{Existing: existing}, kill("a", "node-1"), Step{Heal: "a"}, kill("b", "node-2"))
-		if err != nil || !run.Complete || run.End.Error != "" {
-			t.Fatal(err, run.End)
+	synctest.Test(t, func(t *testing.T) {
+		for existing, kills := range map[bool]int{true: 0, false: 1} {
+			c := newFake(t)
+			c.nodes[0].stubborn = true
+			run, err := carryOut(t.Context(), t, c, Options{Existing: existing}, kill("a", "node-1"), Step{Heal: "a"}, kill("b", "node-2"))
+			if err != nil || !run.Complete || run.End.Error != "" {
+				t.Fatal(err, run.End)
+			}
+			if c.nodes[1].killed != kills || contains(phases(run), "nothing more is broken: the healing of a is not proven") != existing {
+				t.Errorf("existing %t: %d kills; %q", existing, c.nodes[1].killed, phases(run))
+			}
 		}
-		if c.nodes[1].killed != kills || contains(phases(run), "nothing more is broken: the healing of a is not proven") != existing {
-			t.Errorf("existing %t: %d kills; %q", existing, c.nodes[1].killed, phases(run))
-		}
-	}
+	})
 }
 
 // lapsing is a cluster that heals faults early.
@@ -334,17 +341,18 @@ func (lapsing) Lapsed(_ context.Context, since time.Time) string {
 // nothing is concluded from how the cluster bore it. What the cluster gives no access to is in
 // the record.
 func TestLapsed(t *testing.T) {
-	t.Parallel()
-	run, err := carryOut(t.Context(), t, lapsing{newFake(t)}, Options{}, kill("a", "node-1"), Step{Heal: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := faults(run); !contains(got, "a healed unproven") || run.Faults[len(run.Faults)-1].V.Proof != "node-1 had healed it before" {
-		t.Errorf("%q", got)
-	}
-	if got := run.Meta.NoAccess; !slices.Equal(got, []record.Access{record.AuditLogs}) {
-		t.Errorf("no access to %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		run, err := carryOut(t.Context(), t, lapsing{newFake(t)}, Options{}, kill("a", "node-1"), Step{Heal: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := faults(run); !contains(got, "a healed unproven") || run.Faults[len(run.Faults)-1].V.Proof != "node-1 had healed it before" {
+			t.Errorf("%q", got)
+		}
+		if got := run.Meta.NoAccess; !slices.Equal(got, []record.Access{record.AuditLogs, record.EtcdMembers}) {
+			t.Errorf("no access to %q", got)
+		}
+	})
 }
 
 // audited is a node with an audit log, or with a reason why it has none.
@@ -374,7 +382,7 @@ type etcdHost struct{ audited }
 func (etcdHost) Components() []framework.Component { return []framework.Component{framework.Etcd} }
 
 type ofNodes struct {
-	*fakeCluster
+	*stackedCluster
 	nodes []framework.Node
 }
 
@@ -394,32 +402,32 @@ func TestNoAccess(t *testing.T) {
 		{"an API server without an audit log beside them", []framework.Node{withoutEtcd{audited{none: errors.New("off")}}, etcdHost{}}, []record.Access{record.AuditLogs}},
 		{"nothing", []framework.Node{struct{ framework.Node }{&fakeNode{}}}, []record.Access{record.AuditLogs, record.Processes}},
 	} {
-		if got := noAccess(ofNodes{&fakeCluster{}, tc.nodes}); !slices.Equal(got, tc.want) {
+		if got := noAccess(ofNodes{&stackedCluster{}, tc.nodes}); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: no access to %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
 
 // noWay is a cluster without an entrance, which is unhealthy immediately.
-type noWay struct{ *fakeCluster }
+type noWay struct{ *stackedCluster }
 
 func (noWay) Entrances() []framework.Entrance { return nil }
 
 // An unhealthy cluster is left alone, and the record says why.
 func TestBaseline(t *testing.T) {
-	t.Parallel()
-	c := &fakeCluster{Cluster: apitest.New(t, 1)}
-	c.nodes = []*fakeNode{{Node: c.Cluster.Nodes()[0], pid: 100}}
-	run, err := carryOut(t.Context(), t, noWay{c}, Options{}, kill("a", "node-1"))
-	if err != nil || !run.Complete || run.End.Error != "" {
-		t.Fatal(err, run.End)
-	}
-	if len(run.Steadies) != 1 || run.Steadies[0].V.OK || len(run.Steadies[0].V.Problems) == 0 {
-		t.Errorf("%+v", run.Steadies)
-	}
-	if len(run.Faults) > 0 || len(run.Ops) > 0 || c.nodes[0].killed > 0 {
-		t.Error("something was done to an unhealthy cluster")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := fake(apitest.NewInMemory(t, 1))
+		run, err := carryOut(t.Context(), t, noWay{&stackedCluster{fakeCluster: c}}, Options{}, kill("a", "node-1"))
+		if err != nil || !run.Complete || run.End.Error != "" {
+			t.Fatal(err, run.End)
+		}
+		if len(run.Steadies) != 1 || run.Steadies[0].V.OK || len(run.Steadies[0].V.Problems) == 0 {
+			t.Errorf("%+v", run.Steadies)
+		}
+		if len(run.Faults) > 0 || len(run.Ops) > 0 || c.nodes[0].killed > 0 {
+			t.Error("something was done to an unhealthy cluster")
+		}
+	})
 }
 
 func TestRunRefuses(t *testing.T) {
@@ -444,40 +452,41 @@ func TestSeed(t *testing.T) {
 // A cluster that cannot run the application is broken before any fault: nothing is done to it,
 // and the record says so.
 func TestApplicationDoesNotRun(t *testing.T) {
-	t.Parallel()
-	c, dir := newFake(t), t.TempDir() // without controllers
-	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
-	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1")},
-		Traffic: Traffic{Settings: workload.Settings{Profiles: []string{workload.ProfileApplication},
-			Application: workload.ApplicationSettings{StartLimit: 5 * time.Second}}},
-		Checks: []record.Check{{Requirement: "HA-WL-003", Level: "MUST", Judge: "application-follows", Bound: "1s"},
-			{Requirement: "HA-TOP-001", Level: "MUST", Judge: "etcd-membership"}}}
-	problem := Run(t.Context(), c, e, Options{Dir: dir, Run: "test", Progress: func(s string) { t.Log(s) }})
-	run, err := record.Read(dir)
-	if err != nil || problem != nil || !run.Complete || run.End.Error != "" {
-		t.Fatal(problem, err)
-	}
-	const says = "the application does not run after 5s: catalog-"
-	last := run.Steadies[len(run.Steadies)-1].V
-	if last.OK || last.Phase != record.SteadyApplication || !strings.Contains(strings.Join(last.Problems, ""), says) {
-		t.Errorf("steady states %+v", run.Steadies)
-	}
-	if got := phases(run); !slices.Equal(got, []string{"baseline"}) || len(run.Faults) > 0 || len(run.Objects) == 0 {
-		t.Errorf("phases %q, faults %q", got, faults(run))
-	}
-	for i := range run.Harness { // the machine may be busy with other tests
-		run.Harness[i].V = record.Harness{}
-	}
-	results := judge.Evaluate(run)
-	if r := results[0]; r.Verdict != judge.Fail || !strings.Contains(r.Sentence, "an application must come up") {
-		t.Errorf("%s: %s", r.Verdict, r.Sentence)
-	}
-	if r := results[1]; r.Verdict != judge.Inconclusive || !strings.Contains(r.Sentence, says) {
-		t.Errorf("%s: %s", r.Verdict, r.Sentence)
-	}
-	for _, o := range run.Objects {
-		if o.V.Kind == record.ObjectDeployment && c.Has("/apis/apps/v1/namespaces/"+workload.ApplicationNamespace+"/deployments/"+o.V.Name) {
-			t.Errorf("Deployment %s is left", o.V.Name)
+	synctest.Test(t, func(t *testing.T) {
+		c, dir := newFake(t), t.TempDir() // without controllers
+		c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+		e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1")},
+			Traffic: Traffic{Settings: workload.Settings{Profiles: []string{workload.ProfileApplication},
+				Application: workload.ApplicationSettings{StartLimit: 5 * time.Second}}},
+			Checks: []record.Check{{Requirement: "HA-WL-003", Level: "MUST", Judge: "application-follows", Bound: "1s"},
+				{Requirement: "HA-DC-001", Level: "MUST", Judge: "linearizable"}}}
+		problem := Run(t.Context(), c, e, Options{Dir: dir, Run: "test", Progress: func(s string) { t.Log(s) }})
+		run, err := record.Read(dir)
+		if err != nil || problem != nil || !run.Complete || run.End.Error != "" {
+			t.Fatal(problem, err)
 		}
-	}
+		const says = "the application does not run after 5s: catalog-"
+		last := run.Steadies[len(run.Steadies)-1].V
+		if last.OK || last.Phase != record.SteadyApplication || !strings.Contains(strings.Join(last.Problems, ""), says) {
+			t.Errorf("steady states %+v", run.Steadies)
+		}
+		if got := phases(run); !slices.Equal(got, []string{"baseline"}) || len(run.Faults) > 0 || len(run.Objects) == 0 {
+			t.Errorf("phases %q, faults %q", got, faults(run))
+		}
+		for i := range run.Harness { // the machine may be busy with other tests
+			run.Harness[i].V = record.Harness{}
+		}
+		results := judge.Evaluate(run)
+		if r := results[0]; r.Verdict != judge.Fail || !strings.Contains(r.Sentence, "an application must come up") {
+			t.Errorf("%s: %s", r.Verdict, r.Sentence)
+		}
+		if r := results[1]; r.Verdict != judge.Inconclusive || !strings.Contains(r.Sentence, says) {
+			t.Errorf("%s: %s", r.Verdict, r.Sentence)
+		}
+		for _, o := range run.Objects {
+			if o.V.Kind == record.ObjectDeployment && c.Has("/apis/apps/v1/namespaces/"+workload.ApplicationNamespace+"/deployments/"+o.V.Name) {
+				t.Errorf("Deployment %s is left", o.V.Name)
+			}
+		}
+	})
 }

@@ -14,23 +14,35 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// fakeCluster is stand-ins for API servers and real etcd members, with a scheduler on each node
-// that exists in name only and can be killed and started.
+// fakeCluster is stand-ins for API servers, with a scheduler on each node that exists in name only
+// and can be killed and started. It gives no access to its etcd members.
 type fakeCluster struct {
 	*apitest.Cluster
-	etcd  *etcdtest.Cluster
 	nodes []*fakeNode
 }
 
-func newFake(t *testing.T) *fakeCluster {
-	c := &fakeCluster{Cluster: apitest.New(t, 3), etcd: etcdtest.New(t, 3)}
-	for _, n := range c.Cluster.Nodes() {
+// newFake returns one without sockets, for bubbles of testing/synctest.
+func newFake(t *testing.T) *fakeCluster { return fake(apitest.NewInMemory(t, 3)) }
+
+func fake(api *apitest.Cluster) *fakeCluster {
+	c := &fakeCluster{Cluster: api}
+	for _, n := range api.Nodes() {
 		c.nodes = append(c.nodes, &fakeNode{Node: n, pid: 100})
 	}
 	return c
 }
 
-func (c *fakeCluster) EtcdConfig(node string) (clientv3.Config, error) {
+// stackedCluster is a fakeCluster with real etcd members, outside of a bubble.
+type stackedCluster struct {
+	*fakeCluster
+	etcd *etcdtest.Cluster
+}
+
+func newStacked(t *testing.T) *stackedCluster {
+	return &stackedCluster{fake(apitest.New(t, 3)), etcdtest.New(t, 3)}
+}
+
+func (c *stackedCluster) EtcdConfig(node string) (clientv3.Config, error) {
 	return c.etcd.EtcdConfig(node)
 }
 

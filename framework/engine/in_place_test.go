@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -68,63 +69,64 @@ func (c *movedCluster) Reconfigure(ctx context.Context, name string, args map[fr
 
 // A change in place that is interrupted is finished or taken back, within the same change.
 func TestInterruptedInPlace(t *testing.T) {
-	t.Parallel()
-	const older, newer = "v1.36.3", "v1.37.1"
-	fake := newFake(t)
-	upgrade := func(interrupt int, undo bool) Action {
-		return Action{Name: "upgrade", ID: "cut", Node: "2", To: newer, Interrupt: interrupt, Undo: undo}
-	}
-	for name, test := range map[string]struct {
-		action      Action
-		fails       int
-		phase       record.ChangePhase
-		to          string
-		interrupted int
-		steps       []string
-		restarts    []string
-	}{
-		"not interrupted": {upgrade(0, false), 0, record.NodeChanged, newer, 0, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
-		"finished":        {upgrade(1, false), 0, record.NodeChanged, newer, 1, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
-		"after the last":  {upgrade(2, false), 0, record.NodeChanged, newer, 2, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
-		"taken back":      {upgrade(1, true), 0, record.NodeChanged, older, 1, []string{"kube-apiserver v1.37.1", "kube-apiserver v1.36.3"}, nil},
-		"no such step":    {upgrade(9, false), 0, record.NodeChanged, newer, 0, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
-		"no such step, taken back": {upgrade(9, true), 0, record.NodeChanged, older, 0,
-			[]string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1", "kube-apiserver v1.36.3", "kube-scheduler v1.36.3"}, nil},
-		"not finished":       {upgrade(1, false), 2, record.NodeFailed, newer, 1, []string{"kube-apiserver v1.37.1"}, nil},
-		"failed before that": {upgrade(1, false), 1, record.NodeFailed, newer, 0, nil, nil},
-		"restarted": {Action{Name: "reconfigure", ID: "cut", Node: "2", Interrupt: 1, Args: map[string]map[string]string{"kube-scheduler": {"v": "1"}, "kube-apiserver": {"v": "1"}}}, 0,
-			record.NodeChanged, "", 1, []string{"kube-apiserver v1.36.3", "kube-apiserver v1.36.3", "kube-scheduler v1.36.3"}, []string{"kube-apiserver", "kube-scheduler"}},
-	} {
-		c := &movedCluster{fakeCluster: fake, fails: test.fails, versions: map[string]map[framework.Component]string{}}
-		for _, n := range fake.Nodes() {
-			c.versions[n.Name()] = map[framework.Component]string{framework.APIServer: older, framework.Scheduler: older}
+	synctest.Test(t, func(t *testing.T) {
+		const older, newer = "v1.36.3", "v1.37.1"
+		fake := newFake(t)
+		upgrade := func(interrupt int, undo bool) Action {
+			return Action{Name: "upgrade", ID: "cut", Node: "2", To: newer, Interrupt: interrupt, Undo: undo}
 		}
-		run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &test.action})
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		var steps []string
-		for _, s := range run.Steps {
-			if s.V.Change == "cut" && s.V.Node == "node-2" {
-				steps = append(steps, s.V.Component+" "+s.V.Version)
+		for name, test := range map[string]struct {
+			action      Action
+			fails       int
+			phase       record.ChangePhase
+			to          string
+			interrupted int
+			steps       []string
+			restarts    []string
+		}{
+			"not interrupted": {upgrade(0, false), 0, record.NodeChanged, newer, 0, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+			"finished":        {upgrade(1, false), 0, record.NodeChanged, newer, 1, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+			"after the last":  {upgrade(2, false), 0, record.NodeChanged, newer, 2, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+			"taken back":      {upgrade(1, true), 0, record.NodeChanged, older, 1, []string{"kube-apiserver v1.37.1", "kube-apiserver v1.36.3"}, nil},
+			"no such step":    {upgrade(9, false), 0, record.NodeChanged, newer, 0, []string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1"}, nil},
+			"no such step, taken back": {upgrade(9, true), 0, record.NodeChanged, older, 0,
+				[]string{"kube-apiserver v1.37.1", "kube-scheduler v1.37.1", "kube-apiserver v1.36.3", "kube-scheduler v1.36.3"}, nil},
+			"not finished":       {upgrade(1, false), 2, record.NodeFailed, newer, 1, []string{"kube-apiserver v1.37.1"}, nil},
+			"failed before that": {upgrade(1, false), 1, record.NodeFailed, newer, 0, nil, nil},
+			"restarted": {Action{Name: "reconfigure", ID: "cut", Node: "2", Interrupt: 1, Args: map[string]map[string]string{"kube-scheduler": {"v": "1"}, "kube-apiserver": {"v": "1"}}}, 0,
+				record.NodeChanged, "", 1, []string{"kube-apiserver v1.36.3", "kube-apiserver v1.36.3", "kube-scheduler v1.36.3"}, []string{"kube-apiserver", "kube-scheduler"}},
+		} {
+			c := &movedCluster{fakeCluster: fake, fails: test.fails, versions: map[string]map[framework.Component]string{}}
+			for _, n := range fake.Nodes() {
+				c.versions[n.Name()] = map[framework.Component]string{framework.APIServer: older, framework.Scheduler: older}
+			}
+			run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &test.action})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			var steps []string
+			for _, s := range run.Steps {
+				if s.V.Change == "cut" && s.V.Node == "node-2" {
+					steps = append(steps, s.V.Component+" "+s.V.Version)
+				}
+			}
+			if !slices.Equal(steps, test.steps) {
+				t.Errorf("%s: steps %q, want %q", name, steps, test.steps)
+			}
+			if len(run.Changes) != 1 {
+				t.Errorf("%s: recorded %+v", name, run.Changes)
+				continue
+			}
+			got := run.Changes[0].V
+			if got.Phase != test.phase || got.To != test.to || got.Interrupted != test.interrupted || got.Node.Name != "node-2" || !slices.Equal(got.Restarts, test.restarts) {
+				t.Errorf("%s: recorded %+v", name, got)
+			}
+			if test.to != "" && got.From != older {
+				t.Errorf("%s: from %s", name, got.From)
+			}
+			if is := c.versions["node-2"][framework.APIServer]; test.phase == record.NodeChanged && test.to != "" && is != test.to {
+				t.Errorf("%s: the API server is %s", name, is)
 			}
 		}
-		if !slices.Equal(steps, test.steps) {
-			t.Errorf("%s: steps %q, want %q", name, steps, test.steps)
-		}
-		if len(run.Changes) != 1 {
-			t.Errorf("%s: recorded %+v", name, run.Changes)
-			continue
-		}
-		got := run.Changes[0].V
-		if got.Phase != test.phase || got.To != test.to || got.Interrupted != test.interrupted || got.Node.Name != "node-2" || !slices.Equal(got.Restarts, test.restarts) {
-			t.Errorf("%s: recorded %+v", name, got)
-		}
-		if test.to != "" && got.From != older {
-			t.Errorf("%s: from %s", name, got.From)
-		}
-		if is := c.versions["node-2"][framework.APIServer]; test.phase == record.NodeChanged && test.to != "" && is != test.to {
-			t.Errorf("%s: the API server is %s", name, is)
-		}
-	}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -116,13 +117,6 @@ func (c *scaledCluster) Entrances() []framework.Entrance {
 	return all
 }
 
-func (c *scaledCluster) EtcdConfig(node string) (clientv3.Config, error) {
-	if node == "node-4" {
-		node = "node-3"
-	}
-	return c.fakeCluster.EtcdConfig(node)
-}
-
 func (c *scaledCluster) AddNode(context.Context) (framework.Node, error) {
 	if c.refuse != nil {
 		return nil, c.refuse
@@ -137,9 +131,23 @@ func (c *scaledCluster) RemoveNode(_ context.Context, name string) error {
 	return nil
 }
 
+// scaledStack is a scaledCluster with real etcd members; the fourth node has the third one's.
+type scaledStack struct {
+	*scaledCluster
+	etcd *stackedCluster
+}
+
+func (c scaledStack) EtcdConfig(node string) (clientv3.Config, error) {
+	if node == "node-4" {
+		node = "node-3"
+	}
+	return c.etcd.EtcdConfig(node)
+}
+
 func TestChangeNodes(t *testing.T) {
 	t.Parallel()
-	c := &scaledCluster{fakeCluster: newFake(t)}
+	stacked := newStacked(t)
+	c := scaledStack{&scaledCluster{fakeCluster: stacked.fakeCluster}, stacked}
 	run, err := carryOut(t.Context(), t, c, Options{},
 		Step{Action: &Action{Name: "add-node", ID: "fourth"}},
 		Step{Inject: &Inject{ID: "k", Fault: "kill", Target: "scheduler/fourth"}},
@@ -175,7 +183,7 @@ func TestChangeNodes(t *testing.T) {
 
 // balancedCluster removes its third node, with the etcd member, and has a load balancer.
 type balancedCluster struct {
-	*fakeCluster
+	*stackedCluster
 	keeps    bool // the balancer keeps the node that is removed
 	mu       sync.Mutex
 	backends []framework.Backend // guarded by mu
@@ -256,7 +264,7 @@ func TestBalancerAfterRemoval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &balancedCluster{fakeCluster: newFake(t), keeps: test.keeps}
+			c := &balancedCluster{stackedCluster: newStacked(t), keeps: test.keeps}
 			for _, n := range c.Nodes() {
 				c.backends = append(c.backends, framework.Backend{Name: n.Name(), Up: true, Since: time.Now()})
 			}
@@ -288,41 +296,43 @@ func TestBalancerAfterRemoval(t *testing.T) {
 // An addition that completes before the step at which it was to be interrupted is undone, so that
 // the rest is about the same nodes on every provider.
 func TestInterruptedTooLate(t *testing.T) {
-	t.Parallel()
-	c := &scaledCluster{fakeCluster: newFake(t)}
-	run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &Action{Name: "add-node", ID: "cut", Interrupt: 9}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(run.Nodes) != 2 || run.Nodes[0].V.Phase != record.NodeAdded || run.Nodes[1].V.Phase != record.NodeRemoved ||
-		run.Nodes[1].V.Name != "cut" || !slices.Equal(c.removed, []string{"node-4"}) {
-		t.Errorf("recorded %+v, removed %v", run.Nodes, c.removed)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := &scaledCluster{fakeCluster: newFake(t)}
+		run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &Action{Name: "add-node", ID: "cut", Interrupt: 9}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(run.Nodes) != 2 || run.Nodes[0].V.Phase != record.NodeAdded || run.Nodes[1].V.Phase != record.NodeRemoved ||
+			run.Nodes[1].V.Name != "cut" || !slices.Equal(c.removed, []string{"node-4"}) {
+			t.Errorf("recorded %+v, removed %v", run.Nodes, c.removed)
+		}
+	})
 }
 
 func TestNodesThatCannotBeChanged(t *testing.T) {
-	t.Parallel()
-	add := Step{Action: &Action{Name: "add-node", ID: "fourth"}}
-	fake := newFake(t)
-	for name, test := range map[string]struct {
-		c             framework.Cluster
-		step          Step
-		says, missing string
-	}{
-		"refused": {&scaledCluster{fakeCluster: fake, refuse: errors.New("no quorum")}, add, "no quorum", ""},
-		"not undone": {&scaledCluster{fakeCluster: fake, refuse: fmt.Errorf("%w: %w", errCutShort, framework.ErrNotUndone)},
-			Step{Action: &Action{Name: "add-node", ID: "fourth", Interrupt: 1}}, "not all of it could be undone", ""},
-		"not this one":  {fake, add, "needs the ability Scaler", "Scaler"},
-		"without power": {&scaledCluster{fakeCluster: fake}, Step{Action: &Action{Name: "lose-node", Node: "1"}}, "PowerSwitch", "PowerSwitch"},
-	} {
-		run, err := carryOut(t.Context(), t, test.c, Options{}, test.step, Step{Wait: "1h"})
-		if err != nil {
-			t.Fatal(name, err)
+	synctest.Test(t, func(t *testing.T) {
+		add := Step{Action: &Action{Name: "add-node", ID: "fourth"}}
+		fake := newFake(t)
+		for name, test := range map[string]struct {
+			c             framework.Cluster
+			step          Step
+			says, missing string
+		}{
+			"refused": {&scaledCluster{fakeCluster: fake, refuse: errors.New("no quorum")}, add, "no quorum", ""},
+			"not undone": {&scaledCluster{fakeCluster: fake, refuse: fmt.Errorf("%w: %w", errCutShort, framework.ErrNotUndone)},
+				Step{Action: &Action{Name: "add-node", ID: "fourth", Interrupt: 1}}, "not all of it could be undone", ""},
+			"not this one":  {fake, add, "needs the ability Scaler", "Scaler"},
+			"without power": {&scaledCluster{fakeCluster: fake}, Step{Action: &Action{Name: "lose-node", Node: "1"}}, "PowerSwitch", "PowerSwitch"},
+		} {
+			run, err := carryOut(t.Context(), t, test.c, Options{}, test.step, Step{Wait: "1h"})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if len(run.Nodes) != 1 || run.Nodes[0].V.Phase != record.NodeFailed || run.Nodes[0].V.Missing != test.missing || !strings.Contains(run.Nodes[0].V.Error, test.says) {
+				t.Errorf("%s: %+v", name, run.Nodes)
+			}
 		}
-		if len(run.Nodes) != 1 || run.Nodes[0].V.Phase != record.NodeFailed || run.Nodes[0].V.Missing != test.missing || !strings.Contains(run.Nodes[0].V.Error, test.says) {
-			t.Errorf("%s: %+v", name, run.Nodes)
-		}
-	}
+	})
 }
 
 // reasoned is a cluster that says why it lacks abilities, as its nodes do.
@@ -344,47 +354,48 @@ func (reasonedNode) WhyNot(ability string) string { return ability + " is for it
 // If the cluster lacks the ability for a later change of nodes, none is changed, and the checks
 // about changes are not applicable, with the reason that the cluster gives, if it gives one.
 func TestForeseeChanges(t *testing.T) {
-	t.Parallel()
-	fake := newFake(t)
-	for name, test := range map[string]struct {
-		later   Step
-		missing string
-		place   bool // it would change nodes in place
-	}{
-		"no reason":   {Step{Action: &Action{Name: "upgrade", ID: "again", Node: "1", To: "v1.37.1"}}, "Upgrader", true},
-		"replacement": {Step{Action: &Action{Name: "replace-node", ID: "again", Node: "gone"}}, "NodeReplacer", false},
-		"upgrade":     {Step{Action: &Action{Name: "upgrade", ID: "again", Node: "1", To: "v1.37.1"}}, "Upgrader", true},
-		"etcd":        {Step{Action: &Action{Name: "upgrade-etcd", ID: "again", Node: "1", To: "v3.7.3"}}, "EtcdUpgrader", true},
-		"reconfigure": {Step{Action: &Action{Name: "reconfigure", ID: "again", Node: "1", Args: map[string]map[string]string{"etcd": {"a": "b"}}}}, "Reconfigurer", true},
-		"rotation":    {Step{Action: &Action{Name: "rotate-certificates", ID: "again", Node: "1"}}, "CertificateRotator", true},
-		"CAs":         {Step{Action: &Action{Name: "rotate-ca", ID: "again", Node: "1", To: "trust-both"}}, "CARotator", true},
-		"power":       {Step{Action: &Action{Name: "lose-node", ID: "again", Node: "1"}}, "PowerSwitch", false},
-	} {
-		c := &scaledCluster{fakeCluster: fake}
-		var cluster framework.Cluster = reasoned{c}
-		says := test.missing + " is for its owner"
-		if name == "no reason" {
-			cluster, says = c, "the ability "+test.missing+", which cluster apitest does not have with this provider"
-		}
-		run, err := carryOut(t.Context(), t, cluster, Options{}, Step{Action: &Action{Name: "ready"}}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}}, test.later)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		all := slices.Concat(run.Nodes, run.Changes)
-		if len(all) != 1 || all[0].V.Phase != record.NodeFailed || all[0].V.Name != "again" || all[0].V.Missing != test.missing || (len(run.Changes) == 1) != test.place {
-			t.Errorf("%s: recorded %+v", name, all)
-		}
-		if len(c.removed) > 0 || !contains(phases(run), "action ready") {
-			t.Errorf("%s: removed %v; %q", name, c.removed, phases(run))
-		}
-		run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Judge: "changed-one-by-one"},
-			{Requirement: "HA-MB-003", Judge: "members-follow", Params: map[string]string{"changes": "gone"}}}
-		for _, result := range judge.Evaluate(run)[:2] {
-			if result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, says) {
-				t.Errorf("%s: %s: %s: %s", name, result.Judge, result.Verdict, result.Sentence)
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFake(t)
+		for name, test := range map[string]struct {
+			later   Step
+			missing string
+			place   bool // it would change nodes in place
+		}{
+			"no reason":   {Step{Action: &Action{Name: "upgrade", ID: "again", Node: "1", To: "v1.37.1"}}, "Upgrader", true},
+			"replacement": {Step{Action: &Action{Name: "replace-node", ID: "again", Node: "gone"}}, "NodeReplacer", false},
+			"upgrade":     {Step{Action: &Action{Name: "upgrade", ID: "again", Node: "1", To: "v1.37.1"}}, "Upgrader", true},
+			"etcd":        {Step{Action: &Action{Name: "upgrade-etcd", ID: "again", Node: "1", To: "v3.7.3"}}, "EtcdUpgrader", true},
+			"reconfigure": {Step{Action: &Action{Name: "reconfigure", ID: "again", Node: "1", Args: map[string]map[string]string{"etcd": {"a": "b"}}}}, "Reconfigurer", true},
+			"rotation":    {Step{Action: &Action{Name: "rotate-certificates", ID: "again", Node: "1"}}, "CertificateRotator", true},
+			"CAs":         {Step{Action: &Action{Name: "rotate-ca", ID: "again", Node: "1", To: "trust-both"}}, "CARotator", true},
+			"power":       {Step{Action: &Action{Name: "lose-node", ID: "again", Node: "1"}}, "PowerSwitch", false},
+		} {
+			c := &scaledCluster{fakeCluster: fake}
+			var cluster framework.Cluster = reasoned{c}
+			says := test.missing + " is for its owner"
+			if name == "no reason" {
+				cluster, says = c, "the ability "+test.missing+", which cluster apitest does not have with this provider"
+			}
+			run, err := carryOut(t.Context(), t, cluster, Options{}, Step{Action: &Action{Name: "ready"}}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}}, test.later)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			all := slices.Concat(run.Nodes, run.Changes)
+			if len(all) != 1 || all[0].V.Phase != record.NodeFailed || all[0].V.Name != "again" || all[0].V.Missing != test.missing || (len(run.Changes) == 1) != test.place {
+				t.Errorf("%s: recorded %+v", name, all)
+			}
+			if len(c.removed) > 0 || !contains(phases(run), "action ready") {
+				t.Errorf("%s: removed %v; %q", name, c.removed, phases(run))
+			}
+			run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Judge: "changed-one-by-one"},
+				{Requirement: "HA-MB-003", Judge: "members-follow", Params: map[string]string{"changes": "gone"}}}
+			for _, result := range judge.Evaluate(run)[:2] {
+				if result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, says) {
+					t.Errorf("%s: %s: %s: %s", name, result.Judge, result.Verdict, result.Sentence)
+				}
 			}
 		}
-	}
+	})
 }
 
 // distributed is a node of a distribution.

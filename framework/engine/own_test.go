@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -52,7 +53,6 @@ func lasted(limit time.Duration) judge.Judge {
 
 // A fault and a judge of a user's own take part as the built-in ones do.
 func TestOwnFaultAndJudge(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		fault *fault.Fault
@@ -66,63 +66,65 @@ func TestOwnFaultAndJudge(t *testing.T) {
 		{"ability missing", eclipse(&fault.MissingAbility{Ability: "Sun", Of: "cluster fake", For: "fault eclipse"}, false), lasted(time.Minute), judge.NotApplicable, "needs the ability Sun"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			e := Experiment{Name: "own", Traffic: Traffic{Off: true},
-				Timeline: []Step{{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, {Wait: "100ms"}, {Heal: "dark"}},
-				Checks:   []record.Check{{Requirement: "OWN-1", Level: "MUST", Judge: "lasted", Fault: "dark"}}}
-			own := Options{Dir: dir, Faults: []*fault.Fault{test.fault}, Judges: []judge.Judge{test.judge}}
-			if err := Run(t.Context(), newFake(t), e, own); err != nil {
-				t.Fatal(err)
-			}
-			run, err := record.Read(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if injected := run.Faults[0].V; injected.Phase == record.FaultInjected && !injected.Has(record.EffectDown) {
-				t.Errorf("its effects are not in the record: %+v", injected)
-			}
-			if r := judge.Evaluate(run, test.judge)[0]; r.Verdict != test.want || !strings.Contains(r.Sentence, test.says) {
-				t.Errorf("%+v", r)
-			}
-			if r := judge.Evaluate(run)[0]; r.Verdict != judge.Inconclusive {
-				t.Errorf("without the judge: %+v", r)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				e := Experiment{Name: "own", Traffic: Traffic{Off: true},
+					Timeline: []Step{{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, {Wait: "100ms"}, {Heal: "dark"}},
+					Checks:   []record.Check{{Requirement: "OWN-1", Level: "MUST", Judge: "lasted", Fault: "dark"}}}
+				own := Options{Dir: dir, Faults: []*fault.Fault{test.fault}, Judges: []judge.Judge{test.judge}}
+				if err := Run(t.Context(), newFake(t), e, own); err != nil {
+					t.Fatal(err)
+				}
+				run, err := record.Read(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if injected := run.Faults[0].V; injected.Phase == record.FaultInjected && !injected.Has(record.EffectDown) {
+					t.Errorf("its effects are not in the record: %+v", injected)
+				}
+				if r := judge.Evaluate(run, test.judge)[0]; r.Verdict != test.want || !strings.Contains(r.Sentence, test.says) {
+					t.Errorf("%+v", r)
+				}
+				if r := judge.Evaluate(run)[0]; r.Verdict != judge.Inconclusive {
+					t.Errorf("without the judge: %+v", r)
+				}
+			})
 		})
 	}
 }
 
 // The steps of a fault are in the record, also those that it makes on several nodes at once.
 func TestStepsOfFault(t *testing.T) {
-	t.Parallel()
-	dusk := eclipse(nil, false)
-	dark := dusk.Prepare
-	dusk.Prepare = func(r fault.Request) (fault.Inject, error) {
-		inject, err := dark(r)
-		return func(ctx context.Context) (fault.Injection, error) {
-			err := framework.Each([]string{"node-1", "node-2", "node-3"}, func(node string) error {
-				return framework.DoStep(ctx, node, "darken", func(context.Context) (string, error) { return "it is dark", nil })
-			})
-			if err != nil {
-				return nil, err
-			}
-			return inject(ctx)
-		}, err
-	}
-	run, err := carryOut(t.Context(), t, newFake(t), Options{Faults: []*fault.Fault{dusk}},
-		Step{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, Step{Heal: "dark"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := map[string]bool{}
-	for _, s := range run.Steps {
-		if s.V.Change == "dark" && s.V.Name == "darken" && s.V.Proof == "it is dark" && s.V.Done >= s.V.Began {
-			nodes[s.V.Node] = true
+	synctest.Test(t, func(t *testing.T) {
+		dusk := eclipse(nil, false)
+		dark := dusk.Prepare
+		dusk.Prepare = func(r fault.Request) (fault.Inject, error) {
+			inject, err := dark(r)
+			return func(ctx context.Context) (fault.Injection, error) {
+				err := framework.Each([]string{"node-1", "node-2", "node-3"}, func(node string) error {
+					return framework.DoStep(ctx, node, "darken", func(context.Context) (string, error) { return "it is dark", nil })
+				})
+				if err != nil {
+					return nil, err
+				}
+				return inject(ctx)
+			}, err
 		}
-	}
-	if len(run.Steps) != 3 || len(nodes) != 3 {
-		t.Errorf("%+v", run.Steps)
-	}
+		run, err := carryOut(t.Context(), t, newFake(t), Options{Faults: []*fault.Fault{dusk}},
+			Step{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, Step{Heal: "dark"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := map[string]bool{}
+		for _, s := range run.Steps {
+			if s.V.Change == "dark" && s.V.Name == "darken" && s.V.Proof == "it is dark" && s.V.Done >= s.V.Began {
+				nodes[s.V.Node] = true
+			}
+		}
+		if len(run.Steps) != 3 || len(nodes) != 3 {
+			t.Errorf("%+v", run.Steps)
+		}
+	})
 }
 
 // What is not in the options is unknown.

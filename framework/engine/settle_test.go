@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -24,7 +25,7 @@ type brisk struct {
 }
 
 func newBrisk(t *testing.T) brisk {
-	api := apitest.New(t, 3)
+	api := apitest.NewInMemory(t, 3)
 	c := &fakeCluster{Cluster: api}
 	for i, n := range api.Nodes() {
 		c.nodes = append(c.nodes, &fakeNode{Node: talker{Node: n, address: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}, pid: 100})
@@ -55,7 +56,6 @@ func (c brisk) renew(holder string) {
 }
 
 func TestSettle(t *testing.T) {
-	t.Parallel()
 	const (
 		lease    = "lease of kube-scheduler"
 		live     = record.PartListed
@@ -89,90 +89,91 @@ func TestSettle(t *testing.T) {
 		{name: "cut short", missing: true, dead: true, cut: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c := newBrisk(t)
-			var addresses []string
-			for _, n := range c.Nodes() {
-				addresses = append(addresses, n.Address().String())
-			}
-			w, read := recordtest.New(t)
-			r := &run{cluster: c, w: w, apis: map[string]*client.API{}}
-			defer r.close()
-			if !tc.unlisted {
-				c.list(addresses...)
-			}
-			if tc.served {
-				c.api.Set(written+"/holdfast-writable", `{"metadata":{"name":"holdfast-writable"}}`)
-			}
-			c.renew("node-1_a")
-			var err error
-			if r.observers, err = observe.Start(t.Context(), observe.Config{Cluster: c, ProbeInterval: time.Second, LeaseInterval: 200 * time.Millisecond}, w); err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
-				time.Sleep(300 * time.Millisecond)
-				c.renew("node-1_a")
-			}
-			r.disturb(t.Context())
-
-			after := addresses
-			if tc.missing {
-				after = addresses[1:]
-			}
-			if tc.dead {
-				after = append(slices.Clone(after), "10.9.9.9")
-			}
-			if !tc.unlisted {
-				c.list(after...)
-			}
-			if tc.refuses != "" {
-				c.api.Server(1).Hook(func(w http.ResponseWriter, q *http.Request) bool {
-					if refused := q.Method == tc.refuses || q.URL.Query().Has(tc.refuses) && q.URL.Path == written; !refused {
-						return false
-					}
-					w.WriteHeader(http.StatusTooManyRequests)
-					return true
-				})
-			}
-			healed := time.Now()
-			r.recovery.from = healed
-			r.settle(t.Context(), healed, 500*time.Millisecond)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				if tc.cut {
-					r.disturb(t.Context())
-					return
+			synctest.Test(t, func(t *testing.T) {
+				c := newBrisk(t)
+				var addresses []string
+				for _, n := range c.Nodes() {
+					addresses = append(addresses, n.Address().String())
 				}
-				r.settled()
-			}()
-			for holder := tc.holder; ; time.Sleep(100 * time.Millisecond) {
-				if tc.again && holder == "" && time.Since(healed) > time.Second {
-					holder = "node-3_c"
+				w, read := recordtest.New(t)
+				r := &run{cluster: c, w: w, apis: map[string]*client.API{}}
+				defer r.close()
+				if !tc.unlisted {
 					c.list(addresses...)
 				}
-				if holder != "" {
-					c.renew(holder)
+				if tc.served {
+					c.api.Set(written+"/holdfast-writable", `{"metadata":{"name":"holdfast-writable"}}`)
 				}
-				select {
-				case <-done:
-				default:
-					continue
+				c.renew("node-1_a")
+				var err error
+				if r.observers, err = observe.Start(t.Context(), observe.Config{Cluster: c, ProbeInterval: time.Second, LeaseInterval: 200 * time.Millisecond}, w); err != nil {
+					t.Fatal(err)
 				}
-				break
-			}
-			r.observers.Stop()
-			var got []string
-			for _, s := range read().Steadies {
-				got = append(got, strings.TrimSpace(fmt.Sprintf("%s %t %s", s.V.Part, s.V.OK, strings.Join(s.V.Problems, "; "))))
-				if s.V.Phase != record.SteadyPart || s.V.Limit < 2500*time.Millisecond || tc.again && s.V.Took < time.Second || !s.V.OK && s.V.Took < s.V.Limit {
-					t.Errorf("%+v", s.V)
+				for range 3 {
+					time.Sleep(300 * time.Millisecond)
+					c.renew("node-1_a")
 				}
-			}
-			slices.Sort(got)
-			if !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+				r.disturb(t.Context())
+
+				after := addresses
+				if tc.missing {
+					after = addresses[1:]
+				}
+				if tc.dead {
+					after = append(slices.Clone(after), "10.9.9.9")
+				}
+				if !tc.unlisted {
+					c.list(after...)
+				}
+				if tc.refuses != "" {
+					c.api.Server(1).Hook(func(w http.ResponseWriter, q *http.Request) bool {
+						if refused := q.Method == tc.refuses || q.URL.Query().Has(tc.refuses) && q.URL.Path == written; !refused {
+							return false
+						}
+						w.WriteHeader(http.StatusTooManyRequests)
+						return true
+					})
+				}
+				healed := time.Now()
+				r.recovery.from = healed
+				r.settle(t.Context(), healed, 500*time.Millisecond)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if tc.cut {
+						r.disturb(t.Context())
+						return
+					}
+					r.settled()
+				}()
+				for holder := tc.holder; ; time.Sleep(100 * time.Millisecond) {
+					if tc.again && holder == "" && time.Since(healed) > time.Second {
+						holder = "node-3_c"
+						c.list(addresses...)
+					}
+					if holder != "" {
+						c.renew(holder)
+					}
+					select {
+					case <-done:
+					default:
+						continue
+					}
+					break
+				}
+				r.observers.Stop()
+				var got []string
+				for _, s := range read().Steadies {
+					got = append(got, strings.TrimSpace(fmt.Sprintf("%s %t %s", s.V.Part, s.V.OK, strings.Join(s.V.Problems, "; "))))
+					if s.V.Phase != record.SteadyPart || s.V.Limit < 2500*time.Millisecond || tc.again && s.V.Took < time.Second || !s.V.OK && s.V.Took < s.V.Limit {
+						t.Errorf("%+v", s.V)
+					}
+				}
+				slices.Sort(got)
+				if !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
+					t.Errorf("got %q, want %q", got, tc.want)
+				}
+			})
 		})
 	}
 }

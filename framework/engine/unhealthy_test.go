@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -32,7 +33,6 @@ func unready(w http.ResponseWriter, r *http.Request) bool {
 // TestUnhealthyBaseline: an experiment without faults shows what is wrong with a cluster that is
 // unhealthy from the start, without adding traffic; one with faults ends there.
 func TestUnhealthyBaseline(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		steps []Step
@@ -42,34 +42,35 @@ func TestUnhealthyBaseline(t *testing.T) {
 		{"with a fault", []Step{{Action: &Action{Name: "ready"}}, kill("a", "node-1")}, []string{"baseline"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c := newFake(t)
-			c.Server(1).Hook(unready)
-			run, err := carryOut(t.Context(), t, c, Options{baseline: 2 * time.Second}, tc.steps...)
-			if err != nil || !run.Complete || run.End.Error != "" {
-				t.Fatal(err, run.Problem, run.End)
-			}
-			if got := phases(run); !slices.Equal(got, tc.want) {
-				t.Errorf("phases %q, want %q", got, tc.want)
-			}
-			if s := run.Steadies; len(s) != 1 || s[0].V.OK || !contains(s[0].V.Problems, "/readyz") {
-				t.Errorf("steady states %+v", s)
-			}
-			if harmless := len(tc.want) > 1; harmless != (len(run.Probes) > 0) || harmless != (len(run.Ops) > 0) || len(run.Faults) > 0 || c.nodes[0].killed > 0 {
-				t.Errorf("%d probes, %d operations, faults %q", len(run.Probes), len(run.Ops), faults(run))
-			}
-			for _, o := range run.Ops {
-				if o.V.Purpose != "ready" {
-					t.Errorf("traffic: %+v", o.V)
+			synctest.Test(t, func(t *testing.T) {
+				c := newFake(t)
+				c.Server(1).Hook(unready)
+				run, err := carryOut(t.Context(), t, c, Options{baseline: 2 * time.Second}, tc.steps...)
+				if err != nil || !run.Complete || run.End.Error != "" {
+					t.Fatal(err, run.Problem, run.End)
 				}
-			}
+				if got := phases(run); !slices.Equal(got, tc.want) {
+					t.Errorf("phases %q, want %q", got, tc.want)
+				}
+				if s := run.Steadies; len(s) != 1 || s[0].V.OK || !contains(s[0].V.Problems, "/readyz") {
+					t.Errorf("steady states %+v", s)
+				}
+				if harmless := len(tc.want) > 1; harmless != (len(run.Probes) > 0) || harmless != (len(run.Ops) > 0) || len(run.Faults) > 0 || c.nodes[0].killed > 0 {
+					t.Errorf("%d probes, %d operations, faults %q", len(run.Probes), len(run.Ops), faults(run))
+				}
+				for _, o := range run.Ops {
+					if o.V.Purpose != "ready" {
+						t.Errorf("traffic: %+v", o.V)
+					}
+				}
+			})
 		})
 	}
 }
 
 // full is a cluster with the alarm NOSPACE: it takes no writes.
 func full(t *testing.T) framework.Cluster {
-	c := newFake(t)
+	c := newStacked(t)
 	for i := range 3 {
 		c.Server(i).Hook(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet {
@@ -104,7 +105,7 @@ func TestUnhealthyWithoutWrites(t *testing.T) {
 		says    string
 	}{
 		{"an alarm", full, true, judge.Fail, "alarm:NOSPACE"},
-		{"no entrance", func(t *testing.T) framework.Cluster { return noWay{newFake(t)} }, false, judge.Inconclusive, "the baseline was unhealthy: cluster apitest has no entrance"},
+		{"no entrance", func(t *testing.T) framework.Cluster { return noWay{newStacked(t)} }, false, judge.Inconclusive, "the baseline was unhealthy: cluster apitest has no entrance"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +131,7 @@ func TestUnhealthyWithoutWrites(t *testing.T) {
 
 // closing is a cluster whose etcd members can be reached until the baseline is checked.
 type closing struct {
-	*fakeCluster
+	*stackedCluster
 	reached atomic.Int32
 }
 
@@ -138,7 +139,7 @@ func (c *closing) EtcdConfig(node string) (clientv3.Config, error) {
 	if c.reached.Add(1) > 3 {
 		return clientv3.Config{}, errors.New("access is denied")
 	}
-	return c.fakeCluster.EtcdConfig(node)
+	return c.stackedCluster.EtcdConfig(node)
 }
 
 // TestObserversDoNotStart: a healthy cluster that cannot be observed is an error of the run; of an
@@ -148,7 +149,7 @@ func TestObserversDoNotStart(t *testing.T) {
 	for _, healthy := range []bool{true, false} {
 		t.Run(fmt.Sprintf("healthy %t", healthy), func(t *testing.T) {
 			t.Parallel()
-			c := &closing{fakeCluster: newFake(t)}
+			c := &closing{stackedCluster: newStacked(t)}
 			if !healthy {
 				c.Server(1).Hook(unready)
 			}

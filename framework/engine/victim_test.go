@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -28,29 +29,31 @@ func (ownedCluster) Withdraw(context.Context, string) error { return nil }
 // TestLeaseOfAnOwnedCluster: a lease stays where it is, and its candidates keep running, unless the
 // owner of the cluster has agreed that leases are deleted.
 func TestLeaseOfAnOwnedCluster(t *testing.T) {
-	t.Parallel()
-	c := ownedCluster{newFake(t)}
-	r := &run{cluster: c}
-	err := r.moveLease(t.Context(), fault.Target{Node: "node-1", Component: framework.Scheduler}, "scheduler", "node-1", true)
-	if missingAbility(err) == nil {
-		t.Errorf("moving a lease: %v", err)
-	}
-	if c.nodes[0].killed+c.nodes[1].killed+c.nodes[2].killed > 0 {
-		t.Error("candidates were killed")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := ownedCluster{newFake(t)}
+		r := &run{cluster: c}
+		err := r.moveLease(t.Context(), fault.Target{Node: "node-1", Component: framework.Scheduler}, "scheduler", "node-1", true)
+		if missingAbility(err) == nil {
+			t.Errorf("moving a lease: %v", err)
+		}
+		if c.nodes[0].killed+c.nodes[1].killed+c.nodes[2].killed > 0 {
+			t.Error("candidates were killed")
+		}
+	})
 }
 
 // TestRoleUnhealed: an experiment does not begin if what was killed to move a role does not start
 // again.
 func TestRoleUnhealed(t *testing.T) {
-	t.Parallel()
-	c := newFake(t)
-	c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", fmt.Sprintf(`{"metadata":{"name":"kube-scheduler"},"spec":{"holderIdentity":"node-2_a","leaseDurationSeconds":600,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
-	c.nodes[1].stubborn, c.nodes[2].stubborn = true, true
-	r := &run{cluster: c, options: Options{Progress: func(l string) { t.Log(l) }}, experiment: Experiment{Victim: 1, Timeline: []Step{{Inject: &Inject{Fault: "kill", Target: "scheduler/active"}}}}}
-	if err := r.assignRoles(t.Context()); !errors.Is(err, errUnhealed) {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(t)
+		c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", fmt.Sprintf(`{"metadata":{"name":"kube-scheduler"},"spec":{"holderIdentity":"node-2_a","leaseDurationSeconds":600,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
+		c.nodes[1].stubborn, c.nodes[2].stubborn = true, true
+		r := &run{cluster: c, options: Options{Progress: func(l string) { t.Log(l) }}, experiment: Experiment{Victim: 1, Timeline: []Step{{Inject: &Inject{Fault: "kill", Target: "scheduler/active"}}}}}
+		if err := r.assignRoles(t.Context()); !errors.Is(err, errUnhealed) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 func TestRoles(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -55,47 +56,50 @@ func TestEtcdHosts(t *testing.T) {
 
 // TestActions takes entries of a real audit log.
 func TestActions(t *testing.T) {
-	log, err := os.ReadFile("testdata/audit.log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, read := recording(t)
-	nodes := []framework.Node{audited{name: "node-1", address: "10.77.0.11", log: log}, audited{name: "node-2", address: "10.77.0.12"}}
-	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: nodes}}.withDefaults(), w: w}
-	loops, err := o.actions(t.Context())
-	if err != nil || len(loops) != 2 {
-		t.Fatal(loops, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	for _, loop := range loops {
-		o.running.Go(func() { loop(ctx) })
-	}
-	o.running.Wait()
-	run := read()
-	var got []string
-	for _, a := range run.Actions {
-		v := a.V
-		if v.Via != "node-1" || v.Completed < v.Received || v.Completed > v.Received+record.Nanos(time.Second) {
-			t.Errorf("action %+v", v)
+	synctest.Test(t, func(t *testing.T) {
+		log, err := os.ReadFile("testdata/audit.log")
+		if err != nil {
+			t.Fatal(err)
 		}
-		got = append(got, strings.TrimSpace(fmt.Sprintf("%s on %s: %s %s/%s %s/%s %d %t", v.Component, v.Node, v.Verb, v.Resource, v.Subresource, v.Namespace, v.Name, v.Code, v.Election)))
-	}
-	want := []string{
-		"kube-controller-manager on node-2: update coordination.k8s.io/leases/ kube-system/kube-controller-manager 200 true",
-		"kube-scheduler on node-2: create coordination.k8s.io/leases/ kube-system/kube-scheduler 201 true",
-		"kube-scheduler on node-2: create events/ kube-system/kube-scheduler.18ea13b0fd900438 201 false",
-		"kube-controller-manager on node-2: create serviceaccounts/token kube-system/namespace-controller 201 false",
-		"kube-controller-manager on node-2: patch networking.k8s.io/servicecidrs/status /kubernetes 200 false",
-		"kube-controller-manager on node-2: patch nodes/ /worker-2 200 false",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("actions\n%s", strings.Join(got, "\n"))
-	}
-	// The entry that the log was read, and the read of a lease that did not exist yet.
-	if len(run.Asked) != 2 || run.Asked[0].V.Component != "" || run.Asked[1].V.Verb != "get" || run.Asked[1].V.Code != 404 {
-		t.Errorf("asked: %+v", run.Asked)
-	}
+		w, read := recording(t)
+		nodes := []framework.Node{audited{name: "node-1", address: "10.77.0.11", log: log}, audited{name: "node-2", address: "10.77.0.12"}}
+		o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: nodes}}.withDefaults(), w: w}
+		loops, err := o.actions(t.Context())
+		if err != nil || len(loops) != 2 {
+			t.Fatal(loops, err)
+		}
+		time.Sleep(time.Second) // the record has begun at 0
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		for _, loop := range loops {
+			o.running.Go(func() { loop(ctx) })
+		}
+		o.running.Wait()
+		run := read()
+		var got []string
+		for _, a := range run.Actions {
+			v := a.V
+			if v.Via != "node-1" || v.Completed < v.Received || v.Completed > v.Received+record.Nanos(time.Second) {
+				t.Errorf("action %+v", v)
+			}
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s on %s: %s %s/%s %s/%s %d %t", v.Component, v.Node, v.Verb, v.Resource, v.Subresource, v.Namespace, v.Name, v.Code, v.Election)))
+		}
+		want := []string{
+			"kube-controller-manager on node-2: update coordination.k8s.io/leases/ kube-system/kube-controller-manager 200 true",
+			"kube-scheduler on node-2: create coordination.k8s.io/leases/ kube-system/kube-scheduler 201 true",
+			"kube-scheduler on node-2: create events/ kube-system/kube-scheduler.18ea13b0fd900438 201 false",
+			"kube-controller-manager on node-2: create serviceaccounts/token kube-system/namespace-controller 201 false",
+			"kube-controller-manager on node-2: patch networking.k8s.io/servicecidrs/status /kubernetes 200 false",
+			"kube-controller-manager on node-2: patch nodes/ /worker-2 200 false",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("actions\n%s", strings.Join(got, "\n"))
+		}
+		// The entry that the log was read, and the read of a lease that did not exist yet.
+		if len(run.Asked) != 2 || run.Asked[0].V.Component != "" || run.Asked[1].V.Verb != "get" || run.Asked[1].V.Code != 404 {
+			t.Errorf("asked: %+v", run.Asked)
+		}
+	})
 }
 
 // TestLeaseReads shows that reads of a component's own lease are recorded, and no others.
@@ -147,59 +151,62 @@ func (b *teller) Backends(context.Context) ([]framework.Backend, error) {
 }
 
 func TestBackends(t *testing.T) {
-	w, read := recording(t)
-	b := &teller{}
-	o := &Observers{cfg: Config{Cluster: b, StatusInterval: 5 * time.Millisecond}, w: w}
-	loops, err := o.backends(t.Context())
-	if err != nil || len(loops) != 1 {
-		t.Fatal(loops, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	began := time.Now()
-	for i, step := range []struct {
-		up    bool
-		since time.Duration
-		err   error
-		left  bool // out of what the balancer reports
-		whole bool // recorded as a whole
-	}{
-		{up: true},
-		{up: true, since: time.Second}, // reported to the second: no change
-		{since: time.Minute},
-		{since: 2 * time.Minute}, // up and down again in between
-		{err: errors.New("refused")},
-		{err: errors.New("reset")}, // the same silence
-		{since: 2 * time.Minute},
-		{left: true},
-		{since: 2 * time.Minute}, // recorded again, though it is the same
-		{since: 2 * time.Minute, whole: true},
-	} {
-		b.mu.Lock()
-		b.states, b.err = []framework.Backend{{Name: "node-1", Up: step.up, Since: began.Add(step.since)}}, step.err
-		if step.left {
-			b.states = nil
+	synctest.Test(t, func(t *testing.T) {
+		w, read := recording(t)
+		b := &teller{}
+		o := &Observers{cfg: Config{Cluster: b, StatusInterval: 5 * time.Millisecond}, w: w}
+		loops, err := o.backends(t.Context())
+		if err != nil || len(loops) != 1 {
+			t.Fatal(loops, err)
 		}
-		b.mu.Unlock()
-		if i == 0 {
-			o.running.Go(func() { loops[0](ctx) })
+		ctx, cancel := context.WithCancel(t.Context())
+		time.Sleep(time.Second) // the record has begun at 0
+		began := time.Now()
+		for i, step := range []struct {
+			up    bool
+			since time.Duration
+			err   error
+			left  bool // out of what the balancer reports
+			whole bool // recorded as a whole
+		}{
+			{up: true},
+			{up: true, since: time.Second}, // reported to the second: no change
+			{since: time.Minute},
+			{since: 2 * time.Minute}, // up and down again in between
+			{err: errors.New("refused")},
+			{err: errors.New("reset")}, // the same silence
+			{since: 2 * time.Minute},
+			{left: true},
+			{since: 2 * time.Minute}, // recorded again, though it is the same
+			{since: 2 * time.Minute, whole: true},
+		} {
+			b.mu.Lock()
+			b.states, b.err = []framework.Backend{{Name: "node-1", Up: step.up, Since: began.Add(step.since)}}, step.err
+			if step.left {
+				b.states = nil
+			}
+			b.mu.Unlock()
+			if i == 0 {
+				o.running.Go(func() { loops[0](ctx) })
+			}
+			if step.whole {
+				o.ListBackends(ctx)
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
-		if step.whole {
-			o.ListBackends(ctx)
+		cancel()
+		o.running.Wait()
+		var got []string
+		for _, e := range read().Backends {
+			got = append(got, fmt.Sprint(e.V.Name, e.V.Up, e.V.Error))
+			if e.V.Error == "" && (e.V.Asked <= 0 || e.V.Asked > e.At) {
+				t.Errorf("the balancer was queried at %d for what was recorded at %d", e.V.Asked, e.At)
+			}
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	cancel()
-	o.running.Wait()
-	var got []string
-	for _, e := range read().Backends {
-		got = append(got, fmt.Sprint(e.V.Name, e.V.Up, e.V.Error))
-		if e.V.Error == "" && (e.V.Asked <= 0 || e.V.Asked > e.At) {
-			t.Errorf("the balancer was queried at %d for what was recorded at %d", e.V.Asked, e.At)
+		if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false", "node-1false", "node-1false"}; !slices.Equal(got, want) {
+			t.Errorf("entries %q, want %q", got, want)
 		}
-	}
-	if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false", "node-1false", "node-1false"}; !slices.Equal(got, want) {
-		t.Errorf("entries %q, want %q", got, want)
-	}
+	})
 }
 
 // TestBackendsUntold: a balancer that cannot report is queried once.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -19,53 +20,55 @@ import (
 // not made because too many wait: those that wait are in it from their start to their
 // end, so that at no time nothing was asked.
 func TestSkippedProbesLeaveNoHole(t *testing.T) {
-	const interval, timeout = 2 * time.Millisecond, 2 * time.Second
-	c := apitest.New(t, 1)
-	w, read := recording(t)
-	e := c.Entrances()[0]
-	api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	var asked, answer atomic.Int32
-	c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
-		if asked.Add(1); answer.Load() > 0 {
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		const interval, timeout = 2 * time.Millisecond, 2 * time.Second
+		c := apitest.NewInMemory(t, 1)
+		w, read := recording(t)
+		e := c.Entrances()[0]
+		api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client left
-		<-r.Context().Done()
-		return true
+		defer api.Close()
+		var asked, answer atomic.Int32
+		c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
+			if asked.Add(1); answer.Load() > 0 {
+				return false
+			}
+			_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client left
+			<-r.Context().Done()
+			return true
+		})
+		p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: record.ProbeQuorumRead, object: "any", interval: interval, timeout: timeout}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { p.run(ctx); close(ended) }()
+		waitFor(t, "as many probes as may wait", func() bool { return asked.Load() >= maxOutstanding })
+		full := w.Now()
+		time.Sleep(timeout / 2)
+		if n := asked.Load(); n > maxOutstanding {
+			t.Fatalf("%d probes were made, want %d", n, maxOutstanding)
+		}
+		answer.Store(1)
+		waitFor(t, "probes after those that waited", func() bool { return asked.Load() > maxOutstanding+10 })
+		cancel()
+		<-ended
+		var probes []record.Probe
+		for _, p := range read().Probes {
+			probes = append(probes, p.V)
+		}
+		slices.SortFunc(probes, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+		covered, last := record.Nanos(0), record.Nanos(0)
+		for _, p := range probes {
+			if covered > 0 && time.Duration(p.Start-covered) > timeout/4 {
+				t.Errorf("the record has no probe between %s and %s", time.Duration(covered), time.Duration(p.Start))
+			}
+			covered, last = max(covered, p.End), p.Start
+		}
+		if covered == 0 || probes[0].Start > full || last < full+record.Nanos(timeout/2) {
+			t.Errorf("the record has %d probes, the last one from %s; none was made any more at %s", len(probes), time.Duration(last), time.Duration(full))
+		}
 	})
-	p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: record.ProbeQuorumRead, object: "any", interval: interval, timeout: timeout}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { p.run(ctx); close(ended) }()
-	waitFor(t, "as many probes as may wait", func() bool { return asked.Load() >= maxOutstanding })
-	full := w.Now()
-	time.Sleep(timeout / 2)
-	if n := asked.Load(); n > maxOutstanding {
-		t.Skipf("%d probes were made: the machine was too slow for any to be skipped", n)
-	}
-	answer.Store(1)
-	waitFor(t, "probes after those that waited", func() bool { return asked.Load() > maxOutstanding+10 })
-	cancel()
-	<-ended
-	var probes []record.Probe
-	for _, p := range read().Probes {
-		probes = append(probes, p.V)
-	}
-	slices.SortFunc(probes, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
-	covered, last := record.Nanos(0), record.Nanos(0)
-	for _, p := range probes {
-		if covered > 0 && time.Duration(p.Start-covered) > timeout/4 {
-			t.Errorf("the record has no probe between %s and %s", time.Duration(covered), time.Duration(p.Start))
-		}
-		covered, last = max(covered, p.End), p.Start
-	}
-	if covered == 0 || probes[0].Start > full || last < full+record.Nanos(timeout/2) {
-		t.Errorf("the record has %d probes, the last one from %s; none was made any more at %s", len(probes), time.Duration(last), time.Duration(full))
-	}
 }
 
 // TestProbesRepeat shows that a probe is made once more where the API server that refused
@@ -87,42 +90,44 @@ func TestProbesRepeat(t *testing.T) {
 		{name: "not the server's fault", header: "1", status: http.StatusConflict, after: 1, refuse: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c := apitest.New(t, 1)
-			w, read := recording(t)
-			e := c.Entrances()[0]
-			api, err := client.NewAPI(e.Config, client.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer api.Close()
-			p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: record.ProbeRead, object: "any", interval: time.Second, timeout: 10 * time.Second}
-			if err := prepareProbes(t.Context(), c.Entrances(), []*prober{p}); err != nil {
-				t.Fatal(err)
-			}
-			var asked atomic.Int32
-			c.Server(0).Hook(func(rw http.ResponseWriter, r *http.Request) bool {
-				if asked.Add(1) > tt.refuse {
-					return false
+			synctest.Test(t, func(t *testing.T) {
+				c := apitest.NewInMemory(t, 1)
+				w, read := recording(t)
+				e := c.Entrances()[0]
+				api, err := client.NewAPI(e.Config, client.Options{})
+				if err != nil {
+					t.Fatal(err)
 				}
-				if tt.header != "" {
-					rw.Header().Set("Retry-After", tt.header)
+				defer api.Close()
+				p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: record.ProbeRead, object: "any", interval: time.Second, timeout: 10 * time.Second}
+				if err := prepareProbes(t.Context(), c.Entrances(), []*prober{p}); err != nil {
+					t.Fatal(err)
 				}
-				rw.WriteHeader(tt.status)
-				return true
+				var asked atomic.Int32
+				c.Server(0).Hook(func(rw http.ResponseWriter, r *http.Request) bool {
+					if asked.Add(1) > tt.refuse {
+						return false
+					}
+					if tt.header != "" {
+						rw.Header().Set("Retry-After", tt.header)
+					}
+					rw.WriteHeader(tt.status)
+					return true
+				})
+				time.Sleep(time.Second) // the record has begun at 0
+				p.probe(t.Context(), 0)
+				probes := read().Probes
+				if len(probes) != 1 {
+					t.Fatalf("%d probes", len(probes))
+				}
+				got := probes[0].V
+				if got.OK || got.Status != tt.status || got.RetryAfter != tt.after || (got.Again != nil) != tt.again {
+					t.Fatalf("%+v", got)
+				}
+				if tt.again && (got.Again.OK != tt.ok || got.Again.Start < got.End+record.Nanos(time.Second)) {
+					t.Errorf("%+v, again %+v", got, *got.Again)
+				}
 			})
-			p.probe(t.Context(), 0)
-			probes := read().Probes
-			if len(probes) != 1 {
-				t.Fatalf("%d probes", len(probes))
-			}
-			got := probes[0].V
-			if got.OK || got.Status != tt.status || got.RetryAfter != tt.after || (got.Again != nil) != tt.again {
-				t.Fatalf("%+v", got)
-			}
-			if tt.again && (got.Again.OK != tt.ok || got.Again.Start < got.End+record.Nanos(time.Second)) {
-				t.Errorf("%+v, again %+v", got, *got.Again)
-			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -18,28 +19,30 @@ func (b entered) Entrances() []framework.Entrance {
 // TestClients shows that clients with client-go's transport probe the balancer only, and
 // that the record has the server that each probe was sent to, apart from other probes.
 func TestClients(t *testing.T) {
-	c := entered{apitest.New(t, 1)}
-	w, read := recording(t)
-	o, err := Start(t.Context(), Config{Cluster: c, ProbeInterval: 10 * time.Millisecond}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Second)
-	o.Stop()
-	run := read()
-	if len(run.ClientProbes) < 3 {
-		t.Fatalf("%d probes", len(run.ClientProbes))
-	}
-	for _, p := range run.ClientProbes {
-		if v := p.V; v.Client != "client-go-1" || v.Entrance != "balancer" || v.Server != "node-1" || !v.Reused || !v.OK {
-			t.Fatalf("%+v", v)
+	synctest.Test(t, func(t *testing.T) {
+		c := entered{apitest.NewInMemory(t, 1)}
+		w, read := recording(t)
+		o, err := Start(t.Context(), Config{Cluster: c, ProbeInterval: 10 * time.Millisecond}, w)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, p := range run.Probes {
-		if v := p.V; v.Client != "" || v.Server != "node-1" && v.OK && v.Kind != "watch" {
-			t.Fatalf("%+v", v)
+		time.Sleep(300 * time.Millisecond)
+		o.Stop()
+		run := read()
+		if len(run.ClientProbes) < 3 {
+			t.Fatalf("%d probes", len(run.ClientProbes))
 		}
-	}
+		for _, p := range run.ClientProbes {
+			if v := p.V; v.Client != "client-go-1" || v.Entrance != "balancer" || v.Server != "node-1" || !v.Reused || !v.OK {
+				t.Fatalf("%+v", v)
+			}
+		}
+		for _, p := range run.Probes {
+			if v := p.V; v.Client != "" || v.Server != "node-1" && v.OK && v.Kind != "watch" {
+				t.Fatalf("%+v", v)
+			}
+		}
+	})
 }
 
 // TestServerOfSeveralNodes shows that a certificate of several nodes names none.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -37,84 +38,88 @@ func watchOnly(t *testing.T, c *apitest.Cluster, w *record.Writer) (stop func())
 // TestWatchResumes shows that a broken watch misses no change, and that one whose history is gone
 // starts again.
 func TestWatchResumes(t *testing.T) {
-	c := apitest.New(t, 1)
-	setEndpoints(c, "10.0.0.1", "10.0.0.2", "10.0.0.3")
-	var watches atomic.Int32
-	c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Get("watch") != "" {
-			watches.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		setEndpoints(c, "10.0.0.1", "10.0.0.2", "10.0.0.3")
+		var watches atomic.Int32
+		c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") != "" {
+				watches.Add(1)
+			}
+			return false
+		})
+		w, read := recording(t)
+		stop := watchOnly(t, c, w)
+		settle := func(n int32) {
+			t.Helper()
+			waitFor(t, "watches", func() bool { return watches.Load() >= n })
+			time.Sleep(100 * time.Millisecond)
 		}
-		return false
-	})
-	w, read := recording(t)
-	stop := watchOnly(t, c, w)
-	settle := func(n int32) {
-		t.Helper()
-		waitFor(t, "watches", func() bool { return watches.Load() >= n })
+		settle(2)
+		setEndpoints(c, "10.0.0.1", "10.0.0.2")
 		time.Sleep(100 * time.Millisecond)
-	}
-	settle(2)
-	setEndpoints(c, "10.0.0.1", "10.0.0.2")
-	time.Sleep(100 * time.Millisecond)
-	c.Server(0).CloseClientConnections()
-	setEndpoints(c, "10.0.0.1") // while there is no watch
-	setEndpoints(c, "10.0.0.1", "10.0.0.4")
-	settle(4)
-	c.Server(0).CloseClientConnections()
-	setEndpoints(c, "10.0.0.1", "10.0.0.5")
-	setEndpoints(c, "10.0.0.6")
-	c.Compact()
-	settle(8) // 2 with that error, 2 after a new list
-	setEndpoints(c, "10.0.0.7")
-	time.Sleep(100 * time.Millisecond)
-	stop()
+		c.Server(0).CloseClientConnections()
+		setEndpoints(c, "10.0.0.1") // while there is no watch
+		setEndpoints(c, "10.0.0.1", "10.0.0.4")
+		settle(4)
+		c.Server(0).CloseClientConnections()
+		setEndpoints(c, "10.0.0.1", "10.0.0.5")
+		setEndpoints(c, "10.0.0.6")
+		c.Compact()
+		settle(8) // 2 with that error, 2 after a new list
+		setEndpoints(c, "10.0.0.7")
+		time.Sleep(100 * time.Millisecond)
+		stop()
 
-	want := []string{
-		"10.0.0.1 10.0.0.2 10.0.0.3 sample", "10.0.0.1 10.0.0.2", "10.0.0.1", "10.0.0.1 10.0.0.4",
-		"10.0.0.6 sample", "10.0.0.7",
-	}
-	got := map[string][]string{}
-	for _, e := range read().Endpoints {
-		s := strings.Join(e.V.Addresses, " ")
-		if e.V.Sample {
-			s += " sample"
+		want := []string{
+			"10.0.0.1 10.0.0.2 10.0.0.3 sample", "10.0.0.1 10.0.0.2", "10.0.0.1", "10.0.0.1 10.0.0.4",
+			"10.0.0.6 sample", "10.0.0.7",
 		}
-		got[e.V.Source] = append(got[e.V.Source], s)
-	}
-	for _, source := range []string{"endpoints", "endpointslice"} {
-		if !slices.Equal(got[source], want) {
-			t.Errorf("%s: %q, want %q", source, got[source], want)
+		got := map[string][]string{}
+		for _, e := range read().Endpoints {
+			s := strings.Join(e.V.Addresses, " ")
+			if e.V.Sample {
+				s += " sample"
+			}
+			got[e.V.Source] = append(got[e.V.Source], s)
 		}
-	}
+		for _, source := range []string{"endpoints", "endpointslice"} {
+			if !slices.Equal(got[source], want) {
+				t.Errorf("%s: %q, want %q", source, got[source], want)
+			}
+		}
+	})
 }
 
 // TestSlices shows that several slices are one set, that only ready endpoints
 // count, and that a deleted slice takes its addresses with it.
 func TestSlices(t *testing.T) {
-	c := apitest.New(t, 1)
-	c.Set(slicesPath+"a", `{"metadata":{"name":"a"},"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.8"],"conditions":{"ready":false}}]}`)
-	c.Set(slicesPath+"b", `{"metadata":{"name":"b"},"endpoints":[{"addresses":["10.0.0.2"],"conditions":{"ready":true}}]}`)
-	w, read := recording(t)
-	stop := watchOnly(t, c, w)
-	time.Sleep(300 * time.Millisecond)
-	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := api.Do(t.Context(), client.Request{Method: http.MethodDelete, Path: slicesPath + "b"}); a.Outcome() != record.OK {
-		t.Fatal(a.Problem())
-	}
-	time.Sleep(300 * time.Millisecond)
-	stop()
-	var got []string
-	for _, e := range read().Endpoints {
-		if e.V.Source == "endpointslice" {
-			got = append(got, strings.Join(e.V.Addresses, " "))
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		c.Set(slicesPath+"a", `{"metadata":{"name":"a"},"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.8"],"conditions":{"ready":false}}]}`)
+		c.Set(slicesPath+"b", `{"metadata":{"name":"b"},"endpoints":[{"addresses":["10.0.0.2"],"conditions":{"ready":true}}]}`)
+		w, read := recording(t)
+		stop := watchOnly(t, c, w)
+		time.Sleep(300 * time.Millisecond)
+		api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if want := []string{"10.0.0.1 10.0.0.2", "10.0.0.1"}; !slices.Equal(got, want) {
-		t.Errorf("states %q, want %q", got, want)
-	}
+		if a := api.Do(t.Context(), client.Request{Method: http.MethodDelete, Path: slicesPath + "b"}); a.Outcome() != record.OK {
+			t.Fatal(a.Problem())
+		}
+		time.Sleep(300 * time.Millisecond)
+		stop()
+		var got []string
+		for _, e := range read().Endpoints {
+			if e.V.Source == "endpointslice" {
+				got = append(got, strings.Join(e.V.Addresses, " "))
+			}
+		}
+		if want := []string{"10.0.0.1 10.0.0.2", "10.0.0.1"}; !slices.Equal(got, want) {
+			t.Errorf("states %q, want %q", got, want)
+		}
+	})
 }
 
 // TestChainKeepsOrder shows that samples that are overtaken are left out, and changes never.

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
@@ -42,7 +45,7 @@ func (c cutOff) EtcdConfig(node string) (clientv3.Config, error) {
 func TestMembersFromBeforeOutage(t *testing.T) {
 	c := cutOff{etcdtest.New(t, 1), new(atomic.Int32)}
 	c.left.Store(-1)
-	w, read := recording(t)
+	w, soFar, read := recordtest.Growing(t)
 	o := &Observers{cfg: Config{Cluster: c, StatusInterval: 5 * time.Millisecond, MemberInterval: time.Hour}, w: w}
 	loops, err := o.etcd(t.Context())
 	if err != nil || len(loops) != 1 {
@@ -50,8 +53,10 @@ func TestMembersFromBeforeOutage(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	o.running.Go(func() { loops[0](ctx) })
-	waitFor(t, "the outage", func() bool { return c.left.Load() == 0 })
-	time.Sleep(100 * time.Millisecond)
+	waitFor(t, "an answer after the outage", func() bool {
+		all := soFar().Etcd
+		return slices.ContainsFunc(all, func(e record.Timed[record.EtcdStatus]) bool { return !e.V.OK }) && all[len(all)-1].V.OK
+	})
 	cancel()
 	o.running.Wait()
 	for _, end := range o.closers {

@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
@@ -20,7 +21,7 @@ func (c balancedEtcd) EtcdBalancerConfig() (clientv3.Config, bool) {
 
 func TestSessions(t *testing.T) {
 	cluster := etcdtest.New(t, 1)
-	w, read := recording(t)
+	w, soFar, read := recordtest.Growing(t)
 	o := &Observers{cfg: Config{Cluster: balancedEtcd{cluster}, StatusInterval: 50 * time.Millisecond}, w: w}
 	loops, err := o.sessions(t.Context())
 	if err != nil || len(loops) != 1 {
@@ -28,9 +29,12 @@ func TestSessions(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	o.running.Go(func() { loops[0](ctx) })
-	time.Sleep(2 * time.Second)
+	waitFor(t, "an answer", func() bool { return len(soFar().Sessions) > 0 })
 	cluster.Stop(0)
-	time.Sleep(3 * time.Second)
+	waitFor(t, "a failure", func() bool {
+		all := soFar().Sessions
+		return all[len(all)-1].V.Error != ""
+	})
 	cancel()
 	o.running.Wait()
 	answered, failed := 0, 0

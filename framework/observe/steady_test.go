@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/record/recordtest"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
@@ -35,7 +36,7 @@ func TestSteadyState(t *testing.T) {
 	}
 
 	// The etcd observer, on the same members, since they take long to start.
-	w, read := recording(t)
+	w, soFar, read := recordtest.Growing(t)
 	o := &Observers{cfg: Config{Cluster: c, StatusInterval: 50 * time.Millisecond}.withDefaults(), w: w}
 	loops, err := o.etcd(t.Context())
 	if err != nil || len(loops) != 3 {
@@ -46,13 +47,23 @@ func TestSteadyState(t *testing.T) {
 	for _, l := range loops {
 		o.running.Go(func() { l(ctx) })
 	}
-	time.Sleep(500 * time.Millisecond)
+	waitFor(t, "a list of members by each", func() bool {
+		listed := map[string]bool{}
+		for _, e := range soFar().Etcd {
+			if e.V.Members != nil {
+				listed[e.V.Node] = true
+			}
+		}
+		return len(listed) == 3
+	})
 	if err := HashEtcd(t.Context(), c, w); err != nil {
 		t.Error(err)
 	}
 	stopped := w.Now()
 	c.etcd.Stop(2)
-	time.Sleep(time.Second)
+	waitFor(t, "a failed sample of the member that is down", func() bool {
+		return slices.ContainsFunc(soFar().Etcd, func(e record.Timed[record.EtcdStatus]) bool { return !e.V.OK })
+	})
 	o.Stop()
 	checkStatus(t, read(), stopped)
 

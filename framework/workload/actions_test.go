@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/polltest"
@@ -79,43 +80,44 @@ func TestReady(t *testing.T) {
 }
 
 func TestMinorityProbe(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 3)
-	w, read := recording(t)
-	if err := EnsureNamespace(t.Context(), c.Entrances(), DefaultNamespace); err != nil {
-		t.Fatal(err)
-	}
-	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-		apitest.Fail(w, 500, "InternalError", "etcdserver: request timed out")
-		return true
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 3)
+		w, read := recording(t)
+		if err := EnsureNamespace(t.Context(), c.Entrances(), DefaultNamespace); err != nil {
+			t.Fatal(err)
+		}
+		c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			apitest.Fail(w, 500, "InternalError", "etcdserver: request timed out")
+			return true
+		})
+		if err := minorityProbe(t.Context(), c, "node-1", w, 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		tried, acknowledged, keys := map[string]int{}, map[string]int{}, map[string]map[string]bool{}
+		for _, o := range read().Ops {
+			op := o.V
+			if (op.Purpose[:8] == "minority") != (op.Entrance == "node-1") {
+				t.Fatalf("%+v", op)
+			}
+			tried[op.Purpose]++
+			if op.Outcome == record.OK {
+				acknowledged[op.Purpose]++
+			}
+			if keys[op.Purpose] == nil {
+				keys[op.Purpose] = map[string]bool{}
+			}
+			keys[op.Purpose][op.Key] = true
+		}
+		if acknowledged["majority-write"] < 5 || tried["minority-read"] < 5 || tried["minority-write"] < 5 ||
+			acknowledged["minority-read"]+acknowledged["minority-write"] > 0 {
+			t.Errorf("tried %v, acknowledged %v", tried, acknowledged)
+		}
+		for key := range keys["minority-read"] {
+			if !keys["majority-write"][key] {
+				t.Errorf("the majority did not write %s, which the minority read", key)
+			}
+		}
 	})
-	if err := minorityProbe(t.Context(), c, "node-1", w, 2*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	tried, acknowledged, keys := map[string]int{}, map[string]int{}, map[string]map[string]bool{}
-	for _, o := range read().Ops {
-		op := o.V
-		if (op.Purpose[:8] == "minority") != (op.Entrance == "node-1") {
-			t.Fatalf("%+v", op)
-		}
-		tried[op.Purpose]++
-		if op.Outcome == record.OK {
-			acknowledged[op.Purpose]++
-		}
-		if keys[op.Purpose] == nil {
-			keys[op.Purpose] = map[string]bool{}
-		}
-		keys[op.Purpose][op.Key] = true
-	}
-	if acknowledged["majority-write"] < 5 || tried["minority-read"] < 5 || tried["minority-write"] < 5 ||
-		acknowledged["minority-read"]+acknowledged["minority-write"] > 0 {
-		t.Errorf("tried %v, acknowledged %v", tried, acknowledged)
-	}
-	for key := range keys["minority-read"] {
-		if !keys["majority-write"][key] {
-			t.Errorf("the majority did not write %s, which the minority read", key)
-		}
-	}
 }
 
 func TestEtcdSteps(t *testing.T) {
@@ -192,36 +194,37 @@ func TestStaleReadOnHealthyCluster(t *testing.T) {
 }
 
 func TestMovingReads(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 3)
-	w, read := recording(t)
-	for range 2 { // the register exists the second time
-		if err := PrepareMoving(t.Context(), c, w); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 3)
+		w, read := recording(t)
+		for range 2 { // the register exists the second time
+			if err := PrepareMoving(t.Context(), c, w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := MovingReads(t.Context(), c, "node-3", w); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := MovingReads(t.Context(), c, "node-3", w); err != nil {
-		t.Fatal(err)
-	}
-	reads, writes := map[string]int{}, map[string]int{}
-	for _, o := range read().Ops {
-		switch op := o.V; {
-		case op.Purpose == "moving-read":
-			if op.Client != "moving" || op.Consistency != "any" || !op.Found || op.Revision == "" {
-				t.Errorf("%+v", op)
+		reads, writes := map[string]int{}, map[string]int{}
+		for _, o := range read().Ops {
+			switch op := o.V; {
+			case op.Purpose == "moving-read":
+				if op.Client != "moving" || op.Consistency != "any" || !op.Found || op.Revision == "" {
+					t.Errorf("%+v", op)
+				}
+				reads[op.Entrance]++
+			case op.Type == record.OpPatch && op.Outcome == record.OK:
+				writes[op.Entrance]++
 			}
-			reads[op.Entrance]++
-		case op.Type == record.OpPatch && op.Outcome == record.OK:
-			writes[op.Entrance]++
 		}
-	}
-	if reads["node-1"] != movingRounds || reads["node-2"] != movingRounds || reads["node-3"] != movingRounds {
-		t.Errorf("reads %v", reads)
-	}
-	if writes["node-1"] < movingRounds/2 || writes["node-2"] != movingRounds/2 || writes["node-3"] != 0 {
-		t.Errorf("writes %v", writes)
-	}
-	if err := MovingReads(t.Context(), c, "node-4", w); err == nil {
-		t.Error("no error without an API server on the node")
-	}
+		if reads["node-1"] != movingRounds || reads["node-2"] != movingRounds || reads["node-3"] != movingRounds {
+			t.Errorf("reads %v", reads)
+		}
+		if writes["node-1"] < movingRounds/2 || writes["node-2"] != movingRounds/2 || writes["node-3"] != 0 {
+			t.Errorf("writes %v", writes)
+		}
+		if err := MovingReads(t.Context(), c, "node-4", w); err == nil {
+			t.Error("no error without an API server on the node")
+		}
+	})
 }

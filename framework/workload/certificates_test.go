@@ -28,8 +28,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// trusted is a cluster whose clients verify: its servers have httptest's certificate,
-// which is valid for example.com and 127.0.0.1.
+// trusted is a cluster whose clients verify: the certificate of its servers is valid for example.com
+// and 127.0.0.1.
 type trusted struct{ *apitest.Cluster }
 
 func (c trusted) Entrances() []framework.Entrance {

@@ -287,16 +287,18 @@ func TestEtcdMemberGone(t *testing.T) {
 
 // On a cluster whose etcd must not be touched the rest of the traffic continues.
 func TestEtcdOutOfReach(t *testing.T) {
-	c := apitest.New(t, 1)
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileEtcd}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "traffic", func() bool { return c.Revision() > 3 })
-	traffic.Stop()
-	run := read()
-	if len(run.Phases) != 1 || !strings.Contains(run.Phases[0].V.Name, "traffic etcd is left out") || len(run.Ops) == 0 {
-		t.Errorf("%+v", run.Phases)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileEtcd}}}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "traffic", func() bool { return c.Revision() > 3 })
+		traffic.Stop()
+		run := read()
+		if len(run.Phases) != 1 || !strings.Contains(run.Phases[0].V.Name, "traffic etcd is left out") || len(run.Ops) == 0 {
+			t.Errorf("%+v", run.Phases)
+		}
+	})
 }

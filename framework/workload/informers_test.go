@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,48 +18,49 @@ import (
 
 // An API server that answers no list does not take the time for the lists through the others.
 func TestInformersOfSilentServer(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 2)
-	w, read := recording(t)
-	i := &informers{w: w, suffix: "x", servers: apiServers(c.Entrances()), settle: time.Second}
-	for _, e := range i.servers {
-		r, err := newRegisters(e, w, "informed/"+e.Name, DefaultNamespace, informedWrite, 5*time.Second)
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 2)
+		w, read := recording(t)
+		i := &informers{w: w, suffix: "x", servers: apiServers(c.Entrances()), settle: time.Second}
+		for _, e := range i.servers {
+			r, err := newRegisters(e, w, "informed/"+e.Name, DefaultNamespace, informedWrite, 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			i.writers = append(i.writers, r)
+			i.all = append(i.all, cache.NewSharedIndexInformer(&cache.ListWatch{}, &metav1.PartialObjectMetadata{}, 0, nil))
+		}
+		if op := i.writers[1].create(t.Context(), i.name(7), content{value: "7"}); op.Outcome != record.OK {
+			t.Fatal(op)
+		}
+		if err := i.all[1].GetStore().Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: i.name(7)}}); err != nil {
 			t.Fatal(err)
 		}
-		defer r.close()
-		i.writers = append(i.writers, r)
-		i.all = append(i.all, cache.NewSharedIndexInformer(&cache.ListWatch{}, &metav1.PartialObjectMetadata{}, 0, nil))
-	}
-	if op := i.writers[1].create(t.Context(), i.name(7), content{value: "7"}); op.Outcome != record.OK {
-		t.Fatal(op)
-	}
-	if err := i.all[1].GetStore().Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: i.name(7)}}); err != nil {
-		t.Fatal(err)
-	}
-	c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-		return true
-	})
-	ctx, cancel := contextFor(t, 20*time.Second)
-	defer cancel()
-	i.finish(ctx)
-	last := map[string]record.Op{}
-	for _, o := range read().Ops {
-		last[o.V.Purpose+" "+o.V.Entrance] = o.V
-	}
-	if len(last) != 5 { // with the write
-		t.Errorf("operations %+v", last)
-	}
-	for _, purpose := range []string{informedList, informedStore} {
-		if op := last[purpose+" node-2"]; op.Outcome != record.OK || op.Value != "7" {
-			t.Errorf("through the API server that answers: %+v", op)
+		c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return true
+		})
+		ctx, cancel := contextFor(t, 20*time.Second)
+		defer cancel()
+		i.finish(ctx)
+		last := map[string]record.Op{}
+		for _, o := range read().Ops {
+			last[o.V.Purpose+" "+o.V.Entrance] = o.V
 		}
-	}
-	if op := last[informedList+" node-1"]; op.Outcome == record.OK || op.Error == "" {
-		t.Errorf("through the one that does not: %+v", op)
-	}
+		if len(last) != 5 { // with the write
+			t.Errorf("operations %+v", last)
+		}
+		for _, purpose := range []string{informedList, informedStore} {
+			if op := last[purpose+" node-2"]; op.Outcome != record.OK || op.Value != "7" {
+				t.Errorf("through the API server that answers: %+v", op)
+			}
+		}
+		if op := last[informedList+" node-1"]; op.Outcome == record.OK || op.Error == "" {
+			t.Errorf("through the one that does not: %+v", op)
+		}
+	})
 }
 
 // Clients use the proxy of their configuration only.

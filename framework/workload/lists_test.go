@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -107,27 +108,28 @@ func noDeletions(c *apitest.Cluster) {
 }
 
 func TestLists(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 2)
-	noDeletions(c)
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 3, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileLists},
-		Registers: RegisterSettings{Interval: 4 * time.Millisecond}, Lists: ListSettings{Interval: 10 * time.Millisecond}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := c.Revision()
-	waitFor(t, "traffic", func() bool { return c.Revision() > from+400 })
-	traffic.Stop()
-	sorts := checkLists(t, read(), apiKubernetes)
-	for _, sort := range []string{"unset", "any", "not-older-than", "exact", "paged", "group"} {
-		if sorts[sort] < 3 {
-			t.Errorf("only %d of %s: %v", sorts[sort], sort, sorts)
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 2)
+		noDeletions(c)
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Seed: 3, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileLists},
+			Registers: RegisterSettings{Interval: 4 * time.Millisecond}, Lists: ListSettings{Interval: 10 * time.Millisecond}}}, w)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if sorts["unsetfinal-read"] != 2 {
-		t.Errorf("final lists: %v", sorts)
-	}
+		from := c.Revision()
+		waitFor(t, "traffic", func() bool { return c.Revision() > from+400 })
+		traffic.Stop()
+		sorts := checkLists(t, read(), apiKubernetes)
+		for _, sort := range []string{"unset", "any", "not-older-than", "exact", "paged", "group"} {
+			if sorts[sort] < 3 {
+				t.Errorf("only %d of %s: %v", sorts[sort], sort, sorts)
+			}
+		}
+		if sorts["unsetfinal-read"] != 2 {
+			t.Errorf("final lists: %v", sorts)
+		}
+	})
 }
 
 func TestListRefused(t *testing.T) {

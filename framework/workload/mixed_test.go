@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -24,7 +25,6 @@ const undecoded = `no kind "Lease" is registered for version "coordination.k8s.i
 
 // Only the answer that the path does not exist shows that an API server does not serve a kind.
 func TestMixedServed(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		fails  int32 // how many lists through the second API server fail
@@ -42,47 +42,47 @@ func TestMixedServed(t *testing.T) {
 		{"fails for ever", math.MaxInt32, 500, "", false, 2, "status 500 (): " + undecoded},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c := apitest.New(t, 2)
-			var lists atomic.Int32
-			c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-				if lists.Add(1) > tc.fails {
-					return false
+			synctest.Test(t, func(t *testing.T) {
+				c := apitest.NewInMemory(t, 2)
+				var lists atomic.Int32
+				c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+					if lists.Add(1) > tc.fails {
+						return false
+					}
+					apitest.Fail(w, tc.status, tc.reason, undecoded)
+					return true
+				})
+				w, read := recording(t)
+				m, err := newMixed(t.Context(), c, w)
+				if err != nil {
+					t.Fatal(err)
 				}
-				apitest.Fail(w, tc.status, tc.reason, undecoded)
-				return true
+				defer m.close()
+				if tc.says != "" {
+					m.limit = time.Second
+				}
+				if served := m.served(t.Context(), mixedLease()); served != tc.served {
+					t.Errorf("served: %t", served)
+				}
+				if n := lists.Load(); n < tc.lists || tc.status == 404 && n > tc.lists {
+					t.Errorf("%d lists through the second API server, want %d", n, tc.lists)
+				}
+				ops := read().Ops
+				if tc.says == "" && len(ops) > 0 || tc.says != "" && len(ops) != 1 {
+					t.Fatalf("operations: %+v", ops)
+				}
+				for _, o := range ops {
+					if op := o.V; op.Entrance != "node-2" || op.Type != record.OpGet || op.Key != "Lease/" || op.Outcome != record.Unknown || op.Error != tc.says || op.Purpose != mixedPurpose {
+						t.Errorf("%+v", op)
+					}
+				}
 			})
-			w, read := recording(t)
-			m, err := newMixed(t.Context(), c, w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer m.close()
-			if tc.says != "" {
-				m.limit = time.Second
-			}
-			if served := m.served(t.Context(), mixedLease()); served != tc.served {
-				t.Errorf("served: %t", served)
-			}
-			if n := lists.Load(); n < tc.lists || tc.status == 404 && n > tc.lists {
-				t.Errorf("%d lists through the second API server, want %d", n, tc.lists)
-			}
-			ops := read().Ops
-			if tc.says == "" && len(ops) > 0 || tc.says != "" && len(ops) != 1 {
-				t.Fatalf("operations: %+v", ops)
-			}
-			for _, o := range ops {
-				if op := o.V; op.Entrance != "node-2" || op.Type != record.OpGet || op.Key != "Lease/" || op.Outcome != record.Unknown || op.Error != tc.says || op.Purpose != mixedPurpose {
-					t.Errorf("%+v", op)
-				}
-			}
 		})
 	}
 }
 
 // TestMixedPass passes an object from the first of three API servers to the other two.
 func TestMixedPass(t *testing.T) {
-	t.Parallel()
 	get := func(node, outcome string) string { return "get " + node + " " + outcome }
 	const created, patched2, patched3 = "create node-1 ok", "patch node-2 ok", "patch node-3 ok"
 	fails := func(w http.ResponseWriter) {
@@ -151,36 +151,37 @@ func TestMixedPass(t *testing.T) {
 		}, []string{created, ok2, patched2 + `: spec.holderIdentity is null, not "mixed"`, ok1, ok3, patched3, ok1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c := apitest.New(t, 3)
-			var gets, patches atomic.Int32
-			c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-				n := &gets
-				if r.Method == http.MethodPatch {
-					n = &patches
-				}
-				return strings.Contains(r.URL.Path, "/mixed-0-") && tc.answers(c, w, r, int(n.Add(1)))
-			})
-			w, read := recording(t)
-			m, err := newMixed(t.Context(), c, w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer m.close()
-			m.pass(t.Context(), mixedLease())
-			var got []string
-			for _, o := range read().Ops {
-				if op := o.V; strings.HasPrefix(op.Key, "Lease/mixed-0-") {
-					text := fmt.Sprintf("%s %s %s", op.Type, op.Entrance, op.Outcome)
-					if op.Value != "" {
-						text += ": " + op.Value
+			synctest.Test(t, func(t *testing.T) {
+				c := apitest.NewInMemory(t, 3)
+				var gets, patches atomic.Int32
+				c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+					n := &gets
+					if r.Method == http.MethodPatch {
+						n = &patches
 					}
-					got = append(got, text)
+					return strings.Contains(r.URL.Path, "/mixed-0-") && tc.answers(c, w, r, int(n.Add(1)))
+				})
+				w, read := recording(t)
+				m, err := newMixed(t.Context(), c, w)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("%q, want %q", got, tc.want)
-			}
+				defer m.close()
+				m.pass(t.Context(), mixedLease())
+				var got []string
+				for _, o := range read().Ops {
+					if op := o.V; strings.HasPrefix(op.Key, "Lease/mixed-0-") {
+						text := fmt.Sprintf("%s %s %s", op.Type, op.Entrance, op.Outcome)
+						if op.Value != "" {
+							text += ": " + op.Value
+						}
+						got = append(got, text)
+					}
+				}
+				if !slices.Equal(got, tc.want) {
+					t.Errorf("%q, want %q", got, tc.want)
+				}
+			})
 		})
 	}
 }

@@ -3,10 +3,10 @@ package workload
 import (
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -91,138 +91,136 @@ func TestLeaveAndJoin(t *testing.T) {
 }
 
 func TestTraffic(t *testing.T) {
-	before := runtime.NumGoroutine()
-	c := apitest.New(t, 3)
-	servers := runtime.NumGoroutine() - before
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond, ValueSize: 2000}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "traffic", func() bool { return c.Revision() > 300 })
-	traffic.Stop()
-	traffic.Stop()
-	if err := traffic.Err(); err != nil {
-		t.Fatal(err)
-	}
-	run := read()
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 3)
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond, ValueSize: 2000}}}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "traffic", func() bool { return c.Revision() > 300 })
+		traffic.Stop()
+		traffic.Stop()
+		if err := traffic.Err(); err != nil {
+			t.Fatal(err)
+		}
+		run := read()
 
-	values, final, kinds := map[string]bool{}, map[string]int{}, map[record.OpType]int{}
-	clients, written := map[string]bool{}, map[string]int{}
-	for _, o := range run.Ops {
-		op := o.V
-		if op.Return < op.Call || op.API != "kubernetes" || op.Key == "" || op.Entrance == "" {
-			t.Fatalf("malformed: %+v", op)
-		}
-		if op.Purpose == "final-read" {
+		values, final, kinds := map[string]bool{}, map[string]int{}, map[record.OpType]int{}
+		clients, written := map[string]bool{}, map[string]int{}
+		for _, o := range run.Ops {
+			op := o.V
+			if op.Return < op.Call || op.API != "kubernetes" || op.Key == "" || op.Entrance == "" {
+				t.Fatalf("malformed: %+v", op)
+			}
+			if op.Purpose == "final-read" {
+				if op.Outcome == record.OK {
+					final[op.Entrance]++
+				}
+				continue
+			}
+			if op.Purpose == "final-write" {
+				written[op.Key]++
+				continue
+			}
+			clients[op.Client] = true
+			if op.Collection == "" || (op.Type == record.OpDelete || !op.Found && op.Type == record.OpGet) != (op.Group == "") {
+				t.Fatalf("collection or group: %+v", op)
+			}
 			if op.Outcome == record.OK {
-				final[op.Entrance]++
+				kinds[op.Type]++
 			}
-			continue
-		}
-		if op.Purpose == "final-write" {
-			written[op.Key]++
-			continue
-		}
-		clients[op.Client] = true
-		if op.Collection == "" || (op.Type == record.OpDelete || !op.Found && op.Type == record.OpGet) != (op.Group == "") {
-			t.Fatalf("collection or group: %+v", op)
-		}
-		if op.Outcome == record.OK {
-			kinds[op.Type]++
-		}
-		switch op.Type {
-		case record.OpCreate, record.OpUpdate, record.OpPatch:
-			if values[op.Value] || op.Value == "" {
-				t.Fatalf("value %q written twice", op.Value)
+			switch op.Type {
+			case record.OpCreate, record.OpUpdate, record.OpPatch:
+				if values[op.Value] || op.Value == "" {
+					t.Fatalf("value %q written twice", op.Value)
+				}
+				values[op.Value] = true
+				if op.Outcome == record.OK && op.Revision == "" {
+					t.Fatalf("no revision: %+v", op)
+				}
+			case record.OpGet:
+				if op.Outcome == record.OK && op.Found != (op.Value != "" && op.Revision != "") {
+					t.Fatalf("odd read: %+v", op)
+				}
 			}
-			values[op.Value] = true
-			if op.Outcome == record.OK && op.Revision == "" {
-				t.Fatalf("no revision: %+v", op)
-			}
-		case record.OpGet:
-			if op.Outcome == record.OK && op.Found != (op.Value != "" && op.Revision != "") {
-				t.Fatalf("odd read: %+v", op)
+			if op.Outcome == record.Unknown {
+				t.Fatalf("unknown on a healthy cluster: %+v", op)
 			}
 		}
-		if op.Outcome == record.Unknown {
-			t.Fatalf("unknown on a healthy cluster: %+v", op)
+		if len(clients) != 6 {
+			t.Errorf("%d clients, want 6", len(clients))
 		}
-	}
-	if len(clients) != 6 {
-		t.Errorf("%d clients, want 6", len(clients))
-	}
-	for _, k := range []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete} {
-		if kinds[k] < 5 {
-			t.Errorf("only %d acknowledged operations of type %s", kinds[k], k)
+		for _, k := range []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete} {
+			if kinds[k] < 5 {
+				t.Errorf("only %d acknowledged operations of type %s", kinds[k], k)
+			}
 		}
-	}
-	for _, e := range c.Entrances() {
-		if final[e.Name] != 10 { // five before the final writes, five after
-			t.Errorf("%d final reads through %s, want 10", final[e.Name], e.Name)
+		for _, e := range c.Entrances() {
+			if final[e.Name] != 10 { // five before the final writes, five after
+				t.Errorf("%d final reads through %s, want 10", final[e.Name], e.Name)
+			}
 		}
-	}
-	if len(written) != 5 {
-		t.Errorf("final writes: %v", written)
-	}
-	large := 0
-	for value := range values {
-		if strings.HasSuffix(value, ":2000") {
-			large++
+		if len(written) != 5 {
+			t.Errorf("final writes: %v", written)
 		}
-	}
-	if large == 0 || large > len(values)/4 {
-		t.Errorf("%d of %d values are large", large, len(values))
-	}
-	for i := range 3 {
-		c.Server(i).CloseClientConnections()
-	}
-	waitFor(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before+servers+2 })
+		large := 0
+		for value := range values {
+			if strings.HasSuffix(value, ":2000") {
+				large++
+			}
+		}
+		if large == 0 || large > len(values)/4 {
+			t.Errorf("%d of %d values are large", large, len(values))
+		}
+	}) // which fails if a goroutine is left
 }
 
 // TestTrafficUnderFaults shows that the traffic continues when one server answers no writes and
 // another one is gone, and that the record distinguishes them.
 func TestTrafficUnderFaults(t *testing.T) {
-	c := apitest.New(t, 3)
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond}, Timeout: 100 * time.Millisecond}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet {
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 3)
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond}, Timeout: 100 * time.Millisecond}}, w)
+		if err != nil {
+			t.Fatal(err)
 		}
-		apitest.Fail(w, 500, "InternalError", "etcdserver: request timed out")
-		return true
+		c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet {
+				return false
+			}
+			apitest.Fail(w, 500, "InternalError", "etcdserver: request timed out")
+			return true
+		})
+		c.Server(2).Listener.Close()
+		c.Server(2).CloseClientConnections()
+		at := c.Revision()
+		waitFor(t, "traffic", func() bool { return c.Revision() > at+100 })
+		c.Server(1).Hook(nil)
+		traffic.final = 1500 * time.Millisecond
+		traffic.Stop()
+		outcomes := map[string]map[record.Outcome]int{}
+		for _, o := range read().Ops {
+			op := o.V
+			if op.Purpose != "" || op.Type == record.OpGet {
+				continue
+			}
+			if outcomes[op.Entrance] == nil {
+				outcomes[op.Entrance] = map[record.Outcome]int{}
+			}
+			outcomes[op.Entrance][op.Outcome]++
+			if op.Outcome != record.OK && op.Error == "" {
+				t.Fatalf("no error: %+v", op)
+			}
+		}
+		if outcomes["node-1"][record.OK] == 0 || outcomes["node-2"][record.Unknown] == 0 || outcomes["node-3"][record.Refused] == 0 {
+			t.Errorf("outcomes: %v", outcomes)
+		}
+		if n := outcomes["node-3"][record.Unknown]; n > 2 {
+			t.Errorf("%d unknown writes through the server that is gone, want one a client at most", n)
+		}
 	})
-	c.Server(2).Listener.Close()
-	c.Server(2).CloseClientConnections()
-	at := c.Revision()
-	waitFor(t, "traffic", func() bool { return c.Revision() > at+100 })
-	c.Server(1).Hook(nil)
-	traffic.final = 1500 * time.Millisecond
-	traffic.Stop()
-	outcomes := map[string]map[record.Outcome]int{}
-	for _, o := range read().Ops {
-		op := o.V
-		if op.Purpose != "" || op.Type == record.OpGet {
-			continue
-		}
-		if outcomes[op.Entrance] == nil {
-			outcomes[op.Entrance] = map[record.Outcome]int{}
-		}
-		outcomes[op.Entrance][op.Outcome]++
-		if op.Outcome != record.OK && op.Error == "" {
-			t.Fatalf("no error: %+v", op)
-		}
-	}
-	if outcomes["node-1"][record.OK] == 0 || outcomes["node-2"][record.Unknown] == 0 || outcomes["node-3"][record.Refused] == 0 {
-		t.Errorf("outcomes: %v", outcomes)
-	}
-	if n := outcomes["node-3"][record.Unknown]; n > 2 {
-		t.Errorf("%d unknown writes through the server that is gone, want one a client at most", n)
-	}
 }
 
 func TestRegister(t *testing.T) {
@@ -284,13 +282,15 @@ func TestRegister(t *testing.T) {
 }
 
 func TestNamespaceBeingDeleted(t *testing.T) {
-	c := apitest.New(t, 1)
-	c.Set("/api/v1/namespaces/"+DefaultNamespace, `{"kind":"Namespace","status":{"phase":"Terminating"}}`)
-	w, _ := recording(t)
-	ctx, cancel := contextFor(t, 300*time.Millisecond)
-	defer cancel()
-	_, err := Start(ctx, Config{Cluster: c}, w)
-	if err == nil || !strings.Contains(err.Error(), "is being deleted") {
-		t.Errorf("error %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		c.Set("/api/v1/namespaces/"+DefaultNamespace, `{"kind":"Namespace","status":{"phase":"Terminating"}}`)
+		w, _ := recording(t)
+		ctx, cancel := contextFor(t, 300*time.Millisecond)
+		defer cancel()
+		_, err := Start(ctx, Config{Cluster: c}, w)
+		if err == nil || !strings.Contains(err.Error(), "is being deleted") {
+			t.Errorf("error %v", err)
+		}
+	})
 }

@@ -137,7 +137,7 @@ func TestUnknownEtcdClientsWithoutAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	gone, err := net.Listen("tcp", "127.0.0.2:0") // all others are at 127.0.0.1
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -124,72 +125,74 @@ func checkFinal(t *testing.T, sorts map[string]int, watches int) {
 }
 
 func TestWatches(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 3)
-	noDeletions(c)
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 5, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
-		Registers: RegisterSettings{Interval: 10 * time.Millisecond},
-		Watches:   WatchSettings{ClientsPerEntrance: 5, Lifetime: 300 * time.Millisecond}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "watches", func() bool { return traffic.watches.Load() > 160 })
-	traffic.Stop()
-	sorts := checkLives(t, read(), apiKubernetes)
-	for _, sort := range []string{"key", "group", "from", "empty", "initial", "initial from", "resumed", "elsewhere", "bookmark"} {
-		if sorts[sort] < 5 {
-			t.Errorf("only %d of %s: %v", sorts[sort], sort, sorts)
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 3)
+		noDeletions(c)
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Seed: 5, Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
+			Registers: RegisterSettings{Interval: 30 * time.Millisecond},
+			Watches:   WatchSettings{ClientsPerEntrance: 5, Lifetime: 300 * time.Millisecond}}}, w)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	checkFinal(t, sorts, 15)
+		waitFor(t, "watches", func() bool { return traffic.watches.Load() > 160 })
+		traffic.Stop()
+		sorts := checkLives(t, read(), apiKubernetes)
+		for _, sort := range []string{"key", "group", "from", "empty", "initial", "initial from", "resumed", "elsewhere", "bookmark"} {
+			if sorts[sort] < 5 {
+				t.Errorf("only %d of %s: %v", sorts[sort], sort, sorts)
+			}
+		}
+		checkFinal(t, sorts, 15)
+	})
 }
 
 // A streaming list of a version that the API server does not have is requested without a version
 // next. One that breaks before its end is started again: its client has no state to continue from.
 func TestStreamingListFromVersion(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 1)
-	w, read := recording(t)
-	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.of = &collection{name: "x"}
-	r.of.saw("7")
-	p := &watches{t: &Traffic{w: w, cfg: Config{Settings: Settings{Watches: WatchSettings{Lifetime: time.Minute}}}}, settings: WatchSettings{Lifetime: time.Minute}, stopping: make(chan struct{})}
-	p.last, p.enough = context.WithCancelCause(t.Context())
-	watch := &watcher{watches: p, of: r.of, ways: []way{r}, random: rand.New(rand.NewPCG(1, 1)),
-		choose: func(*watcher) (watching, bool) { return watching{initial: true, from: "7"}, false }}
-	var asked []string
-	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-		q := r.URL.Query()
-		asked = append(asked, q.Get("sendInitialEvents")+" "+q.Get("resourceVersionMatch")+" "+q.Get("resourceVersion"))
-		switch len(asked) {
-		case 1:
-			w.WriteHeader(http.StatusOK)
-			_, _ = w.Write([]byte(`{"type":"ADDED","object":{"metadata":{"name":"k","resourceVersion":"5"}}}`))
-		case 2:
-			apitest.Fail(w, http.StatusGatewayTimeout, "Timeout", "Too large resource version")
-		default:
-			p.enough(errTooLate)
-			apitest.Fail(w, http.StatusInternalServerError, "InternalError", "over")
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		w, read := recording(t)
+		r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
+		r.of = &collection{name: "x"}
+		r.of.saw("7")
+		p := &watches{t: &Traffic{w: w, cfg: Config{Settings: Settings{Watches: WatchSettings{Lifetime: time.Minute}}}}, settings: WatchSettings{Lifetime: time.Minute}, stopping: make(chan struct{})}
+		p.last, p.enough = context.WithCancelCause(t.Context())
+		watch := &watcher{watches: p, of: r.of, ways: []way{r}, random: rand.New(rand.NewPCG(1, 1)),
+			choose: func(*watcher) (watching, bool) { return watching{initial: true, from: "7"}, false }}
+		var asked []string
+		c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			asked = append(asked, q.Get("sendInitialEvents")+" "+q.Get("resourceVersionMatch")+" "+q.Get("resourceVersion"))
+			switch len(asked) {
+			case 1:
+				w.WriteHeader(http.StatusOK)
+				_, _ = w.Write([]byte(`{"type":"ADDED","object":{"metadata":{"name":"k","resourceVersion":"5"}}}`))
+			case 2:
+				apitest.Fail(w, http.StatusGatewayTimeout, "Timeout", "Too large resource version")
+			default:
+				p.enough(errTooLate)
+				apitest.Fail(w, http.StatusInternalServerError, "InternalError", "over")
+			}
+			return true
+		})
+		for p.last.Err() == nil {
+			watch.story()
+			asked = append(asked, "next story")
+		}
+		want := []string{"true NotOlderThan 7", "true NotOlderThan 7", "true NotOlderThan "}
+		if len(asked) < 3 || !slices.Equal(asked[:3], want) {
+			t.Errorf("asked for %q, want %q", asked, want)
+		}
+		for _, o := range read().Watches {
+			if o.V.Resumes != "" {
+				t.Errorf("%+v", o.V)
+			}
+		}
 	})
-	for p.last.Err() == nil {
-		watch.story()
-		asked = append(asked, "next story")
-	}
-	want := []string{"true NotOlderThan 7", "true NotOlderThan 7", "true NotOlderThan "}
-	if len(asked) < 3 || !slices.Equal(asked[:3], want) {
-		t.Errorf("asked for %q, want %q", asked, want)
-	}
-	for _, o := range read().Watches {
-		if o.V.Resumes != "" {
-			t.Errorf("%+v", o.V)
-		}
-	}
 }
 
 // The first client of each entrance stays with it, goes elsewhere when its watch breaks or
@@ -260,70 +263,72 @@ func TestWatchesAtHome(t *testing.T) {
 
 // A client that resumes too late lists again, and the record says so.
 func TestWatchGone(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 2)
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
-		Registers: RegisterSettings{Interval: 10 * time.Millisecond},
-		Watches:   WatchSettings{Lifetime: 150 * time.Millisecond}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		c.Compact()
-	}
-	traffic.Stop()
-	gone := map[string]record.Nanos{} // by client
-	run := read()
-	for _, o := range run.Watches {
-		if o.V.Status == http.StatusGone {
-			gone[o.V.Client] = o.V.Seen
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 2)
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches},
+			Registers: RegisterSettings{Interval: 10 * time.Millisecond},
+			Watches:   WatchSettings{Lifetime: 150 * time.Millisecond}}}, w)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(gone) < 2 {
-		t.Fatalf("the history was gone for %d clients", len(gone))
-	}
-	listed := 0
-	for _, o := range run.Lists {
-		if at := gone[o.V.Client]; at > 0 && o.V.Call < at {
-			listed++
+		for until := time.Now().Add(2 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			c.Compact()
 		}
-	}
-	if listed == 0 {
-		t.Error("no client listed anew")
-	}
+		traffic.Stop()
+		gone := map[string]record.Nanos{} // by client
+		run := read()
+		for _, o := range run.Watches {
+			if o.V.Status == http.StatusGone {
+				gone[o.V.Client] = o.V.Seen
+			}
+		}
+		if len(gone) < 2 {
+			t.Fatalf("the history was gone for %d clients", len(gone))
+		}
+		listed := 0
+		for _, o := range run.Lists {
+			if at := gone[o.V.Client]; at > 0 && o.V.Call < at {
+				listed++
+			}
+		}
+		if listed == 0 {
+			t.Error("no client listed anew")
+		}
+	})
 }
 
 // A watch that receives no more changes is waited for, and its end says so.
 func TestWatchLosesLastWrite(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 1)
-	w, read := recording(t)
-	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Get("watch") == "" {
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		w, read := recording(t)
+		c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") == "" {
+				return false
+			}
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return true
+		})
+		traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches}}}, w)
+		if err != nil {
+			t.Fatal(err)
 		}
-		w.WriteHeader(http.StatusOK)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-		return true
+		traffic.profiles[1].(*watches).patience = 300 * time.Millisecond
+		waitFor(t, "watches", func() bool { return traffic.watches.Load() == 2 })
+		began := time.Now()
+		traffic.Stop()
+		if took := time.Since(began); took < 300*time.Millisecond || took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		for id, l := range lives(t, read(), apiKubernetes) {
+			if l.ended.Purpose != "final-read" || !strings.Contains(l.ended.Error, "not seen in time") || len(l.events) > 0 {
+				t.Errorf("watch %s: %+v", id, l)
+			}
+		}
 	})
-	traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters, ProfileWatches}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	traffic.profiles[1].(*watches).patience = 300 * time.Millisecond
-	waitFor(t, "watches", func() bool { return traffic.watches.Load() == 2 })
-	began := time.Now()
-	traffic.Stop()
-	if took := time.Since(began); took < 300*time.Millisecond || took > 5*time.Second {
-		t.Errorf("it took %s", took)
-	}
-	for id, l := range lives(t, read(), apiKubernetes) {
-		if l.ended.Purpose != "final-read" || !strings.Contains(l.ended.Error, "not seen in time") || len(l.events) > 0 {
-			t.Errorf("watch %s: %+v", id, l)
-		}
-	}
 }
 
 // Refusals and odd messages are in the record as what they are.

@@ -58,9 +58,9 @@ func selects(q url.Values, p string, o map[string]any) bool {
 // state returns the objects of a collection at a revision.
 func (c *Cluster) state(collection string, revision int) map[string]map[string]any {
 	all := map[string]map[string]any{}
-	for _, e := range c.history {
+	for _, e := range c.history[:min(revision, c.revision)] { // revision n is that of the n-th event
 		switch {
-		case e.revision > revision || path.Dir(e.path) != collection:
+		case path.Dir(e.path) != collection:
 		case e.kind == "DELETED":
 			delete(all, e.path)
 		default:
@@ -156,7 +156,7 @@ func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
 	for {
 		c.mu.Lock()
 		gone, changed, now := from < c.gone, c.changed, c.revision
-		events := slices.Clone(c.history)
+		events := c.history[min(from, now):] // is only appended to
 		c.mu.Unlock()
 		if gone {
 			send("ERROR", map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{},
@@ -164,7 +164,7 @@ func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, e := range events {
-			if e.revision <= from || path.Dir(e.path) != r.URL.Path {
+			if path.Dir(e.path) != r.URL.Path {
 				continue
 			}
 			kind, object := change(q, known[e.path], e)

@@ -77,7 +77,7 @@ const okAnswer = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 // TestFailures shows what becomes of a write when a connection fails at each of
 // its stages.
 func TestFailures(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", "127.0.0.2:0") // the servers below are at 127.0.0.1
 	if err != nil {
 		t.Fatal(err)
 	}
