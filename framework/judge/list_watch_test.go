@@ -50,6 +50,12 @@ func TestListWatch(t *testing.T) {
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-3\nadded x k1 v1@a 101\nbookmark x 101 end")},
 		{name: "long after", want: Inconclusive, says: "0 lists continued as a watch and 0 streaming lists",
 			story: restarted(twoKeys + more + more + more + more + more + listed + streamed)},
+		{name: "streaming lists are rejected", want: Pass, says: "1 list continued as a watch and 0 streaming lists",
+			story: restarted(twoKeys + listed + "\nrefused x initial through=node-2 status=422")},
+		{name: "streaming lists are refused", want: Inconclusive, says: "one of each is required",
+			story: restarted(twoKeys + listed + "\nrefused x initial through=node-2 status=503")},
+		{name: "streaming lists are rejected by another API server", want: Inconclusive, says: "one of each is required",
+			story: restarted(twoKeys + listed + "\nrefused x initial through=node-3 status=422")},
 		{name: "cut short", want: Inconclusive, says: "1 list continued as a watch and 0 streaming lists",
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-2\nadded x k2 v2@b 102")},
 	})

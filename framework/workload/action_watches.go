@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -16,10 +17,10 @@ import (
 const (
 	// oldWatchLimit is how long OldWatch allows each watch.
 	oldWatchLimit = 3 * time.Second
-	// listWatchLimit is how long ListWatch tries to start, and listWatchLife how long it then
+	// listWatchLimit is how long ListWatch tries to start, and listWatchSeconds how long it then
 	// watches.
-	listWatchLimit = 20 * time.Second
-	listWatchLife  = 2 * time.Second
+	listWatchLimit   = 20 * time.Second
+	listWatchSeconds = 2
 	// listWatchPause is the pause between two tries: it is about the first moments of an API
 	// server.
 	listWatchPause = 50 * time.Millisecond
@@ -109,8 +110,8 @@ func (p *progress) reached(version uint64) bool {
 
 // ListWatch lists the registers through the API server of node and watches them from there, and
 // starts a streaming list of them, both as soon as that API server allows it: it retries every 50
-// ms, for at most 20 s. Each watch lasts for 2 s. It is an error if the API server allows
-// neither.
+// ms, for at most 20 s. Each watch lasts for 2 s from its start. It is an error if the API server
+// does not allow one of them, except for streaming lists that it rejects (feature gate WatchList).
 func (t *Traffic) ListWatch(ctx context.Context, node string) error {
 	var entrance *framework.Entrance
 	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
@@ -143,30 +144,28 @@ func listed(ctx context.Context, r *registers) (watching, bool) {
 	if l.Outcome != record.OK {
 		return watching{}, false
 	}
-	return watching{from: l.Pages[0].Revision, bookmarks: true}, true
+	return watching{from: l.Pages[0].Revision, bookmarks: true, seconds: listWatchSeconds}, true
 }
 
 func streamed(context.Context, *registers) (watching, bool) {
-	return watching{initial: true, bookmarks: true}, true
+	return watching{initial: true, bookmarks: true, seconds: listWatchSeconds}, true
 }
 
-// listWatch retries until one watch was accepted and has had its time.
+// listWatch retries until one watch has had its time, with all initial events of a streaming list.
 func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(context.Context, *registers) (watching, bool)) error {
 	limited, cancel := context.WithTimeout(ctx, listWatchLimit)
 	defer cancel()
 	for {
 		if q, ok := begin(limited, r); ok {
-			life, over := context.WithTimeoutCause(limited, listWatchLife, errClosed)
 			var seen progress
 			seen.begin(record.Number(q.from))
-			result := r.watch(life, t.watchID(), q, &seen, func() bool { return false })
-			over()
-			if result.id != "" && result.status == 0 {
+			result := r.watch(limited, t.watchID(), q, &seen, func() bool { return false })
+			if result.status == 0 && seen.reached(1) || q.initial && result.status == http.StatusUnprocessableEntity {
 				return nil
 			}
 		}
 		if !client.Pause(limited, listWatchPause) {
-			return fmt.Errorf("list-watch through %s: it accepted none within %s", r.entrance, listWatchLimit)
+			return fmt.Errorf("list-watch through %s: it completed none within %s", r.entrance, listWatchLimit)
 		}
 	}
 }

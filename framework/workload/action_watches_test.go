@@ -53,6 +53,52 @@ func TestListWatch(t *testing.T) {
 	})
 }
 
+// TestListWatchAccepted: a watch that is accepted late has its whole time, and an API server may have
+// no streaming lists.
+func TestListWatchAccepted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer   func(w http.ResponseWriter) bool
+		streamed int
+	}{
+		"late":     {func(http.ResponseWriter) bool { time.Sleep(1900 * time.Millisecond); return false }, 1},
+		"rejected": {func(w http.ResponseWriter) bool { w.WriteHeader(http.StatusUnprocessableEntity); return true }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := apitest.NewInMemory(t, 1)
+				w, read := recording(t)
+				traffic, err := Start(t.Context(), Config{Cluster: c, Settings: Settings{Profiles: []string{ProfileRegisters}}}, w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+					return r.URL.Query().Get("sendInitialEvents") == "true" && tc.answer(w)
+				})
+				if err := traffic.ListWatch(t.Context(), "node-1"); err != nil {
+					t.Error(err)
+				}
+				traffic.Stop()
+				streamed := 0
+				began := map[string]record.Nanos{}
+				for _, o := range read().Watches {
+					switch {
+					case !o.V.Initial:
+					case o.V.Phase == record.WatchOpened:
+						began[o.V.ID] = o.V.Seen
+					case o.V.Phase == record.WatchEnded && time.Duration(o.V.Seen-began[o.V.ID]) < 2*time.Second:
+						t.Errorf("it ended after %s: %s", time.Duration(o.V.Seen-began[o.V.ID]), o.V.Error)
+					case o.V.Phase == record.WatchEnded:
+						streamed++
+					}
+				}
+				if streamed != tc.streamed {
+					t.Errorf("%d streaming lists, want %d", streamed, tc.streamed)
+				}
+			})
+		})
+	}
+}
+
 // Each API server must send everything since the start.
 func TestOldWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package judges
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -13,7 +14,7 @@ import (
 var listWatch = Definition{verdict.Doc{
 	Name: "list-watch",
 	Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
-		"they begin with a state as new as all that had been acknowledged before, and leave out no change after it.",
+		"they begin with a state as new as all that had been acknowledged before, and leave out no change after it. Streaming lists are not needed from an API server that rejects them (feature gate WatchList).",
 	Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
 	NeedsFault: true, NeedsBound: true, Killed: true,
 }, judgeListWatch}
@@ -37,12 +38,15 @@ func judgeListWatch(m *facts.Matter) Finding {
 		versions[l.Pages[0].Revision] = true
 		breaches = append(breaches, l.Wrong(known[l.Timeline])...)
 	}
-	listed, streamed := 0, 0
+	listed, streamed, rejected := 0, 0, false
 	for _, s := range c.Streams {
-		if s.Watch.API != facts.APIKubernetes || !s.Opened || !within(s.Watch.Entrance, s.Watch.Called) {
+		if s.Watch.API != facts.APIKubernetes || !within(s.Watch.Entrance, s.Watch.Called) {
 			continue
 		}
 		switch {
+		case !s.Opened:
+			rejected = rejected || s.Watch.Initial && s.Watch.Status == http.StatusUnprocessableEntity
+			continue
 		case s.Watch.Initial && s.Base > 0: // its initial events are complete
 			streamed++
 			breaches = append(append(breaches, s.Begins()...), s.StaleBegin()...)
@@ -53,7 +57,7 @@ func judgeListWatch(m *facts.Matter) Finding {
 		}
 		breaches = append(breaches, s.LeftOut()...)
 	}
-	if len(breaches) == 0 && (listed == 0 || streamed == 0) {
+	if len(breaches) == 0 && (listed == 0 || streamed == 0 && !rejected) {
 		return Inconclusive("through %s, from the %s until %s after it was healed, the record has %s continued as a watch and %s: one of each is required",
 			node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), text.Plural(listed, "list"), text.Plural(streamed, "streaming list"))
 	}
