@@ -343,7 +343,7 @@ func TestUnsafeMemberRefused(t *testing.T) {
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-MB-007", Judge: "unsafe-member-refused", Fault: "down"}, []ruling{
-		{name: "refused", want: Pass, took: "1 refusals", story: asked(record.Refused, 12)},
+		{name: "refused", want: Pass, took: "1 refusal", story: asked(record.Refused, 12)},
 		{name: "taken", want: Fail, says: "must refuse another voting member", story: asked(record.OK, 12)},
 		{name: "taken by one of three", want: Fail, story: func() *story { return leaders(asked(record.OK, 12)()) }},
 		{name: "taken, and one more is a quorum still", want: NotApplicable, says: "4 of 5 members are left, a quorum even with one more", story: func() *story {

@@ -19,7 +19,7 @@ func (s *story) ran(t float64, pid, restarts int) *story {
 
 func TestRestarts(t *testing.T) {
 	wide(t, "restarts", []ruling{
-		{name: "none", want: Pass, took: "1 components", story: func() *story { return newStory().ran(1, 7, 0).ran(60, 7, 0) }},
+		{name: "none", want: Pass, took: "1 component", story: func() *story { return newStory().ran(1, 7, 0).ran(60, 7, 0) }},
 		{name: "nothing seen", want: NotApplicable, story: func() *story { return newStory() }},
 		{name: "ended by itself", want: Fail, says: "kube-scheduler on node-2 had exited (signal: killed) when it was checked at 30.000s", story: func() *story {
 			return newStory().ran(1, 7, 0).ran(30, 0, 0).ran(31, 9, 1)

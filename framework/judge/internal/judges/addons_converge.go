@@ -77,7 +77,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 		for _, addon := range slices.Sorted(maps.Keys(addons)) {
 			if times := of[[2]string{n.Name, addon}]; times > most {
 				return Failed("An add-on manager must apply an add-on at most once every %s: the one on %s applied %s %d times, although it had time for only %d comparisons.",
-					text.Short(interval), n.Name, addon, times, most).counted("%d applications", times).Shows(evidence...)
+					text.Short(interval), n.Name, addon, times, most).number(times, "application").Shows(evidence...)
 			}
 		}
 	}

@@ -242,7 +242,7 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 		foreign = cmp.Or(foreign, astray(m, component))
 	}
 	if foreign != "" {
-		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)
+		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).number(requests, "request")
 	}
 	var unanswered *Finding
 	for _, c := range m.Run.Changes {
@@ -252,14 +252,14 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 		switch f := answersIn(m, c.V); {
 		case f == nil:
 		case f.Verdict == verdict.Fail:
-			return f.counted("%d requests", requests)
+			return f.number(requests, "request")
 		default:
 			unanswered = cmp.Or(unanswered, f)
 		}
 	}
 	leads, broken := olderLeads(m)
 	if broken != nil {
-		return broken.counted("%d requests", requests)
+		return broken.number(requests, "request")
 	}
 	var missing, older []string
 	for _, l := range leads {
@@ -277,15 +277,15 @@ func judgeOwnAPIServer(m *facts.Matter) Finding {
 		}
 	}
 	if len(missing) > 0 || requests == 0 {
-		return Inconclusive("the audit logs show no request of %s", strings.Join(missing, ", ")).counted("%d requests", requests)
+		return Inconclusive("the audit logs show no request of %s", strings.Join(missing, ", ")).number(requests, "request")
 	}
 	if unanswered != nil {
-		return unanswered.counted("%d requests", requests)
+		return unanswered.number(requests, "request")
 	}
 	if len(older) < least {
 		return Inconclusive("%s had an active instance of an older version while a newer API server served for two retry periods, with two renewals of the lease; %d are required",
-			text.Plural(len(older), "elected component"), least).counted("%d requests", requests).Shows(older...)
+			text.Plural(len(older), "elected component"), least).number(requests, "request").Shows(older...)
 	}
 	return Passed("All %d logged requests of %d instances of controller manager and scheduler went to the API server of their own node.",
-		requests, len(seen)).counted("%d requests", requests).Shows(older...)
+		requests, len(seen)).number(requests, "request").Shows(older...)
 }

@@ -60,7 +60,7 @@ func judgeBalancerFollows(m *facts.Matter) Finding {
 		return Inconclusive("the changes led to one node %d times and to several nodes %d times, and both are needed", without, with).Shows(evidence...)
 	}
 	return Passed("The load balancer ran after each of %d changes that led to two or more control-plane nodes, and did not run after each of %d that led to one.",
-		with, without).counted("%s", text.Plural(len(changes), "change")).Shows(evidence...)
+		with, without).number(len(changes), "change").Shows(evidence...)
 }
 
 // The host of the load balancer and its process, as framework names them.

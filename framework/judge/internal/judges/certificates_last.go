@@ -70,5 +70,5 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 		return Inconclusive("the expiry date of a certificate was not observed: %s", text.And(missing))
 	}
 	return Passed("All %d certificates are valid for at least 30 days; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
-		counted("%d certificates", len(seen))
+		number(len(seen), "certificate")
 }

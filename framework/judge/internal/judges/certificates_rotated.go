@@ -61,7 +61,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		return Inconclusive("not everything was checked: %s", missing[0]).Shows(missing...)
 	}
 	return Passed("After each of %d changes every port of the node served a new certificate (%d in all), and as long as a CA's certificates were served every API server accepted clients with certificates from it.",
-		len(changes), renewed).counted("%d certificates", renewed)
+		len(changes), renewed).number(renewed, "certificate")
 }
 
 // trustsWhatIsServed checks that no API server refuses clients of a CA that is in use.

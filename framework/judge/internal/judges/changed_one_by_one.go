@@ -71,7 +71,7 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 		return f.Shows(evidence...)
 	}
 	return Passed("The changes of nodes (%d) were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component reported its new version.",
-		len(changes), text.Short(longest), steps).counted("%s", text.Plural(len(changes), "change")).Shows(evidence...)
+		len(changes), text.Short(longest), steps).number(len(changes), "change").Shows(evidence...)
 }
 
 // versionsOf returns which versions API servers and etcd members answered between two times, the

@@ -71,9 +71,9 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 		return notApplicable("The cluster has no entrance %q.", entrance)
 	}
 	var open, recovered, none *Finding
-	for _, id := range append([]string{m.Check.Fault}, text.SplitList(m.Check.Params["faults"])...) {
+	for _, inj := range m.Together() {
 		of := *m
-		of.Fault = m.Faults[id]
+		of.Fault = inj
 		f, there := recoversFrom(&of, entrance)
 		switch {
 		case f.Verdict == verdict.Fail:

@@ -74,7 +74,7 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 		return Inconclusive("the record shows nothing about the components on %s before and after the %s", f.Node, m.Fault.What())
 	}
 	return Passed("%s on %s kept running during the %s, and the process watcher was started again (%s).", text.And(components), f.Node, m.Fault.What(), m.Fault.Healed.Proof).
-		counted("%d components", len(components))
+		number(len(components), "component")
 }
 
 // hitBy reports whether a fault that was injected between two times hits a component of a node.

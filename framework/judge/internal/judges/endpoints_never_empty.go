@@ -48,7 +48,7 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 			return Inconclusive("%s never held an address", h)
 		}
 	}
-	f := Passed("default/kubernetes held an address at every moment, at least %d, as %d states show.", smallest, states).counted("%s", text.Plural(smallest, "address"))
+	f := Passed("default/kubernetes held an address at every moment, at least %d, as %d states show.", smallest, states).number(smallest, "address")
 	faults := text.SplitList(m.Check.Params["faults"])
 	if len(faults) == 0 && m.Fault != nil {
 		faults = []string{m.Fault.ID}

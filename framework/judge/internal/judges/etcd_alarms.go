@@ -36,7 +36,7 @@ func judgeEtcdAlarms(m *facts.Matter) Finding {
 	case answers == 0:
 		return Inconclusive("no etcd member was seen to answer, so nothing is known about alarms")
 	}
-	f := Passed("None of %d answers of etcd members reported an alarm while nothing was broken.", answers).counted("%d answers", answers)
+	f := Passed("None of %d answers of etcd members reported an alarm while nothing was broken.", answers).number(answers, "answer")
 	if during > 0 {
 		f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", though some did while a fault was active."
 	}

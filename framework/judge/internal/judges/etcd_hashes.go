@@ -70,7 +70,7 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 	if others := leftOut(m, seen[last], began[last]); len(others) > 0 {
 		return Inconclusive("%d etcd members had the same hash at revision %d, but the data on %s was not compared with theirs", len(seen[last]), last.revision, text.And(others)).Shows(hashes(m)...)
 	}
-	return Passed("%d etcd members had the same hash at revision %d.", len(seen[last]), last.revision).counted("%d members", len(seen[last]))
+	return Passed("%d etcd members had the same hash at revision %d.", len(seen[last]), last.revision).number(len(seen[last]), "member")
 }
 
 // lately is how long before the comparison of hashes a member must have answered to count as one of

@@ -183,7 +183,7 @@ func votingMembers(names []string, last map[string]record.EtcdStatus, members []
 	switch {
 	case len(members) < 3 || len(members)%2 == 0:
 		return Failed("etcd must have an odd number of voting members, 3 or more: it has %d (on %s).", len(members), text.And(names)).
-			counted("%d members", len(members)).problem()
+			number(len(members), "member").problem()
 	case !slices.Contains(members, last[names[0]].Leader):
 		return Failed("The leader of etcd must be one of its voting members: it is %s, and the members are %s.", last[names[0]].Leader, text.And(members)).problem()
 	case !asked:

@@ -74,6 +74,11 @@ func (f Finding) counted(format string, args ...any) Finding {
 	return f
 }
 
+// number adds a measured number of things.
+func (f Finding) number(n int, thing string) Finding {
+	return f.counted("%s", text.Plural(n, thing))
+}
+
 // Rests marks a failure as resting on times measured between from and to.
 func (f Finding) Rests(from, to record.Nanos) Finding {
 	f.Timed, f.From, f.To = true, from, to

@@ -2,7 +2,6 @@ package judges
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -45,7 +44,7 @@ func judgeListWatch(m *facts.Matter) Finding {
 		}
 		switch {
 		case !s.Opened:
-			rejected = rejected || s.Watch.Initial && s.Watch.Status == http.StatusUnprocessableEntity
+			rejected = rejected || s.Watch.Initial && s.Watch.Status == 422
 			continue
 		case s.Watch.Initial && s.Base > 0: // its initial events are complete
 			streamed++

@@ -125,7 +125,7 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		return Inconclusive("the changes led through %s voting members, but the check requires %s", strings.Join(sizes, ", "), strings.Join(want, ", ")).Shows(evidence...)
 	}
 	return Passed("After each change of nodes (%d), etcd's voting members were those of the nodes, in one cluster; the steps came in the order of the design.",
-		len(changes)).counted("%s", text.Plural(len(changes), "change")).Shows(evidence...)
+		len(changes)).number(len(changes), "change").Shows(evidence...)
 }
 
 // nextAfter is when the next change started: nodes that are lost together are removed one after

@@ -59,5 +59,5 @@ func judgeNoStaleRead(m *facts.Matter) Finding {
 			node, exposed, m.Fault.What(), least)
 	}
 	return Passed("Of %d quorum reads through %s, of keys written through other nodes during the %s, none was stale until %s after it.",
-		exposed, node, m.Fault.What(), text.Short(m.Bound.Limit)).counted("%d reads", exposed)
+		exposed, node, m.Fault.What(), text.Short(m.Bound.Limit)).number(exposed, "read")
 }

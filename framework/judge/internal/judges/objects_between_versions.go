@@ -116,7 +116,7 @@ func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
 		others = fmt.Sprintf(" (%s failed)", text.Plural(refused, "request"))
 	}
 	return Passed("Objects of %d kinds were read as they were written by an API server of another version: %s%s.", len(kinds), text.And(directions), others).
-		counted("%d reads", total)
+		number(total, "read")
 }
 
 func byVersions(a, b [2]string) int { return slices.Compare(a[:], b[:]) }

@@ -90,7 +90,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	if node := m.UnreadLog(facts.Gap{To: m.Run.EndAt}); read && node != "" {
 		return Inconclusive("the audit log of the API server on %s was not read to the end, and may contain more actions of elected components", node)
 	}
-	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))
+	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).number(acts, "action")
 	if longest != nil {
 		f.Sentence = fmt.Sprintf("Two instances of an elected component acted at the same time for no longer than its election allows: %s. In all: %s.",
 			strings.Join(besides, "; "), strings.Join(told, "; "))

@@ -99,5 +99,5 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 		each = fmt.Sprintf("each of %d terms", len(terms))
 	}
 	return Passed("In %s one etcd member led (%s of leaders).", each, text.Plural(answers, "answer")).
-		counted("%s", text.Plural(len(terms), "term"))
+		number(len(terms), "term")
 }

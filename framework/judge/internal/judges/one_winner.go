@@ -77,7 +77,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 		return Failed("Of the writes that compare with one version, one must win: %s replacing version %s of %s succeeded: %s's %s (%s to %s) and %s's %s (%s to %s).",
 			text.Plural(len(broken), "write"), first.Expect, first.Key, first.Client, describeShort(first), text.When(first.Call), text.When(first.Return),
 			second.Client, describeShort(second), text.When(second.Call), text.When(second.Return)).
-			counted("%d winners", len(broken)).Shows(text.Describe(first), text.Describe(second)).
+			number(len(broken), "winner").Shows(text.Describe(first), text.Describe(second)).
 			exhibits(facts.Exhibit("Both replaced version "+first.Expect+" of "+first.Key, facts.OpSpan(first), facts.Blamed(facts.OpSpan(second))))
 	}
 	if lost != nil {

@@ -74,10 +74,10 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 	}
 	if evictions {
 		return Passed("None of the %d running pods of %s, which no client changed, was deleted or moved in the %s from the %s on, though all worker nodes were silent for longer than their grace period of %s.",
-			len(pods), text.And(parts), text.Short(watched), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).counted("%d pods", len(pods))
+			len(pods), text.And(parts), text.Short(watched), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).number(len(pods), "pod")
 	}
 	return Passed("All %d running pods of %s, which no client changed, stayed unchanged, ready and on their nodes, for %s from the %s on.",
-		len(pods), text.And(parts), text.Short(watched), m.Fault.What()).counted("%d pods", len(pods))
+		len(pods), text.And(parts), text.Short(watched), m.Fault.What()).number(len(pods), "pod")
 }
 
 // heardOf returns why the controller manager had no reason to consider every worker node lost:

@@ -80,7 +80,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 			return Inconclusive("whether %s on %s exited is not known: it was last checked %s", k.component, k.node, text.At(max(last[k].At, before)))
 		}
 	}
-	f := Passed("None of %d components exited while nothing was broken.", len(last)).counted("%d components", len(last))
+	f := Passed("None of %d components exited while nothing was broken.", len(last)).number(len(last), "component")
 	if explained > 0 {
 		f = f.Shows(fmt.Sprintf("%s, one exited while a fault that reaches it was active, while its node was being changed, or soon after", text.Plural(explained, "time")))
 	}

@@ -66,7 +66,7 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 		return notApplicable("the record has no write or quorum list whose version could be compared with an earlier one")
 	}
 	return Passed("The versions of acknowledged writes, quorum lists and headers follow real time over all keys (%s).%s", text.Plural(compared, "version"), onlyVersions(m.Run)).
-		counted("%d versions", compared)
+		number(compared, "version")
 }
 
 // onlyVersions says that nothing else was compared of etcd, if clients could have read and written

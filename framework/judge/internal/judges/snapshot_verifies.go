@@ -53,5 +53,5 @@ func judgeSnapshotVerifies(m *facts.Matter) Finding {
 		return Inconclusive("during the %s no snapshot was taken of the etcd member on %s", m.Fault.What(), text.And(missing)).Shows(taken...)
 	}
 	return Passed("During the %s, a snapshot was taken of each of %d etcd members, and verifies.", m.Fault.What(), len(taken)).
-		counted("%d snapshots", len(taken)).Shows(taken...)
+		number(len(taken), "snapshot").Shows(taken...)
 }

@@ -44,7 +44,7 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 		return Inconclusive("no etcd member was seen to refuse or to accept an additional member during the %s%s", m.Fault.What(), problem)
 	}
 	return Passed("etcd refused another voting member all %d times during the %s.", len(refused), m.Fault.What()).
-		counted("%d refusals", len(refused)).Shows(refused...)
+		number(len(refused), "refusal").Shows(refused...)
 }
 
 // votersLeft returns how many voting members etcd had before the fault, and how many of them no

@@ -44,7 +44,7 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 	}
 	all := len(servers) + len(clients)
 	if f := skewOfServers(servers); f != nil {
-		return f.counted("%d components", all)
+		return f.number(all, "component")
 	}
 	for _, c := range clients {
 		asked := asked(m, c)
@@ -56,10 +56,10 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 			known = true
 			switch n, ok := c.Newer(s.Minor); {
 			case !ok || n > 0:
-				return Failed("No component may be newer than an API server that it talks to: %s talks to %s.", c, s).counted("%d components", all)
+				return Failed("No component may be newer than an API server that it talks to: %s talks to %s.", c, s).number(all, "component")
 			case n < -1:
 				return Failed("A component may be at most one minor version older than an API server that it talks to: %s is %d older than %s.", c, -n, s).
-					counted("%d components", all)
+					number(all, "component")
 			}
 		}
 		if !known {
@@ -76,26 +76,26 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 		}
 		all++
 		if n, ok := c.Newer(oldest.Minor); !ok || n > 0 {
-			return Failed("No component of a node may be newer than an API server: %s is newer than %s.", c, oldest).counted("%d components", all)
+			return Failed("No component of a node may be newer than an API server: %s is newer than %s.", c, oldest).number(all, "component")
 		}
 		if n, ok := c.Newer(newest.Minor); !ok || n < -maxNodeSkew {
 			return Failed("A component of a node may be at most %d minor versions older than an API server: %s is %d older than %s.", maxNodeSkew, c, -n, newest).
-				counted("%d components", all)
+				number(all, "component")
 		}
 		clients = append(clients, c)
 	}
 	if len(missing) > 0 || all == 0 {
-		return Inconclusive("the record lacks %s", text.And(missing)).counted("%d components", all)
+		return Inconclusive("the record lacks %s", text.And(missing)).number(all, "component")
 	}
 	oldest, newest := facts.Extremes(append(servers, clients...))
 	if len(hidden) > 0 {
 		return notApplicable("The requirement cannot be tested here: it needs access to the processes of the cluster, and nothing else shows the versions of %s. %d other components are within the policy, from %s to %s.",
-			text.And(hidden), all, oldest, newest).counted("%d components", all)
+			text.And(hidden), all, oldest, newest).number(all, "component")
 	}
 	if oldest.Minor == newest.Minor {
-		return Passed("All %d components have minor version %s.", all, newest.Minor).counted("%d components", all)
+		return Passed("All %d components have minor version %s.", all, newest.Minor).number(all, "component")
 	}
-	return Passed("%d components are within the policy, from %s to %s.", all, oldest, newest).counted("%d components", all)
+	return Passed("%d components are within the policy, from %s to %s.", all, oldest, newest).number(all, "component")
 }
 
 // maxNodeSkew is how many minor versions kubelet and kube-proxy may be older than an API
