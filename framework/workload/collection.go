@@ -136,10 +136,3 @@ func (p *progress) shows(ends map[string]end) bool {
 	}
 	return true
 }
-
-func otherGroup(group string) string {
-	if group == groups[0] {
-		return groups[1]
-	}
-	return groups[0]
-}

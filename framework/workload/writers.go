@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -130,7 +131,7 @@ func (c *writer) content(group string) content {
 	case group == "":
 		group = groups[c.random.IntN(len(groups))]
 	case c.random.IntN(5) == 0:
-		group = otherGroup(group)
+		group = groups[(slices.Index(groups[:], group)+1)%len(groups)] // the other one
 	}
 	value, size := c.next()
 	return content{value, group, size}

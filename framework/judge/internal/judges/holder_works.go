@@ -109,7 +109,7 @@ func undisturbed(m *facts.Matter, component string) string {
 // neglected is the finding for a request on which the holder was not seen to act until a time; by are
 // the actions of others on it.
 func neglected(m *facts.Matter, component string, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
-	if s := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{From: e.asked, To: limit}); s != "" {
+	if s := m.UnreadLog(facts.Gap{From: e.asked, To: limit}); s != "" {
 		return Inconclusive("the record does not show who acted on %s, which was requested at %s: the audit log of the API server on %s was not read to the end", e.name, text.When(e.asked), s)
 	}
 	if len(by) > 0 {

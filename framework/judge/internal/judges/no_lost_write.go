@@ -23,7 +23,8 @@ var noLostWrite = Definition{verdict.Doc{
 func judgeNoLostWrite(m *facts.Matter) Finding {
 	books := facts.NewWriteLog(m.Run)
 	reads := finalReads(m)
-	asked := newFinalCoverage(m)
+	asked := &finalCoverage{m: m, writes: finalWrites(m.Run), keys: map[string]facts.CollectionOf{},
+		groups: map[facts.CollectionOf]*finalAttempts{}, done: map[finalRead]bool{}}
 	answered := 0
 	var lost []Finding
 	for _, read := range reads {
@@ -88,11 +89,6 @@ type finalRead struct {
 type finalAttempts struct {
 	entrances     map[string]bool
 	before, after bool
-}
-
-func newFinalCoverage(m *facts.Matter) *finalCoverage {
-	return &finalCoverage{m: m, writes: finalWrites(m.Run), keys: map[string]facts.CollectionOf{},
-		groups: map[facts.CollectionOf]*finalAttempts{}, done: map[finalRead]bool{}}
 }
 
 // add counts a final read and reports whether it was answered with what was requested.

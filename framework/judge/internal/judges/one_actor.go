@@ -87,7 +87,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	// Older records do not show that logs are read.
 	read := slices.ContainsFunc(m.Run.Asked, func(a record.Timed[record.Action]) bool { return a.V.Verb == "" })
-	if node := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{To: m.Run.EndAt}); read && node != "" {
+	if node := m.UnreadLog(facts.Gap{To: m.Run.EndAt}); read && node != "" {
 		return Inconclusive("the audit log of the API server on %s was not read to the end, and may contain more actions of elected components", node)
 	}
 	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%s", text.Plural(acts, "action"))

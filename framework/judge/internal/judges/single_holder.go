@@ -86,7 +86,7 @@ func soleHolder(m *facts.Matter, component string, further bool) (string, *Findi
 			last = s
 		}
 	}
-	duration := time.Duration(began.V.Duration) * time.Second
+	duration := leaseDuration(began.V)
 	watched := time.Duration(last.At - began.At)
 	stalled := time.Duration(last.At - renewed.At)
 	switch {

@@ -111,7 +111,7 @@ func hiddenActs(m *facts.Matter, d facts.Actions, node string, from, to, read re
 			return "the source address of a request is not a node's: " + facts.DescribeAction(a.Action)
 		}
 	}
-	if s := facts.UnreadLog(m.Run, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
+	if s := m.UnreadLog(facts.Gap{From: from, To: to}); s != "" {
 		return "the audit log of the API server on " + s + " was not read to the end, and may contain more actions of that instance"
 	}
 	return ""
