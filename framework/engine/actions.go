@@ -149,10 +149,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 	ctx, cancel := context.WithTimeout(ctx, known.atMost())
 	defer cancel()
 	node := ""
-	for _, i := range r.injections {
-		if i.step.ID == a.Fault {
-			node = i.inj.Target().Node
-		}
+	if i, err := r.injection(a.Fault); err == nil {
+		node = i.inj.Target().Node
 	}
 	err := errors.New("no such action")
 	if known.do != nil {

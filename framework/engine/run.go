@@ -65,14 +65,6 @@ type Options struct {
 	baseline time.Duration // baselineLimit, but in tests
 }
 
-// before calls Before.
-func (r *run) before(ctx context.Context, step int) error {
-	if r.options.Before == nil {
-		return nil
-	}
-	return r.options.Before(ctx, step, r.w)
-}
-
 // SeedOf derives the seed of one experiment from that of the run, so that an experiment repeats
 // its choices regardless of which others run.
 func SeedOf(run uint64, experiment string) uint64 {
@@ -87,6 +79,9 @@ func SeedOf(run uint64, experiment string) uint64 {
 func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) error {
 	for _, p := range e.Validate(o) {
 		return fmt.Errorf("experiment %s: %w", e.Name, p)
+	}
+	if o.Before == nil {
+		o.Before = func(context.Context, int, *record.Writer) error { return nil }
 	}
 	w, err := record.Create(o.Dir, meta(c, e, o))
 	if err != nil {
@@ -115,14 +110,11 @@ func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 	m := record.Meta{
 		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: SeedOf(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
 		Settings: c.Settings().Symbols(), RemoteEtcd: c.Settings().RemoteEtcd || outside != "", OutsideEtcd: outside, GoawayChance: c.Settings().GoawayChance, Assumed: c.Settings().Assumed, Origins: c.Settings().Origins, Checks: e.Checks, Versions: map[string]map[string]string{},
+		Elections: map[string]map[string]time.Duration{}, NoAccess: noAccess(c),
 	}
 	for component, e := range c.Settings().Elections {
-		if m.Elections == nil {
-			m.Elections = map[string]map[string]time.Duration{}
-		}
 		m.Elections[string(component)] = e.Symbols()
 	}
-	m.NoAccess = noAccess(c)
 	for _, n := range c.Nodes() {
 		m.Nodes = append(m.Nodes, nodeEntry(n))
 	}
@@ -243,7 +235,7 @@ func (r *run) whole(ctx context.Context) error {
 	}
 	r.undoing.Wait()
 	if err == nil {
-		err = r.before(ctx, len(r.experiment.Timeline))
+		err = r.options.Before(ctx, len(r.experiment.Timeline), r.w)
 	}
 	if err == nil {
 		err = r.final(ctx)

@@ -42,7 +42,7 @@ func (r *run) timeline(ctx context.Context) error {
 		if err := r.phase("%s", s); err != nil {
 			return err
 		}
-		if err := r.before(ctx, i); err != nil {
+		if err := r.options.Before(ctx, i, r.w); err != nil {
 			return err
 		}
 		err := r.step(ctx, i, s)
