@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -212,20 +211,6 @@ func (c *chain) follow(ctx context.Context, revision *string, known map[string]o
 		return watchError(err)
 	}
 	defer body.Close()
-	return c.read(body, revision, known)
-}
-
-func watchError(err error) error {
-	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Status == http.StatusGone {
-		return errGone
-	}
-	if errors.Is(err, client.ErrNotAccepted) {
-		return fmt.Errorf("the watch was %w", err)
-	}
-	return err
-}
-
-func (c *chain) read(body io.Reader, revision *string, known map[string]object) error {
 	events := json.NewDecoder(body)
 	for {
 		var event struct {
@@ -261,4 +246,14 @@ func (c *chain) read(body io.Reader, revision *string, known map[string]object) 
 		}
 		c.add(0, *revision, false, objects)
 	}
+}
+
+func watchError(err error) error {
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Status == http.StatusGone {
+		return errGone
+	}
+	if errors.Is(err, client.ErrNotAccepted) {
+		return fmt.Errorf("the watch was %w", err)
+	}
+	return err
 }
