@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
@@ -113,4 +115,40 @@ func executable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return exe
+}
+
+// TestPingedAtOnce: an agent is used from its start, however long installing another one takes.
+func TestPingedAtOnce(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinged := make(chan struct{}, 100)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
+		pinged <- struct{}{}
+		_, _ = w.Write([]byte("null"))
+	})
+	go func() { _ = agenthttp.Serve(t.Context(), l, mux) }()
+	c := &Cluster{}
+	for range 2 {
+		c.reached = append(c.reached, &node{Client: agent.NewLocalClient("node", socket), cluster: c})
+	}
+	err = c.putAgents(t.Context(), func(_ context.Context, n *node) error {
+		if n == c.reached[0] {
+			return nil
+		}
+		select {
+		case <-pinged:
+			return nil
+		case <-time.After(5 * time.Second):
+			return errors.New("the first agent receives no request while another one is installed")
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	c.stop()
+	c.pings.Wait()
 }

@@ -304,25 +304,8 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	progress("installing agents on the nodes")
-	g, gctx := errgroup.WithContext(ctx)
-	for _, n := range c.reached {
-		g.Go(func() error { return errors.Join(n.putAgent(gctx), n.readCA(gctx)) })
-	}
-	if err := g.Wait(); err != nil {
+	if err := c.putAgents(ctx, func(ctx context.Context, n *node) error { return errors.Join(n.putAgent(ctx), n.readCA(ctx)) }); err != nil {
 		return err
-	}
-	var pinging context.Context
-	pinging, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	for _, n := range c.reached {
-		c.pings.Go(func() {
-			for pinging.Err() == nil {
-				_ = n.Ping(pinging) // others handle the result
-				select {
-				case <-time.After(pingEach):
-				case <-pinging.Done():
-				}
-			}
-		})
 	}
 	if err := c.Network.Meet(ctx); err != nil || c.harmless {
 		return err
@@ -333,6 +316,35 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	}
 	members := c.nodesWith(framework.Etcd)
 	return errors.Join(sameCluster(ctx, c, members, uid), onlyMembers(ctx, c, members))
+}
+
+// putAgents installs the agents, and pings each from then on: another one may take long, and an agent
+// that receives no request looks unused, and is removed.
+func (c *Cluster) putAgents(ctx context.Context, put func(context.Context, *node) error) error {
+	var pinging context.Context
+	pinging, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g, gctx := errgroup.WithContext(ctx)
+	for _, n := range c.reached {
+		g.Go(func() error {
+			if err := put(gctx, n); err != nil {
+				return err
+			}
+			c.pings.Go(func() { n.keepUsed(pinging) })
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// keepUsed sends the agent requests until ctx ends.
+func (n *node) keepUsed(ctx context.Context) {
+	for ctx.Err() == nil {
+		_ = n.Ping(ctx) // others handle the result
+		select {
+		case <-time.After(pingEach):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // add adds the nodes as they were found, and returns the harness's addresses as they see them. One that
