@@ -158,7 +158,7 @@ func TestCertificatesDeadMan(t *testing.T) {
 	t.Parallel()
 	n := certificateNode(t)
 	good := func() bool { return verify(t, n.config.PKI, "apiserver", "ca", balancerName) == nil }
-	must(t, n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, 3*time.Second))
+	must(t, n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, n.beyond(2*time.Second)))
 	n.kill()
 	n.restarted()
 	n.up()

@@ -308,7 +308,7 @@ func TestWipeUnmounted(t *testing.T) {
 func TestWipeDeadMan(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)
-	_, err := n.WipeDisk(t.Context(), 2500*time.Millisecond)
+	_, err := n.WipeDisk(t.Context(), n.beyond(1500*time.Millisecond))
 	must(t, err)
 	n.kill()
 	if exists(db) {

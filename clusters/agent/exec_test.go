@@ -58,7 +58,7 @@ func TestExec(t *testing.T) {
 	if p := n.runs(scheduler); p.Held || p.Restarts != 2 {
 		t.Errorf("started, it is %+v", p)
 	}
-	must(t, n.Freeze(t.Context(), scheduler, 300*time.Millisecond))
+	must(t, n.Freeze(t.Context(), scheduler, n.beyond(300*time.Millisecond)))
 	eventually(t, "it is frozen", func() bool { return n.process(scheduler).State == "T" })
 	n.runs(scheduler)
 	must(t, n.CrashLoop(t.Context(), scheduler, 10*time.Millisecond, time.Hour))
@@ -112,8 +112,8 @@ func TestExecIsAdopted(t *testing.T) {
 	for _, c := range n.config.Components {
 		before[c.Name] = n.runs(c.Name)
 	}
-	must(t, n.Freeze(t.Context(), frozen, 3*time.Second))
-	must(t, n.CrashLoop(t.Context(), looping, time.Hour, 3*time.Second))
+	must(t, n.Freeze(t.Context(), frozen, n.beyond(2*time.Second)))
+	must(t, n.CrashLoop(t.Context(), looping, time.Hour, n.beyond(2*time.Second)))
 	n.runs(looping)
 	n.kill()
 	// That agent had not written down yet that it had started one.
@@ -167,7 +167,7 @@ func TestAdmission(t *testing.T) {
 	refused(t, n.Kill(t.Context(), scheduler, time.Hour))
 	must(t, n.Admit(t.Context(), scheduler, system.Monotonic()+time.Hour))
 	first := n.runs(scheduler)
-	must(t, n.Admit(t.Context(), scheduler, system.Monotonic()+300*time.Millisecond))
+	must(t, n.Admit(t.Context(), scheduler, system.Monotonic()+n.beyond(300*time.Millisecond)))
 	if p := n.process(scheduler); p.Standby || p.PID != first.PID {
 		t.Errorf("admitted again: %+v", p)
 	}

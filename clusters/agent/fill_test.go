@@ -117,7 +117,7 @@ func TestRejoinWhileFilled(t *testing.T) {
 func TestFillDeadMan(t *testing.T) {
 	t.Parallel()
 	n, file := volumeNode(t)
-	_, err := n.FillVolume(t.Context(), 0, 8*time.Second)
+	_, err := n.FillVolume(t.Context(), 0, n.beyond(4*time.Second))
 	must(t, err)
 	n.kill()
 	if fits(t, n) {

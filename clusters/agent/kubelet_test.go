@@ -387,11 +387,11 @@ func TestHoldSandbox(t *testing.T) {
 // TestShimDeadMan kills the agent while a shim is stopped.
 func TestShimDeadMan(t *testing.T) {
 	t.Parallel()
-	held := func(ttl time.Duration) (*testNode, shim) {
+	held := func(least time.Duration) (*testNode, shim) {
 		n := newNode(t, scheduler)
 		n.up()
 		n.runs(scheduler)
-		must(t, n.Kill(t.Context(), scheduler, ttl))
+		must(t, n.Kill(t.Context(), scheduler, n.beyond(least)))
 		s := n.shim()
 		n.kill()
 		if !s.stopped() {
@@ -407,7 +407,7 @@ func TestShimDeadMan(t *testing.T) {
 	}
 
 	// The hold is put into force again: that agent may not have come as far.
-	n, s := held(6 * time.Second)
+	n, s := held(4 * time.Second)
 	n.kubelet.backsOff.Store(true)
 	must(t, s.letGo())
 	n.up()
@@ -418,8 +418,8 @@ func TestShimDeadMan(t *testing.T) {
 	n.kubelet.backsOff.Store(false)
 	letGo(n, s, "in time")
 
-	n, s = held(2 * time.Second)
-	time.Sleep(2 * time.Second)
+	n, s = held(time.Second)
+	time.Sleep(n.beyond(time.Second))
 	n.up()
 	letGo(n, s, "late")
 

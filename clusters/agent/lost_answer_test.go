@@ -26,7 +26,7 @@ func TestLostAnswer(t *testing.T) {
 		Components: []Component{{Name: framework.Etcd, Exec: &Exec{Args: []string{"etcd-" + filepath.Base(dir) + "-of-no-one"}}}}})
 	must(t, err)
 	t.Cleanup(a.close)
-	gone := make(chan struct{}, 1)
+	gone, over := make(chan struct{}, 1), make(chan struct{}, 1)
 	l, err := net.Listen("unix", a.config.Socket)
 	must(t, err)
 	go func() {
@@ -34,6 +34,7 @@ func TestLostAnswer(t *testing.T) {
 		_ = agenthttp.Serve(t.Context(), l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			context.AfterFunc(r.Context(), func() { gone <- struct{}{} })
 			handler.ServeHTTP(w, r)
+			over <- struct{}{}
 		}))
 	}()
 	c := NewLocalClient("node-1", a.config.Socket)
@@ -57,7 +58,7 @@ func TestLostAnswer(t *testing.T) {
 		}
 		<-gone
 		tc.busy.Unlock()
-		time.Sleep(100 * time.Millisecond) // until the agent has continued
+		<-over
 		eventually(t, name+" is not active", func() bool { return len(a.store.active()) == 0 })
 	}
 	if !exists(db) {

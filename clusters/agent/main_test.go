@@ -59,6 +59,8 @@ type testNode struct {
 	kubelet *kubelet
 	// start starts a command, in the node's network namespace if it has one.
 	start func(*exec.Cmd) error
+	// took is how long the agent took to start.
+	took time.Duration
 }
 
 // nodes distinguishes the processes of tests that run at the same time.
@@ -124,13 +126,18 @@ func (n *testNode) up() {
 	if err := n.start(n.agent); err != nil {
 		n.t.Fatal(err)
 	}
-	started := n.agent
+	started, began := n.agent, time.Now()
 	n.t.Cleanup(func() {
 		_ = started.Process.Kill()
 		_ = started.Wait()
 	})
 	eventually(n.t, "the agent answers", func() bool { return n.Ping(n.t.Context()) == nil })
+	n.took = time.Since(began)
 }
+
+// beyond returns a time to live that is not over when the agent was killed and started again, also on
+// a busy machine.
+func (n *testNode) beyond(least time.Duration) time.Duration { return least + 4*n.took }
 
 // kill ends the agent by SIGKILL.
 func (n *testNode) kill() {

@@ -206,7 +206,11 @@ func TestEstablished(t *testing.T) {
 			old := l.mustDial(from, 2380)
 			handle := l.impair(framework.Impairment{Cut: !reset, Reset: reset, Established: true}, time.Hour, link(node1), link(node2))
 			fresh := l.mustDial(from, 2380)
-			err := echo(old, quiet)
+			limit := quiet
+			if reset {
+				limit = patience
+			}
+			err := echo(old, limit)
 			if !reset && !errors.Is(err, os.ErrDeadlineExceeded) || reset && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("reset %v: a connection of %s from before: %v", reset, hostName(from), err)
 			}
@@ -260,7 +264,7 @@ func TestFlapEstablished(t *testing.T) {
 func TestImpairmentExpires(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
-	handle := l.impair(framework.Impairment{Cut: true}, 500*time.Millisecond, link(node2))
+	handle := l.impair(framework.Impairment{Cut: true}, l.nodes[node1].beyond(500*time.Millisecond), link(node2))
 	if l.passes(node2) {
 		t.Error("a packet passes a cut")
 	}
@@ -279,12 +283,13 @@ func TestImpairmentDeadMan(t *testing.T) {
 	l := newLab(t, 1)
 	l.serve(node1, 2380)
 	old := l.mustDial(node2, 2380)
-	short := l.impair(framework.Impairment{Cut: true}, 1500*time.Millisecond, link(node1))
-	established := l.impair(framework.Impairment{Cut: true, Established: true}, 4*time.Second, link(node2))
+	ttl := l.nodes[node1].beyond(time.Second)
+	short := l.impair(framework.Impairment{Cut: true}, ttl, link(node1))
+	established := l.impair(framework.Impairment{Cut: true, Established: true}, 2*ttl+time.Second, link(node2))
 	fresh := func() error {
-		conn, err := l.dial(node2, 2380, quiet)
+		conn, err := l.dial(node2, 2380, ttl/2) // together less than the longer one lasts after the shorter one
 		if err == nil {
-			err = echo(conn, quiet)
+			err = echo(conn, ttl/2)
 		}
 		return err
 	}

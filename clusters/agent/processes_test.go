@@ -72,7 +72,7 @@ func TestHoldExpires(t *testing.T) {
 	n := newNode(t, scheduler)
 	n.up()
 	n.runs(scheduler)
-	must(t, n.Kill(t.Context(), scheduler, 500*time.Millisecond))
+	must(t, n.Kill(t.Context(), scheduler, n.beyond(300*time.Millisecond)))
 	if p := n.process(scheduler); p.PID != 0 || !p.Held {
 		t.Errorf("held down, it is %+v", p)
 	}
@@ -90,7 +90,7 @@ func TestStop(t *testing.T) {
 	if p := n.runs(scheduler); p.LastExit != "signal: terminated" || p.Restarts != 1 {
 		t.Errorf("stopped, it is %+v", p)
 	}
-	must(t, n.Stop(t.Context(), scheduler, 500*time.Millisecond))
+	must(t, n.Stop(t.Context(), scheduler, n.beyond(300*time.Millisecond)))
 	if p := n.process(scheduler); p.PID != 0 || !p.Held || p.LastExit != "signal: terminated" {
 		t.Errorf("held down, it is %+v", p)
 	}
@@ -113,7 +113,7 @@ func TestFreeze(t *testing.T) {
 	if p := n.runs(etcdPod); p.PID != before.PID {
 		t.Errorf("thawed, it is %+v; before %+v", p, before)
 	}
-	must(t, n.Freeze(t.Context(), etcdPod, 300*time.Millisecond))
+	must(t, n.Freeze(t.Context(), etcdPod, n.beyond(300*time.Millisecond)))
 	eventually(t, "it is frozen", func() bool { return n.process(etcdPod).State == "T" })
 	if p := n.runs(etcdPod); p.PID != before.PID {
 		t.Errorf("its time being over, it is %+v; before %+v", p, before)
@@ -196,12 +196,12 @@ func TestDeadMan(t *testing.T) {
 	t.Parallel()
 	held, frozen, looping := framework.APIServer, framework.Etcd, framework.Scheduler
 	for _, late := range []bool{false, true} {
-		ttl := 4 * time.Second
+		n := newNode(t, held, frozen, looping)
+		n.up()
+		ttl := n.beyond(2 * time.Second)
 		if late {
 			ttl = 500 * time.Millisecond
 		}
-		n := newNode(t, held, frozen, looping)
-		n.up()
 		before := map[framework.Component]framework.Process{}
 		for _, c := range []framework.Component{held, frozen, looping} {
 			before[c] = n.runs(c)

@@ -418,11 +418,16 @@ func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Progress = func(s string) {
 		if strings.HasPrefix(s, "one: stop: it exited") {
-			soon, done := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			other, done := context.WithTimeout(t.Context(), 20*time.Second)
 			defer done()
+			const waits = "waiting for another change of the nodes to finish"
 			var told []string
-			_, err := h.Change(soon, ChangeRequest{Version: "v2"}, clusters.Preparation{Progress: func(s string) { told = append(told, s) }})
-			if err == nil || !slices.Contains(told, "waiting for another change of the nodes to finish") {
+			_, err := h.Change(other, ChangeRequest{Version: "v2"}, clusters.Preparation{Progress: func(s string) {
+				if told = append(told, s); s == waits {
+					done()
+				}
+			}})
+			if err == nil || !slices.Contains(told, waits) {
 				t.Errorf("%v after %q", err, told)
 			}
 			cancel()

@@ -210,3 +210,30 @@ func (m *machine) ping(to netip.Addr, count int, each time.Duration) (answered i
 	}
 	return answered
 }
+
+// timed returns how long do took, without the time for which a busy machine kept the process from
+// running.
+func timed(do func()) time.Duration {
+	const beat, tolerated = 5 * time.Millisecond, 5 * time.Millisecond
+	over, late := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var sum time.Duration
+		for beats := true; beats; {
+			began := time.Now()
+			select {
+			case <-over:
+				beats = false
+			case <-time.After(beat):
+			}
+			if l := time.Since(began) - beat; l > tolerated {
+				sum += l
+			}
+		}
+		late <- sum
+	}()
+	start := time.Now()
+	do()
+	took := time.Since(start)
+	close(over)
+	return max(0, took-<-late)
+}

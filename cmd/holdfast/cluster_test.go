@@ -267,7 +267,7 @@ func TestClusterRunKilled(t *testing.T) {
 func (c commandLine) leavesOnly(before []string, what string) {
 	c.t.Helper()
 	var after []string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if after = c.leftovers(); slices.Equal(before, after) {
 			return
 		}

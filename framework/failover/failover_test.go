@@ -228,7 +228,7 @@ func TestWrites(t *testing.T) {
 
 // A server that is frozen or black-holed answers nothing at all.
 func TestPatience(t *testing.T) {
-	l := newLab(t, 2, Config{Patience: 100 * time.Millisecond})
+	l := newLab(t, 2, Config{Patience: time.Second})
 	i := l.index()
 	silent := func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
 	l.hook(i, silent)
@@ -252,13 +252,13 @@ func TestPatience(t *testing.T) {
 
 // An answer under way may take as long as it likes, as that of a watch does.
 func TestStream(t *testing.T) {
-	l := newLab(t, 2, Config{Patience: 50 * time.Millisecond})
+	l := newLab(t, 2, Config{Patience: 500 * time.Millisecond})
 	for i := range 2 {
 		l.hook(i, func(w http.ResponseWriter, _ *http.Request) bool {
 			for range 5 {
 				fmt.Fprint(w, "x")
 				w.(http.Flusher).Flush()
-				time.Sleep(40 * time.Millisecond)
+				time.Sleep(150 * time.Millisecond)
 			}
 			return true
 		})

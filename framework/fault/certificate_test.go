@@ -11,20 +11,19 @@ import (
 
 func testBadCertificate(t *testing.T, f *Fault, defect framework.CertificateDefect) {
 	target := component("node-2", framework.APIServer)
-	for name, already := range map[string]func(*fakeNode){
-		"not running": func(n *fakeNode) { p := n.processes[framework.APIServer]; p.PID, p.State = 0, "" },
-		"spoilt": func(n *fakeNode) {
-			n.trust.defects = map[framework.Component]framework.CertificateDefect{framework.APIServer: framework.CertificateUntrusted}
+	p := proofs{
+		fault: f, target: target,
+		broken: func(c *fakeCluster) bool { return c.nodes[1].trust.defects[framework.APIServer] != "" },
+		already: func(c *fakeCluster) {
+			p := c.nodes[1].processes[framework.APIServer]
+			p.PID, p.State = 0, ""
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			proofs{
-				fault: f, target: target,
-				broken:  func(c *fakeCluster) bool { return c.nodes[1].trust.defects[framework.APIServer] != "" },
-				already: func(c *fakeCluster) { already(c.nodes[1]) },
-			}.run(t)
-		})
 	}
+	p.run(t)
+	p.already = func(c *fakeCluster) {
+		c.nodes[1].trust.defects = map[framework.Component]framework.CertificateDefect{framework.APIServer: framework.CertificateUntrusted}
+	}
+	inBubble(t, "spoilt already", p.alreadySo)
 	for _, other := range []framework.CertificateDefect{framework.CertificateExpired, framework.CertificateWrongNames, framework.CertificateUntrusted} {
 		if other == defect {
 			continue

@@ -119,7 +119,7 @@ func (c *etcdCluster) cutPeers(links []framework.Link, begins bool) {
 
 // soon is a context for tests that expect no proof.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -145,7 +145,7 @@ type apiCluster struct {
 }
 
 func newAPI(t *testing.T) apiCluster {
-	return apiCluster{apitest.New(t, 3), newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)}
+	return apiCluster{apitest.NewInMemory(t, 3), newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)}
 }
 
 func (c apiCluster) EndsWithProcess() {}

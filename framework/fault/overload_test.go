@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -93,8 +94,9 @@ func (c *connected) Entrances() []framework.Entrance {
 	all := c.apiCluster.Entrances()
 	for i := range all {
 		all[i].Config = rest.CopyConfig(all[i].Config)
+		dial := all[i].Config.Dial
 		all[i].Config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			conn, err := dial(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
@@ -107,69 +109,71 @@ func (c *connected) Entrances() []framework.Entrance {
 
 // The cluster's process lives on after a fault: no connection of it may stay.
 func TestOverloadLeavesNoConnections(t *testing.T) {
-	t.Parallel()
-	for name, exempt := range map[string]bool{"refused": true, "injected and healed": false} {
-		c := &connected{apiCluster: newAPI(t)}
-		f := &fairness{seats: make(chan struct{}, 2), exempt: exempt}
-		c.hookAll(f.answer)
-		i, err := Overload.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"concurrency": "20"}})
-		if (err != nil) != exempt {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if !exempt {
-			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
-				t.Fatalf("%s: %+v, %v", name, healed, err)
+	synctest.Test(t, func(t *testing.T) {
+		for name, exempt := range map[string]bool{"refused": true, "injected and healed": false} {
+			c := &connected{apiCluster: newAPI(t)}
+			f := &fairness{seats: make(chan struct{}, 2), exempt: exempt}
+			c.hookAll(f.answer)
+			i, err := Overload.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"concurrency": "20"}})
+			if (err != nil) != exempt {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if !exempt {
+				if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+					t.Fatalf("%s: %+v, %v", name, healed, err)
+				}
+			}
+			await(t.Context(), 5*time.Second, func(context.Context) (bool, string) { return c.open.Load() == 0, "" })
+			if n := c.open.Load(); n != 0 {
+				t.Errorf("%s: %d connections are open", name, n)
 			}
 		}
-		await(t.Context(), 5*time.Second, func(context.Context) (bool, string) { return c.open.Load() == 0, "" })
-		if n := c.open.Load(); n != 0 {
-			t.Errorf("%s: %d connections are open", name, n)
-		}
-	}
+	})
 }
 
 func TestOverload(t *testing.T) {
-	t.Parallel()
-	c := newAPI(t)
-	f := &fairness{seats: make(chan struct{}, 2), inert: true}
-	c.hookAll(f.answer)
-	target := component("node-2", framework.APIServer)
-	p := Params{TTL: ttl, Values: map[string]string{"concurrency": "20", "rate": "10000"}}
-	i, err := Overload.Inject(soon(t), c, target, p)
-	if err != nil || i.Proof().Proven {
-		t.Fatalf("an API server that serves everybody is proven overloaded: %v, %v", i, err)
-	}
-	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
-		t.Fatalf("%+v, %v", healed, err)
-	}
-	f.inert = false
-	if i, err = Overload.Inject(t.Context(), c, target, p); err != nil || !i.Proof().Proven {
-		t.Fatalf("%v, %v", i, err)
-	}
-	t.Log(i.Proof().What)
-	f.add(1, 0) // one request waits for ever
-	if healed, err := i.Heal(soon(t)); err != nil || healed.Proven {
-		t.Errorf("an API server where requests wait is proven healed: %+v, %v", healed, err)
-	}
-	f.add(-1, 0)
-	healed, err := i.Heal(t.Context())
-	if err != nil || !healed.Proven {
-		t.Fatalf("%+v, %v", healed, err)
-	}
-	t.Log(healed.What)
-	if posts, deletes := c.Server(0).Count(http.MethodPost), c.Server(0).Count(http.MethodDelete); deletes < posts {
-		t.Errorf("%d objects were made and %d deletions asked for", posts, deletes)
-	}
-	f.exempt = true
-	if _, err := Overload.Inject(t.Context(), c, target, p); err == nil || !strings.Contains(err.Error(), "exempt") {
-		t.Errorf("an exempt client: %v", err)
-	}
-	for name, value := range map[string]string{"concurrency": "0", "rate": "-1"} {
-		if err := Overload.Check(c, target, Params{TTL: ttl, Values: map[string]string{name: value}}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s=%s: %v", name, value, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := newAPI(t)
+		f := &fairness{seats: make(chan struct{}, 2), inert: true}
+		c.hookAll(f.answer)
+		target := component("node-2", framework.APIServer)
+		p := Params{TTL: ttl, Values: map[string]string{"concurrency": "20", "rate": "10000"}}
+		i, err := Overload.Inject(soon(t), c, target, p)
+		if err != nil || i.Proof().Proven {
+			t.Fatalf("an API server that serves everybody is proven overloaded: %v, %v", i, err)
 		}
-	}
-	if err := Overload.Check(c, wholeTarget("node-1"), Params{TTL: ttl}); err == nil {
-		t.Error("a whole node: accepted")
-	}
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Fatalf("%+v, %v", healed, err)
+		}
+		f.inert = false
+		if i, err = Overload.Inject(t.Context(), c, target, p); err != nil || !i.Proof().Proven {
+			t.Fatalf("%v, %v", i, err)
+		}
+		t.Log(i.Proof().What)
+		f.add(1, 0) // one request waits for ever
+		if healed, err := i.Heal(soon(t)); err != nil || healed.Proven {
+			t.Errorf("an API server where requests wait is proven healed: %+v, %v", healed, err)
+		}
+		f.add(-1, 0)
+		healed, err := i.Heal(t.Context())
+		if err != nil || !healed.Proven {
+			t.Fatalf("%+v, %v", healed, err)
+		}
+		t.Log(healed.What)
+		if posts, deletes := c.Server(0).Count(http.MethodPost), c.Server(0).Count(http.MethodDelete); deletes < posts {
+			t.Errorf("%d objects were made and %d deletions asked for", posts, deletes)
+		}
+		f.exempt = true
+		if _, err := Overload.Inject(t.Context(), c, target, p); err == nil || !strings.Contains(err.Error(), "exempt") {
+			t.Errorf("an exempt client: %v", err)
+		}
+		for name, value := range map[string]string{"concurrency": "0", "rate": "-1"} {
+			if err := Overload.Check(c, target, Params{TTL: ttl, Values: map[string]string{name: value}}); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s=%s: %v", name, value, err)
+			}
+		}
+		if err := Overload.Check(c, wholeTarget("node-1"), Params{TTL: ttl}); err == nil {
+			t.Error("a whole node: accepted")
+		}
+	})
 }

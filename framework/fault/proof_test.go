@@ -92,18 +92,7 @@ func (p proofs) run(t *testing.T) {
 			t.Errorf("healing that works, after one that did not: %+v, %v", healed, err)
 		}
 	})
-	bubble("already so", func(t *testing.T, c *fakeCluster) {
-		p.already(c)
-		i := p.inject(t, c)
-		if i.Proof().Proven || !strings.Contains(i.Proof().What, "nothing was injected") || c.asked != 0 {
-			t.Fatalf("injected into what was faulted already: %+v, asked %d times", i.Proof(), c.asked)
-		}
-		was := p.broken(c)
-		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || p.broken(c) != was {
-			t.Errorf("healing must not touch what it did not break: %+v, %v", healed, err)
-		}
-		t.Log(i.Proof().What)
-	})
+	bubble("already so", p.alreadySo)
 	bubble("dead man", func(t *testing.T, c *fakeCluster) {
 		p.inject(t, c)
 		time.Sleep(ttl + time.Second)
@@ -159,6 +148,20 @@ func (p proofs) run(t *testing.T) {
 			t.Errorf("asked %d times", c.asked)
 		}
 	})
+}
+
+// alreadySo checks that nothing is injected into what is in the state already.
+func (p proofs) alreadySo(t *testing.T, c *fakeCluster) {
+	p.already(c)
+	i := p.inject(t, c)
+	if i.Proof().Proven || !strings.Contains(i.Proof().What, "nothing was injected") || c.asked != 0 {
+		t.Fatalf("injected into what was faulted already: %+v, asked %d times", i.Proof(), c.asked)
+	}
+	was := p.broken(c)
+	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || p.broken(c) != was {
+		t.Errorf("healing must not touch what it did not break: %+v, %v", healed, err)
+	}
+	t.Log(i.Proof().What)
 }
 
 // bareCluster and bareNode have no ability.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,9 +46,11 @@ func apiServer(t *testing.T, name string) (address string, checks *atomic.Int64)
 	return s.Listener.Addr().String(), checks
 }
 
+// freeAddress returns an address that stays free until the test listens there: others on this machine
+// use 127.0.0.1.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func newFake(t *testing.T, source Source) *fake {
 		}
 		return f.product(products, p, v)
 	}
-	f.source = func(context.Context, string, string) (string, error) { return kindSource(t), nil }
+	f.source = func(context.Context, string, string) (string, error) { return kindSource() }
 	f.root, f.ownDirs = true, false
 	f.free = func(string) (uint64, error) { return 100 << 30, nil }
 	return f
@@ -125,15 +125,12 @@ registry.k8s.io/etcd:3.7.0-0
 `, "VERSION", version)
 }
 
-// kindSource is the folder of the kind module that go.mod requires.
-func kindSource(t *testing.T) string {
-	t.Helper()
+// kindSource is the folder of the kind module that go.mod requires. go takes a good part of a second
+// to find it.
+var kindSource = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kind").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
+	return strings.TrimSpace(string(out)), err
+})
 
 // put writes a file of the engine.
 func (f *fake) put(name, text string) {

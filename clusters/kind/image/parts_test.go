@@ -123,7 +123,10 @@ func TestPinnedKind(t *testing.T) {
 			t.Errorf("kindVersion is %s, but go.mod has %s", kindVersion, r.Mod.Version)
 		}
 	}
-	source := kindSource(t)
+	source, err := kindSource()
+	if err != nil {
+		t.Fatal(err)
+	}
 	data, err = os.ReadFile(filepath.Join(source, "pkg/cluster/internal/loadbalancer/const.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +158,11 @@ func TestPublishedNode(t *testing.T) {
 }
 
 func TestSandboxImage(t *testing.T) {
-	files, err := tree(os.DirFS(filepath.Join(kindSource(t), "images", "base", "files")))
+	source, err := kindSource()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := tree(os.DirFS(filepath.Join(source, "images", "base", "files")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,10 @@ package balancer
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -26,9 +28,11 @@ func TestMain(m *testing.M) {
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
 
+// freeAddress returns an address that stays free until the test listens there: others on this machine
+// use 127.0.0.1.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func TestQuota(t *testing.T) {
 		t.Errorf("the group has %v, %v", pids, err)
 	}
 	var u Usage
-	for deadline := time.Now().Add(10 * time.Second); u.Throttled == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); u.Throttled == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if u, err = tree.Usage(dir); err != nil {
 			t.Fatal(err)
 		}
