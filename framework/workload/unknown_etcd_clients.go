@@ -15,6 +15,13 @@ import (
 	"sync"
 	"syscall"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -106,25 +113,41 @@ func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unkn
 	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign CA", with}, {e, kind, own}}
 }
 
-// read makes the endpoint's requests until one is served, and records them as one operation. It
-// retries if a request had no answer.
+// read tries the endpoint and records that. It retries if a request had no answer.
 func (u unknownClient) read(ctx context.Context, node string, w *record.Writer) {
 	for range stepTries {
-		op := record.Op{Client: "unknown-etcd-clients", Entrance: node, API: apiEtcd, Type: record.OpGet, Key: u.Name + "/" + u.kind,
-			Purpose: "unknown-etcd-client", Call: w.Now(), Outcome: record.Refused}
-		for _, r := range etcdReads(u.Name) {
-			outcome, serial, err := u.ask(ctx, r)
-			op.Value, op.Error = cmp.Or(serial, op.Value), r.method+" "+r.path+": "+errText(err)
-			if op.Outcome = outcome; outcome != record.Refused {
-				break
-			}
-		}
-		op.Found, op.Return = op.Outcome == record.OK, w.Now()
+		op := u.try(ctx, node, w)
 		_ = w.Append(record.KindOp, op)
 		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
 			return
 		}
 	}
+}
+
+// try makes the endpoint's requests, as one operation, until one is served. A client port that closes
+// the connections of HTTP clients, or does not know the path, is tried over gRPC as well.
+func (u unknownClient) try(ctx context.Context, node string, w *record.Writer) record.Op {
+	op := record.Op{Client: "unknown-etcd-clients", Entrance: node, API: apiEtcd, Type: record.OpGet, Key: u.Name + "/" + u.kind,
+		Purpose: "unknown-etcd-client", Call: w.Now(), Outcome: record.Refused}
+	var err error
+	for _, r := range etcdReads(u.Name) {
+		var serial string
+		op.Outcome, serial, err = u.ask(ctx, r)
+		op.Value, op.Error = cmp.Or(serial, op.Value), r.method+" "+r.path+": "+errText(err)
+		if op.Outcome != record.Refused {
+			break
+		}
+	}
+	if u.Name == "client" && op.Outcome != record.OK && !tlsAlert(err) && (op.Outcome == record.Refused || errors.As(err, new(statusError))) {
+		switch serial, err := u.overGRPC(ctx); status.Code(err) {
+		case codes.OK:
+			op.Outcome, op.Value, op.Error = record.OK, serial, "gRPC "+pb.KV_Range_FullMethodName+": served"
+		case codes.DeadlineExceeded, codes.Canceled:
+			op.Outcome, op.Error = record.Unknown, "gRPC "+pb.KV_Range_FullMethodName+": "+errText(err)
+		}
+	}
+	op.Found, op.Return = op.Outcome == record.OK, w.Now()
+	return op
 }
 
 func errText(err error) string {
@@ -158,9 +181,46 @@ func (u unknownClient) ask(ctx context.Context, r etcdRead) (o record.Outcome, s
 	case http.StatusOK:
 		return record.OK, serial, nil
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-		return record.Refused, serial, errors.New(res.Status)
+		return record.Refused, serial, statusError(res.Status)
 	}
-	return record.Unknown, serial, errors.New(res.Status)
+	return record.Unknown, serial, statusError(res.Status)
+}
+
+// statusError is the HTTP status of a request that was not served.
+type statusError string
+
+func (e statusError) Error() string { return string(e) }
+
+// overGRPC reads one key of the whole store, without its value, over gRPC: etcd's gateway may be
+// off, or serve at another address (--enable-grpc-gateway, --listen-client-http-urls).
+func (u unknownClient) overGRPC(ctx context.Context) (serial string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	secure := insecure.NewCredentials()
+	if u.tls != nil {
+		secure = credentials.NewTLS(u.verifying(&serial))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+u.Address, grpc.WithTransportCredentials(secure),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return u.Connect(ctx) }))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	_, err = pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}, Limit: 1, KeysOnly: true})
+	return serial, err
+}
+
+// verifying returns the client's TLS configuration, which sets serial to the serial number of the
+// server's certificate if that was verified.
+func (u unknownClient) verifying(serial *string) *tls.Config {
+	config := u.tls.Clone()
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.VerifiedChains) > 0 {
+			*serial = fmt.Sprintf("serial %x", s.PeerCertificates[0].SerialNumber)
+		}
+		return nil
+	}
+	return config
 }
 
 // exchange sends a request on a connection and reads the header of the response. It returns the
@@ -169,14 +229,7 @@ func (u unknownClient) exchange(ctx context.Context, conn net.Conn, r etcdRead) 
 	scheme := "http"
 	if u.tls != nil {
 		scheme = "https"
-		config := u.tls.Clone()
-		config.VerifyConnection = func(s tls.ConnectionState) error {
-			if len(s.VerifiedChains) > 0 {
-				serial = fmt.Sprintf("serial %x", s.PeerCertificates[0].SerialNumber)
-			}
-			return nil
-		}
-		secure := tls.Client(conn, config)
+		secure := tls.Client(conn, u.verifying(&serial))
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return nil, serial, err
 		}

@@ -16,8 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/embed"
+
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
 // pair is a client certificate of a CA of its own.
@@ -76,6 +79,35 @@ func (n etcdNode) Address() netip.Addr               { return netip.Addr{} }
 func (n etcdNode) Components() []framework.Component { return []framework.Component{framework.Etcd} }
 func (n etcdNode) ServingEndpoints(framework.Component) ([]framework.ServingEndpoint, error) {
 	return n.endpoints, nil
+}
+
+// A member that serves HTTP at another address closes the connections of HTTP clients. It serves
+// gRPC clients all the same.
+func TestUnknownEtcdClientsOverGRPC(t *testing.T) {
+	urls := etcdtest.URLs(t, 3)
+	config := embed.NewConfig()
+	config.Name, config.Dir, config.LogLevel, config.UnsafeNoFsync = "node-1", t.TempDir(), "fatal", true
+	urls[0].Scheme = "https"
+	config.ClientAutoTLS = true // and no --client-cert-auth
+	config.ListenClientUrls, config.AdvertiseClientUrls, config.ListenClientHttpUrls = urls[:1], urls[:1], urls[1:2]
+	config.ListenPeerUrls, config.AdvertisePeerUrls, config.InitialCluster = urls[2:], urls[2:], "node-1="+urls[2].String()
+	e, err := embed.StartEtcd(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	<-e.Server.ReadyNotify()
+	at := framework.ServingEndpoint{Name: "client", Address: urls[0].Host, TLS: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}}
+	w, read := recording(t)
+	if err := UnknownEtcdClients(t.Context(), etcdNode{endpoints: []framework.ServingEndpoint{at}}, w); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]record.Outcome{"client/plaintext": record.Refused, "client/no certificate": record.OK, "client/foreign CA": record.OK, "client/own CA": record.OK}
+	for _, o := range read().Ops {
+		if o.V.Outcome != want[o.V.Key] || o.V.Found != (o.V.Outcome == record.OK) {
+			t.Errorf("%s: %s (%s)", o.V.Key, o.V.Outcome, o.V.Error)
+		}
+	}
 }
 
 func TestUnknownEtcdClients(t *testing.T) {
