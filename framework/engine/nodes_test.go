@@ -268,7 +268,7 @@ func TestBalancerAfterRemoval(t *testing.T) {
 			for _, n := range c.Nodes() {
 				c.backends = append(c.backends, framework.Backend{Name: n.Name(), Up: true, Since: time.Now()})
 			}
-			run, err := carryOut(t.Context(), t, c, Options{}, Step{Wait: "1s"}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}})
+			run, err := carryOut(t.Context(), t, c, Options{}, Step{Wait: "3s"}, Step{Action: &Action{Name: "remove-node", ID: "gone", Node: "3"}}, Step{Wait: "3s"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -387,6 +387,7 @@ func TestForeseeChanges(t *testing.T) {
 			if len(c.removed) > 0 || !contains(phases(run), "action ready") {
 				t.Errorf("%s: removed %v; %q", name, c.removed, phases(run))
 			}
+			run.Meta.NoAccess = nil // that there are no etcd members here does not matter
 			run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Judge: "changed-one-by-one"},
 				{Requirement: "HA-MB-003", Judge: "members-follow", Params: map[string]string{"changes": "gone"}}}
 			for _, result := range judge.Evaluate(run)[:2] {
