@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -38,7 +39,7 @@ func controls(t *testing.T, api *client.API, behind *atomic.Bool) (end func()) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(50 * time.Millisecond):
 				all.reconcile()
 			}
 		}
@@ -137,197 +138,201 @@ func TestPace(t *testing.T) {
 // Nodes that have fallen behind are not given more and more to do, and all continues when
 // they have caught up.
 func TestApplicationWaitsForNodes(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 1)
-	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"}}`)
-	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	behind := &atomic.Bool{}
-	end := controls(t, api, behind)
-	defer end()
-	w, _ := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication}, Application: ApplicationSettings{
-		Interval: 50 * time.Millisecond, BatchInterval: 50 * time.Millisecond, PodInterval: 20 * time.Millisecond}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods := func() int {
-		return len(controller{t: t, api: api, last: map[string]string{}}.list(podKind.path(ApplicationNamespace)))
-	}
-	behind.Store(true)
-	time.Sleep(2 * time.Second) // dozens of each, if nothing waited
-	few := pods()
-	if most := 4*5 + podsAhead + (batchesAhead+1)*batchReplicas; few > most {
-		t.Errorf("%d pods, more than %d, though none of the new ones is ready", few, most)
-	}
-	behind.Store(false)
-	before := c.Revision()
-	waitFor(t, "going on", func() bool { return c.Revision() > before+300 })
-	traffic.Stop()
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"}}`)
+		api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer api.Close()
+		behind := &atomic.Bool{}
+		end := controls(t, api, behind)
+		defer end()
+		w, _ := recording(t)
+		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication}, Application: ApplicationSettings{
+			Interval: 50 * time.Millisecond, BatchInterval: 50 * time.Millisecond, PodInterval: 20 * time.Millisecond}}}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := func() int {
+			return len(controller{t: t, api: api, last: map[string]string{}}.list(podKind.path(ApplicationNamespace)))
+		}
+		behind.Store(true)
+		time.Sleep(2 * time.Second) // dozens of each, if nothing waited
+		few := pods()
+		if most := 4*5 + podsAhead + (batchesAhead+1)*batchReplicas; few > most {
+			t.Errorf("%d pods, more than %d, though none of the new ones is ready", few, most)
+		}
+		behind.Store(false)
+		before := c.Revision()
+		waitFor(t, "going on", func() bool { return c.Revision() > before+300 })
+		traffic.Stop()
+	})
 }
 
 // TestApplicationWithoutPlace leaves the application out if no node accepts pods. An unhealthy
 // node is still a node.
 func TestApplicationWithoutPlace(t *testing.T) {
-	t.Parallel()
-	for what, test := range map[string]struct {
-		spec string // of the only node; none if empty
-		out  bool
-	}{
-		"no node":           {"", true},
-		"a control plane":   {`{"taints":[{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}]}`, true},
-		"a cordoned worker": {`{"unschedulable":true}`, true},
-		"one without power": {`{"taints":[{"key":"node.kubernetes.io/unreachable","effect":"NoExecute"}]}`, false},
-		"a hint":            {`{"taints":[{"key":"busy","effect":"PreferNoSchedule"}]}`, false},
-	} {
-		c := apitest.New(t, 1)
-		if test.spec != "" {
-			c.Set("/api/v1/nodes/one", `{"kind":"Node","metadata":{"name":"one"},"spec":`+test.spec+`}`)
+	synctest.Test(t, func(t *testing.T) {
+		for what, test := range map[string]struct {
+			spec string // of the only node; none if empty
+			out  bool
+		}{
+			"no node":           {"", true},
+			"a control plane":   {`{"taints":[{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}]}`, true},
+			"a cordoned worker": {`{"unschedulable":true}`, true},
+			"one without power": {`{"taints":[{"key":"node.kubernetes.io/unreachable","effect":"NoExecute"}]}`, false},
+			"a hint":            {`{"taints":[{"key":"busy","effect":"PreferNoSchedule"}]}`, false},
+		} {
+			c := apitest.NewInMemory(t, 1)
+			if test.spec != "" {
+				c.Set("/api/v1/nodes/one", `{"kind":"Node","metadata":{"name":"one"},"spec":`+test.spec+`}`)
+			}
+			w, read := recording(t)
+			traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication},
+				Application: ApplicationSettings{StartLimit: time.Second}}}, w)
+			if test.out != (err == nil) || !test.out && !errors.As(err, new(*ApplicationError)) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if traffic != nil {
+				traffic.Stop()
+			}
+			left := slices.ContainsFunc(read().Phases, func(p record.Timed[record.Phase]) bool {
+				return strings.Contains(p.V.Name, "application is left out: the cluster has no node that accepts pods")
+			})
+			if left != test.out {
+				t.Errorf("%s: the record says that it is left out: %v", what, left)
+			}
 		}
-		w, read := recording(t)
-		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication},
-			Application: ApplicationSettings{StartLimit: time.Second}}}, w)
-		if test.out != (err == nil) || !test.out && !errors.As(err, new(*ApplicationError)) {
-			t.Errorf("%s: %v", what, err)
-		}
-		if traffic != nil {
-			traffic.Stop()
-		}
-		left := slices.ContainsFunc(read().Phases, func(p record.Timed[record.Phase]) bool {
-			return strings.Contains(p.V.Name, "application is left out: the cluster has no node that accepts pods")
-		})
-		if left != test.out {
-			t.Errorf("%s: the record says that it is left out: %v", what, left)
-		}
-	}
+	})
 }
 
 func TestApplication(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 2)
-	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
-	lease := func() {
-		c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1", `{"kind":"Lease","metadata":{"name":"worker-1"},"spec":{"renewTime":"2026-11-21T08:00:00.000000Z"}}`)
-	}
-	lease()
-	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	end := controls(t, api, &atomic.Bool{})
-	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication},
-		Application: ApplicationSettings{Interval: 200 * time.Millisecond, BatchInterval: 500 * time.Millisecond, PodInterval: 300 * time.Millisecond}}}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Second)
-	c.Server(1).CloseClientConnections() // the watches continue where they were
-	lease()
-	waitFor(t, "the end of the first batch", func() bool {
-		a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: deploymentKind.path(ApplicationNamespace)})
-		return c.Revision() > 200 && !strings.Contains(string(a.Body), `"batch-1-`)
-	})
-	waitFor(t, "a moment at which all is as it is wanted", func() bool {
-		lacks := traffic.Application()
-		return len(lacks) >= 4 && !slices.ContainsFunc(slices.Collect(maps.Values(lacks)), func(l string) bool { return l != "" })
-	})
-	traffic.Stop()
-	end()
-	run := read()
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 2)
+		c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+		lease := func() {
+			c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1", `{"kind":"Lease","metadata":{"name":"worker-1"},"spec":{"renewTime":"2026-11-21T08:00:00.000000Z"}}`)
+		}
+		lease()
+		api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer api.Close()
+		end := controls(t, api, &atomic.Bool{})
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Settings: Settings{Profiles: []string{ProfileApplication},
+			Application: ApplicationSettings{Interval: 200 * time.Millisecond, BatchInterval: 500 * time.Millisecond, PodInterval: 300 * time.Millisecond}}}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		c.Server(1).CloseClientConnections() // the watches continue where they were
+		lease()
+		waitFor(t, "the end of the first batch", func() bool {
+			a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: deploymentKind.path(ApplicationNamespace)})
+			return c.Revision() > 200 && !strings.Contains(string(a.Body), `"batch-1-`)
+		})
+		waitFor(t, "a moment at which all is as it is wanted", func() bool {
+			lacks := traffic.Application()
+			return len(lacks) >= 4 && !slices.ContainsFunc(slices.Collect(maps.Values(lacks)), func(l string) bool { return l != "" })
+		})
+		traffic.Stop()
+		end()
+		run := read()
 
-	counts := map[string]int{}
-	for _, o := range run.Ops {
-		if op := o.V; op.Outcome == record.OK {
-			resource, _, _ := strings.Cut(op.Key, "/")
-			counts[string(op.Type)+" "+resource]++
+		counts := map[string]int{}
+		for _, o := range run.Ops {
+			if op := o.V; op.Outcome == record.OK {
+				resource, _, _ := strings.Cut(op.Key, "/")
+				counts[string(op.Type)+" "+resource]++
+			}
 		}
-	}
-	for what, least := range map[string]int{"create deployments": 8, "create services": 3, "patch deployments": 15, "create pods": 8, "delete pods": 1, "delete deployments": 1} {
-		if counts[what] < least {
-			t.Errorf("%s: %d, want %d or more", what, counts[what], least)
+		for what, least := range map[string]int{"create deployments": 8, "create services": 3, "patch deployments": 15, "create pods": 8, "delete pods": 1, "delete deployments": 1} {
+			if counts[what] < least {
+				t.Errorf("%s: %d, want %d or more", what, counts[what], least)
+			}
 		}
-	}
-	var s record.Standing
-	kinds := map[record.ObjectKind]int{}
-	for _, o := range run.Objects {
-		if !s.Take(o.V) {
-			t.Errorf("recorded twice or too late: %+v", o.V)
+		var s record.Standing
+		kinds := map[record.ObjectKind]int{}
+		for _, o := range run.Objects {
+			if !s.Take(o.V) {
+				t.Errorf("recorded twice or too late: %+v", o.V)
+			}
+			kinds[o.V.Kind]++
 		}
-		kinds[o.V.Kind]++
-	}
-	if kinds[record.ObjectNode] != 1 || kinds[record.ObjectHeartbeat] != 2 {
-		t.Errorf("%v", kinds)
-	}
-	for _, part := range s.Parts() {
-		if l := s.Lacks(part, ""); l != "" {
-			t.Errorf("%s in the end: %s", part, l)
+		if kinds[record.ObjectNode] != 1 || kinds[record.ObjectHeartbeat] != 2 {
+			t.Errorf("%v", kinds)
 		}
-	}
-	if got := len(s.Of(record.ObjectPod, "catalog-"+traffic.suffix)); got != stillReplicas {
-		t.Errorf("%d pods of the part that nobody scales", got)
-	}
-	// Nothing is left but what the controllers would delete.
-	for _, k := range []kind{deploymentKind, serviceKind} {
-		a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: k.path(ApplicationNamespace)})
-		if !strings.Contains(string(a.Body), `"items":[]`) {
-			t.Errorf("left: %s", a.Body)
+		for _, part := range s.Parts() {
+			if l := s.Lacks(part, ""); l != "" {
+				t.Errorf("%s in the end: %s", part, l)
+			}
 		}
-	}
+		if got := len(s.Of(record.ObjectPod, "catalog-"+traffic.suffix)); got != stillReplicas {
+			t.Errorf("%d pods of the part that nobody scales", got)
+		}
+		// Nothing is left but what the controllers would delete.
+		for _, k := range []kind{deploymentKind, serviceKind} {
+			a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: k.path(ApplicationNamespace)})
+			if !strings.Contains(string(a.Body), `"items":[]`) {
+				t.Errorf("left: %s", a.Body)
+			}
+		}
+	})
 }
 
 // TestObjects follows objects through a watch that breaks, and through one whose
 // history is gone.
 func TestObjects(t *testing.T) {
-	t.Parallel()
-	c := apitest.New(t, 1)
-	nodes := "/api/v1/nodes"
-	set := func(name, ready string) {
-		c.Set(nodes+"/"+name, fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"uid":%q},"status":{"conditions":[{"type":"Ready","status":%q}]}}`, name, name, ready))
-	}
-	set("a", "True")
-	set("b", "True")
-	w, read := recording(t)
-	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	o := &objectWatch{sightings: &sightings{w: w}, api: api, via: "node-1", kind: record.ObjectNode, path: nodes, timeout: time.Second}
-	done := make(chan struct{})
-	ctx := t.Context()
-	from := o.list(ctx)
-	go func() {
-		defer close(done)
-		if next := o.follow(ctx, from); next == from {
-			t.Error("the watch showed nothing to go on from")
+	synctest.Test(t, func(t *testing.T) {
+		c := apitest.NewInMemory(t, 1)
+		nodes := "/api/v1/nodes"
+		set := func(name, ready string) {
+			c.Set(nodes+"/"+name, fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"uid":%q},"status":{"conditions":[{"type":"Ready","status":%q}]}}`, name, name, ready))
 		}
-	}()
-	set("a", "Unknown")
-	waitFor(t, "the change", func() bool { return o.of(record.ObjectNode, "")[0].Node.Ready == "Unknown" })
-	c.Server(0).CloseClientConnections()
-	<-done
-	api.Do(ctx, client.Request{Method: http.MethodDelete, Path: nodes + "/b"})
-	c.Compact()
-	if next := o.follow(ctx, from); next != "" {
-		t.Errorf("a watch without its history goes on from %s", next)
-	}
-	o.list(ctx)
-	var told []string
-	for _, e := range read().Objects {
-		state := e.V.Node.Ready
-		if e.V.Gone {
-			state = "gone"
+		set("a", "True")
+		set("b", "True")
+		w, read := recording(t)
+		api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		told = append(told, e.V.Name+" "+state)
-	}
-	if want := []string{"a True", "b True", "a Unknown", "b gone"}; !slices.Equal(told, want) {
-		t.Errorf("%q, want %q", told, want)
-	}
+		defer api.Close()
+		o := &objectWatch{sightings: &sightings{w: w}, api: api, via: "node-1", kind: record.ObjectNode, path: nodes, timeout: time.Second}
+		done := make(chan struct{})
+		ctx := t.Context()
+		from := o.list(ctx)
+		go func() {
+			defer close(done)
+			if next := o.follow(ctx, from); next == from {
+				t.Error("the watch showed nothing to go on from")
+			}
+		}()
+		set("a", "Unknown")
+		waitFor(t, "the change", func() bool { return o.of(record.ObjectNode, "")[0].Node.Ready == "Unknown" })
+		c.Server(0).CloseClientConnections()
+		<-done
+		api.Do(ctx, client.Request{Method: http.MethodDelete, Path: nodes + "/b"})
+		c.Compact()
+		if next := o.follow(ctx, from); next != "" {
+			t.Errorf("a watch without its history goes on from %s", next)
+		}
+		o.list(ctx)
+		var told []string
+		for _, e := range read().Objects {
+			state := e.V.Node.Ready
+			if e.V.Gone {
+				state = "gone"
+			}
+			told = append(told, e.V.Name+" "+state)
+		}
+		if want := []string{"a True", "b True", "a Unknown", "b gone"}; !slices.Equal(told, want) {
+			t.Errorf("%q, want %q", told, want)
+		}
+	})
 }
 
 func TestClusterThing(t *testing.T) {

@@ -22,10 +22,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -52,7 +52,7 @@ type event struct {
 type Server struct {
 	Name string
 	*httptest.Server
-	memory  *bufconn.Listener // nil with a socket
+	memory  *memory // nil with a socket
 	cluster *Cluster
 	mu      sync.Mutex
 	hook    func(http.ResponseWriter, *http.Request) bool
@@ -68,9 +68,42 @@ func New(t testing.TB, n int) *Cluster {
 // there while a goroutine waits for a socket.
 func NewInMemory(t testing.TB, n int) *Cluster {
 	return start(t, n, func(s *Server) {
-		s.memory = bufconn.Listen(1 << 16)
+		s.memory = &memory{make(chan net.Conn), make(chan struct{}), sync.Once{}}
 		s.Server = &httptest.Server{Listener: s.memory, Config: &http.Server{Handler: s}}
 	})
+}
+
+// memory is a listener without sockets. Its connections are those of net.Pipe, on which a deadline in
+// the past takes effect at once, as HTTP servers need.
+type memory struct {
+	dialed chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.dialed:
+		return c, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error { m.once.Do(func() { close(m.closed) }); return nil }
+
+func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
+
+func (m *memory) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case m.dialed <- theirs:
+		return ours, nil
+	case <-m.closed:
+		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: m.Addr(), Err: syscall.ECONNREFUSED}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func start(t testing.TB, n int, listen func(*Server)) *Cluster {
@@ -129,7 +162,7 @@ func (s *Server) Count(method string) int {
 func (s *Server) Config() *rest.Config {
 	cfg := &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	if s.memory != nil {
-		cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.memory.DialContext(ctx) }
+		cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.memory.dial(ctx) }
 	}
 	return cfg
 }
