@@ -387,7 +387,7 @@ func TestForeseeChanges(t *testing.T) {
 			if len(c.removed) > 0 || !contains(phases(run), "action ready") {
 				t.Errorf("%s: removed %v; %q", name, c.removed, phases(run))
 			}
-			run.Meta.NoAccess = nil // that there are no etcd members here does not matter
+			run.Meta.NoAccess = nil // etcd members, which this cluster lacks
 			run.Meta.Checks = []record.Check{{Requirement: "HA-UP-001", Judge: "changed-one-by-one"},
 				{Requirement: "HA-MB-003", Judge: "members-follow", Params: map[string]string{"changes": "gone"}}}
 			for _, result := range judge.Evaluate(run)[:2] {
