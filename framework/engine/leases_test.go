@@ -139,7 +139,7 @@ func TestAwaitElected(t *testing.T) {
 			defer r.close()
 			return r.awaitElected(t.Context())
 		}
-		nobody := func(what string) {
+		unheld := func(what string) {
 			t.Helper()
 			if err := await(); err == nil || !strings.Contains(err.Error(), "no instance renews the lease of kube-controller-manager") {
 				t.Errorf("%s: %v", what, err)
@@ -149,9 +149,9 @@ func TestAwaitElected(t *testing.T) {
 			t.Errorf("without any lease: %v", err)
 		}
 		lease(framework.ControllerManager, "node-1_a", time.Now().Add(-time.Hour))
-		nobody("a lease that is not renewed")
+		unheld("a lease that is not renewed")
 		lease(framework.ControllerManager, "", time.Now())
-		nobody("a lease that is not held")
+		unheld("a lease that is not held")
 		lease(framework.ControllerManager, "node-1_a", time.Now().Add(-time.Hour))
 		time.AfterFunc(time.Second, func() { lease(framework.ControllerManager, "node-1_a", time.Now().Add(-time.Minute)) })
 		if err := await(); err != nil {

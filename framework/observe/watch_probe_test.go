@@ -51,7 +51,7 @@ func TestWatchProbes(t *testing.T) {
 		before := opened.Load()
 		c.Server(1).CloseClientConnections()
 		hung := w.Now()
-		waitFor(t, "the silent watch to be opened anew", func() bool { return opened.Load() >= before+3 })
+		waitFor(t, "the silent watch to be opened again", func() bool { return opened.Load() >= before+3 })
 		silent.Store(false)
 		back, written := w.Now(), c.Revision()
 		// The last silent watch takes a time-out to be noticed.

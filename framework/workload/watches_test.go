@@ -293,7 +293,7 @@ func TestWatchGone(t *testing.T) {
 			}
 		}
 		if listed == 0 {
-			t.Error("no client listed anew")
+			t.Error("no client listed again")
 		}
 	})
 }

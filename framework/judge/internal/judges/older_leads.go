@@ -213,8 +213,8 @@ func newerServer(m *facts.Matter, servers map[string][]versionStage, version str
 }
 
 // astray describes a renewal of a component's lease through the API server of another node than the
-// holder's, by a request from an address that is not a node's, as through a load balancer; empty if
-// there is none. Only the holder renews a lease.
+// holder's, by a request from an address that is not a node's, as through a load balancer; empty
+// without one. Only the holder renews a lease.
 func astray(m *facts.Matter, component string) string {
 	s := m.Settings(component)
 	margin := record.Nanos(s["M"])
