@@ -52,6 +52,8 @@ func TestListWatch(t *testing.T) {
 			story: restarted(twoKeys + more + more + more + more + more + listed + streamed)},
 		{name: "streaming lists are rejected", want: Pass, says: "1 list continued as a watch and 0 streaming lists",
 			story: restarted(twoKeys + listed + "\nrefused x initial through=node-2 status=422")},
+		{name: "streaming lists are rejected only now", want: Inconclusive, says: "one of each is required",
+			story: restarted(twoKeys + listed + "\nrefused x initial through=node-2 status=422" + "\nwatch y initial through=node-2")},
 		{name: "streaming lists are refused", want: Inconclusive, says: "one of each is required",
 			story: restarted(twoKeys + listed + "\nrefused x initial through=node-2 status=503")},
 		{name: "streaming lists are rejected by another API server", want: Inconclusive, says: "one of each is required",

@@ -13,7 +13,7 @@ import (
 var listWatch = Definition{verdict.Doc{
 	Name: "list-watch",
 	Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
-		"they begin with a state as new as all that had been acknowledged before, and leave out no change after it. Streaming lists are not needed from an API server that rejects them (feature gate WatchList).",
+		"they begin with a state as new as all that had been acknowledged before, and leave out no change after it. Streaming lists are not needed from an API server that always rejects them (feature gate WatchList).",
 	Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
 	NeedsFault: true, NeedsBound: true, Killed: true,
 }, judgeListWatch}
@@ -37,8 +37,9 @@ func judgeListWatch(m *facts.Matter) Finding {
 		versions[l.Pages[0].Revision] = true
 		breaches = append(breaches, l.Wrong(known[l.Timeline])...)
 	}
-	listed, streamed, rejected := 0, 0, false
+	listed, streamed, rejected, offered := 0, 0, false, false
 	for _, s := range c.Streams {
+		offered = offered || s.Watch.API == facts.APIKubernetes && s.Watch.Entrance == node && s.Watch.Initial && s.Opened
 		if s.Watch.API != facts.APIKubernetes || !within(s.Watch.Entrance, s.Watch.Called) {
 			continue
 		}
@@ -56,7 +57,7 @@ func judgeListWatch(m *facts.Matter) Finding {
 		}
 		breaches = append(breaches, s.LeftOut()...)
 	}
-	if len(breaches) == 0 && (listed == 0 || streamed == 0 && !rejected) {
+	if len(breaches) == 0 && (listed == 0 || streamed == 0 && (offered || !rejected)) {
 		return Inconclusive("through %s, from the %s until %s after it was healed, the record has %s continued as a watch and %s: one of each is required",
 			node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), text.Plural(listed, "list"), text.Plural(streamed, "streaming list"))
 	}
