@@ -59,7 +59,7 @@ func TestWatchResumes(t *testing.T) {
 		setEndpoints(c, "10.0.0.1", "10.0.0.2")
 		time.Sleep(100 * time.Millisecond)
 		c.Server(0).CloseClientConnections()
-		setEndpoints(c, "10.0.0.1") // while there is no watch
+		setEndpoints(c, "10.0.0.1") // between two watches
 		setEndpoints(c, "10.0.0.1", "10.0.0.4")
 		settle(4)
 		c.Server(0).CloseClientConnections()

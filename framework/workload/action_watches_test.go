@@ -33,7 +33,7 @@ func TestListWatch(t *testing.T) {
 			t.Error(err)
 		}
 		if err := traffic.ListWatch(t.Context(), "node-3"); err == nil {
-			t.Error("there is no node-3")
+			t.Error("node-3 does not exist")
 		}
 		traffic.Stop()
 		refused, opened := 0, map[bool]int{} // by whether they are streaming lists

@@ -272,7 +272,7 @@ func TestApplication(t *testing.T) {
 			}
 		}
 		if got := len(s.Of(record.ObjectPod, "catalog-"+traffic.suffix)); got != stillReplicas {
-			t.Errorf("%d pods of the part that nobody scales", got)
+			t.Errorf("%d pods of the part that is not scaled", got)
 		}
 		// Nothing is left but what the controllers would delete.
 		for _, k := range []kind{deploymentKind, serviceKind} {
@@ -318,7 +318,7 @@ func TestObjects(t *testing.T) {
 		api.Do(ctx, client.Request{Method: http.MethodDelete, Path: nodes + "/b"})
 		c.Compact()
 		if next := o.follow(ctx, from); next != "" {
-			t.Errorf("a watch without its history goes on from %s", next)
+			t.Errorf("a watch without its history continues from %s", next)
 		}
 		o.list(ctx)
 		var told []string

@@ -15,7 +15,7 @@ type GapOf struct {
 }
 
 // HeartbeatGap returns the longest gap that overlaps the time of the fault, and the longest one
-// between two heartbeats before any fault, 0 if there is none.
+// between two heartbeats before any fault, 0 without any.
 func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst GapOf, before time.Duration) {
 	first, last := m.NextFault(0), record.Nanos(-1)
 	add := func(at record.Nanos) {
