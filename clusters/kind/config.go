@@ -43,6 +43,13 @@ rules:
 - level: Metadata
 `
 
+// containerdPatch has containerd measure what containers use once an hour instead of every second,
+// its default since version 2.2, which takes a third of a core from a cluster of five nodes.
+// Nothing asks for it.
+const containerdPatch = `[plugins."io.containerd.cri.v1.runtime"]
+  stats_collect_period = "1h"
+`
+
 // configuration returns kind's configuration. image names the node image of a Kubernetes
 // version, balancer is the address that the load balancer will have; files that nodes mount are
 // written to dir.
@@ -68,7 +75,8 @@ func configuration(spec *clusters.Cluster, image func(version string) string, ba
 			PodSubnet: podSubnet, ServiceSubnet: serviceSubnet,
 			DisableDefaultCNI: true, KubeProxyMode: v1alpha4.NFTablesProxyMode,
 		},
-		KubeadmConfigPatches: cluster,
+		KubeadmConfigPatches:    cluster,
+		ContainerdConfigPatches: []string{containerdPatch},
 	}
 	for _, n := range spec.Nodes() {
 		own := n.ExtraArgs

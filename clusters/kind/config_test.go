@@ -44,6 +44,9 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("no %q in:\n%s", part, all)
 		}
 	}
+	if got := config.ContainerdConfigPatches; len(got) != 1 || !strings.Contains(got[0], "stats_collect_period") {
+		t.Errorf("containerd's configuration: %q", got)
+	}
 	if strings.Contains(all, "leader-elect") {
 		t.Errorf("an argument of one node is on all:\n%s", all)
 	}

@@ -14,6 +14,10 @@ nodes:
 - {role: control-plane, image: "$image"}
 - {role: control-plane, image: "$image"}
 - {role: worker, image: "$image"}
+containerdConfigPatches: # as holdfast's own provider has it
+- |
+  [plugins."io.containerd.cri.v1.runtime"]
+    stats_collect_period = "1h"
 kubeadmConfigPatches:
 - |
   kind: KubeletConfiguration
