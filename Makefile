@@ -9,8 +9,9 @@ BIN      := bin/holdfast
 AGENT    := bin/holdfast-agent
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
-# With the commit, by which bin/holdfast recognizes bin/holdfast-agent as its own.
-BUILD    := $(GO) build -trimpath -buildvcs=$(shell git status >/dev/null 2>&1 && echo true || echo false)
+# With the commit, by which bin/holdfast recognizes bin/holdfast-agent as its own, and without gRPC's
+# tracing pages, whose templates keep the linker from leaving out unused methods: the agent is a fifth smaller.
+BUILD    := $(GO) build -tags grpcnotrace -trimpath -buildvcs=$(shell git status >/dev/null 2>&1 && echo true || echo false)
 ARCHES   := amd64 arm64
 CGO_ENABLED := 0
 export CGO_ENABLED

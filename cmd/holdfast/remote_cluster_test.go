@@ -114,7 +114,7 @@ func newForeign(t testing.TB, up ...string) *foreign {
 // nodes, which is three times as large.
 func buildAgent(t testing.TB, file string) {
 	t.Helper()
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "../holdfast-agent").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", file, "../holdfast-agent").CombinedOutput(); err != nil {
 		t.Fatalf("building the node agent: %v\n%s", err, out)
 	}
 }
