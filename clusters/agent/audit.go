@@ -231,6 +231,18 @@ func FollowLog(ctx context.Context, path string, entry func([]byte)) error {
 
 // follow hands over the whole lines after a place until ctx ends.
 func follow(ctx context.Context, at place, entry func([]byte), read func(context.Context, place) ([]byte, place, error)) error {
+	// next hands over the lines of one answer.
+	next := func(ctx context.Context) (found bool, err error) {
+		lines, end, err := read(ctx, at)
+		if err != nil {
+			return false, err
+		}
+		at = end
+		for line := range bytes.Lines(lines) {
+			entry(bytes.TrimSuffix(line, []byte{'\n'}))
+		}
+		return len(lines) > 0, nil
+	}
 	beat := time.NewTicker(auditBeat)
 	defer beat.Stop()
 	for ctx.Err() == nil {
@@ -239,25 +251,13 @@ func follow(ctx context.Context, at place, entry func([]byte), read func(context
 		case <-ctx.Done():
 		}
 		// Either the node is off, or the last read fails with the same error.
-		_ = drain(ctx, &at, entry, read)
+		_, _ = next(ctx)
 	}
 	// What the log contains now was written before ctx ended.
-	return drain(context.WithoutCancel(ctx), &at, entry, read)
-}
-
-// drain hands over all whole lines up to the current end.
-func drain(ctx context.Context, at *place, entry func([]byte), read func(context.Context, place) ([]byte, place, error)) error {
+	ctx = context.WithoutCancel(ctx)
 	for {
-		lines, next, err := read(ctx, *at)
-		if err != nil {
+		if found, err := next(ctx); err != nil || !found {
 			return err
-		}
-		*at = next
-		if len(lines) == 0 {
-			return nil
-		}
-		for line := range bytes.Lines(lines) {
-			entry(bytes.TrimSuffix(line, []byte{'\n'}))
 		}
 	}
 }

@@ -52,6 +52,8 @@ func (p work) start() error {
 	})
 }
 
+// pod returns a pod that is for the scheduler alone: a kubelet on Linux rejects it at once because of
+// its operating system, where starting its container would take more of a node than all else here.
 func (p work) pod(name string) []byte {
 	return mustJSON(map[string]any{
 		"apiVersion": podKind.version, "kind": podKind.name,
@@ -59,6 +61,7 @@ func (p work) pod(name string) []byte {
 		"spec": map[string]any{
 			"automountServiceAccountToken": false,
 			"containers":                   containers(),
+			"os":                           map[string]any{"name": "windows"},
 		},
 	})
 }
