@@ -26,7 +26,7 @@ func etcdNode(t *testing.T) (n *testNode, db string) {
 	t.Helper()
 	n = newNode(t, framework.Etcd)
 	n.config.EtcdData = filepath.Join(t.TempDir(), "etcd")
-	mountTmpfs(t, n.config.EtcdData, "64m") // as users have it, who give etcd a volume of its own
+	mountTmpfs(t, n.config.EtcdData, "256m") // as users have it; a restored member allocates two WAL files of 64 MB
 	db = filepath.Join(n.config.EtcdData, "member", "snap", "db")
 	mkdir(t, filepath.Dir(db))
 	write(t, db, "data")
