@@ -30,9 +30,11 @@ type profileKind struct {
 	make func(*Traffic) profile
 }
 
-// profileKinds returns all profiles in the order in which they are started.
+// profileKinds returns all profiles in the order in which they are started. The application is first:
+// its containers start before the others keep the nodes busy.
 func profileKinds() []profileKind {
 	return []profileKind{
+		{ProfileApplication, func(s Settings) bool { return s.Application != ApplicationSettings{} }, func(t *Traffic) profile { return newApplication(t) }},
 		{ProfileRegisters, func(s Settings) bool { return s.Registers != RegisterSettings{} }, func(t *Traffic) profile { return writers{t, t.cfg.Registers} }},
 		{ProfileLists, func(s Settings) bool { return s.Lists != ListSettings{} }, func(t *Traffic) profile { return lists{t, t.cfg.Lists} }},
 		{ProfileWatches, func(s Settings) bool { return s.Watches != WatchSettings{} }, func(t *Traffic) profile { return newWatches(t) }},
@@ -41,7 +43,6 @@ func profileKinds() []profileKind {
 		{ProfileKubernetes, func(s Settings) bool { return s.Kubernetes != KubernetesSettings{} }, func(t *Traffic) profile { return kubernetes{t, t.cfg.Kubernetes} }},
 		{ProfileEtcd, func(s Settings) bool { return s.Etcd != EtcdSettings{} }, func(t *Traffic) profile { return newEtcdTraffic(t) }},
 		{ProfileWork, func(s Settings) bool { return s.Work != WorkSettings{} }, func(t *Traffic) profile { return work{t, t.cfg.Work} }},
-		{ProfileApplication, func(s Settings) bool { return s.Application != ApplicationSettings{} }, func(t *Traffic) profile { return newApplication(t) }},
 	}
 }
 

@@ -12,7 +12,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"default":        {Config{}, "", ""},
 		"all":            {Config{Settings: Settings{Profiles: ProfileNames(), Etcd: EtcdSettings{Keys: 1}}}, "", ""},
-		"unknown":        {Config{Settings: Settings{Profiles: []string{"registers", "noise"}}}, "profiles[1]", "allowed: registers, lists, watches, set, contests, kubernetes, etcd, work, application"},
+		"unknown":        {Config{Settings: Settings{Profiles: []string{"registers", "noise"}}}, "profiles[1]", "allowed: application, registers, lists, watches, set, contests, kubernetes, etcd, work"},
 		"twice":          {Config{Settings: Settings{Profiles: []string{"etcd", "etcd"}}}, "profiles[1]", "named twice"},
 		"lists of none":  {Config{Settings: Settings{Profiles: []string{"lists"}}}, "profiles[0]", "add the profile registers"},
 		"without effect": {Config{Settings: Settings{Etcd: EtcdSettings{Keys: 1}}}, "etcd", "the profiles are registers, lists, watches"},
