@@ -22,18 +22,20 @@ find /etc/kubernetes "$1/pki" "$1/config" -type f -exec sha256sum {} + -exec sta
 nft list ruleset
 cat /proc/self/mounts
 ls /sys/class/net
-for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo "$f $(cat "$f")"; done
-for f in /proc/net/tcp /proc/net/tcp6; do
-	while read -r _ at _ state _; do [ "$state" = 0A ] && echo "listens: $at"; done <"$f"
-done 2>/dev/null | sort
-for p in /proc/[0-9]*; do
-	read -r name <$p/comm || continue
-	read -r stat <$p/stat && set -- ${stat##*) } && [ "$1" = T ] && echo "stopped: $name"
-	case "$(tr '\0' ' ' <$p/cmdline)" in
-	*holdfast-node-*|*/etc/holdfast/*) echo "of holdfast: $name";;
-	*holdfast-etcd*|*kube-apiserver*|*kube-controller-manager*|*kube-scheduler*) echo "runs: $name";;
-	esac
-done 2>/dev/null | sort
+grep . /proc/sys/net/ipv4/conf/*/rp_filter
+awk '$4 == "0A" { print "listens: " $2 }' /proc/net/tcp /proc/net/tcp6 | sort
+` + processScript
+
+// processScript prints which processes on a node are stopped, belong to holdfast or are components. It
+// starts few of its own, since the trials run it all the time.
+const processScript = `cat /proc/[0-9]*/stat 2>/dev/null | sed -n 's/^[0-9]* (\(.*\)) T .*/stopped: \1/p' | sort
+named() {
+	for p in $(grep -lsaE "$2" /proc/[0-9]*/cmdline); do
+		read -r name <"${p%cmdline}comm" && echo "$1: $name"
+	done 2>/dev/null | sort
+}
+named 'of holdfast' 'holdfast-nod[e]-|/etc/holdfas[t]/'
+named runs 'holdfast-etc[d]|^etc[d]|kube-apiserve[r]|kube-controller-manage[r]|kube-schedule[r]'
 true
 `
 
@@ -44,7 +46,7 @@ end=$((${now%.*} + $1))
 while grep -qE '"(holdUntil|thawAt|crashUntil)":|"(wiped|filled|spoilt|impaired|promises)":[{]"' /var/lib/holdfast/state.json 2>/dev/null; do
 	read -r now _ </proc/uptime
 	[ "${now%.*}" -lt "$end" ] || { cat /var/lib/holdfast/state.json; exit 1; }
-	sleep 0.2
+	sleep 0.4
 done
 read -r now _ </proc/uptime
 echo "$now"
