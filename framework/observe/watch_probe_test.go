@@ -50,6 +50,7 @@ func TestWatchProbes(t *testing.T) {
 		silent.Store(true)
 		before := opened.Load()
 		c.Server(1).CloseClientConnections()
+		time.Sleep(time.Millisecond) // what was on its way has arrived
 		hung := w.Now()
 		waitFor(t, "the silent watch to be opened again", func() bool { return opened.Load() >= before+3 })
 		silent.Store(false)
