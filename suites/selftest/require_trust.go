@@ -16,6 +16,8 @@ import (
 const (
 	// trusting has an etcd member whose client port requires no certificate.
 	trusting = "trusting"
+	// trustingGRPC has one whose client port has no HTTP API either.
+	trustingGRPC = "trusting-grpc"
 	// autoTLS has etcd members that generate their own peer certificates.
 	autoTLS = "auto-tls"
 	// opened is healthy, for a ClusterRoleBinding that stays.
@@ -25,12 +27,14 @@ const (
 )
 
 func trustKinds() map[string]kind {
-	one := with(nil)
+	one, alone := with(nil), with(nil)
 	one.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": ""}}
+	alone.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": "",
+		"listen-client-http-urls": "http://127.0.0.1:2382"}}
 	return map[string]kind{
-		trusting: {one, false},
-		opened:   {with(nil), false},
-		watched:  {with(nil), false},
+		trusting: {one, false}, trustingGRPC: {alone, false},
+		opened:  {with(nil), false},
+		watched: {with(nil), false},
 		autoTLS: {with(clusters.ExtraArgs{framework.Etcd: {"peer-auto-tls": "true", "peer-client-cert-auth": "false",
 			"peer-trusted-ca-file": "", "peer-cert-file": "", "peer-key-file": ""}}), false},
 	}
@@ -41,6 +45,9 @@ func trustPlants() []Plant {
 	return []Plant{
 		{Name: "trusting-etcd", Violation: "an etcd member without --client-cert-auth and --trusted-ca-file",
 			Cluster: trusting, Scenario: "catalogue/steady",
+			Catches: both("HA-SEC-001", "etcd-authenticates", "the client port on node-2 served data to a client without a certificate")},
+		{Name: "trusting-etcd-grpc", Violation: "an etcd member without --client-cert-auth whose client port serves gRPC alone, with --listen-client-http-urls",
+			Cluster: trustingGRPC, Scenario: "catalogue/steady",
 			Catches: both("HA-SEC-001", "etcd-authenticates", "the client port on node-2 served data to a client without a certificate")},
 		{Name: "peers-of-anybody", Violation: "etcd --peer-auto-tls, without --peer-client-cert-auth",
 			Cluster: autoTLS, Scenario: "catalogue/steady",

@@ -91,6 +91,10 @@ func upgradePlants() []Plant {
 				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-apiserver reported v1.36"},
 				{Judge: "changed-one-by-one", Says: "kube-apiserver reported v1.36"},
 			}},
+		{Name: "members-together", Violation: "the other etcd members are upgraded with the first one, without waiting for their turn",
+			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 3, Do: upgradeMembers,
+			Catches: []Catch{{Requirement: "HA-UP-003", Says: "etcd on node-3 reported v3.7.3 before its turn"}},
+			May:     []string{"restarts", "steady-state", "available-through-changes"}},
 		{Name: "member-stays-old", Violation: "an etcd member that still has the old version once all are upgraded",
 			Cluster: previousEtcdProxied, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 5,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.OlderRelease, By: 1}, 3)},
@@ -128,8 +132,25 @@ func upgradeOthers(ctx context.Context, c framework.Cluster) error {
 // upgradeAgain upgrades the first node.
 func upgradeAgain(ctx context.Context, c framework.Cluster) error { return move(ctx, c, upgradedTo, 1) }
 
-// upgradedTo is the version to which the catalogue's scenarios upgrade.
-const upgradedTo = "v1.37.1"
+// upgradeMembers upgrades the members of the third and the second node.
+func upgradeMembers(ctx context.Context, c framework.Cluster) error {
+	u, ok := c.(framework.EtcdUpgrader)
+	if !ok {
+		return errors.New("the etcd members of the cluster cannot be upgraded")
+	}
+	for _, n := range []int{3, 2} {
+		if err := u.UpgradeEtcd(ctx, c.Nodes()[n-1].Name(), upgradedEtcd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The versions to which the catalogue's scenarios upgrade.
+const (
+	upgradedTo   = "v1.37.1"
+	upgradedEtcd = "v3.7.3"
+)
 
 // move upgrades or downgrades nodes, given by their numbers, without an entry in the record.
 func move(ctx context.Context, c framework.Cluster, version string, nodes ...int) error {
