@@ -45,7 +45,7 @@ func TestValidate(t *testing.T) {
 		"no steps":  {steps(), "timeline", "has no step"},
 		"no checks": {Experiment{Name: "x", Timeline: []Step{a}}, "requirements", "names no requirement"},
 		"traffic": {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap}, Traffic: Traffic{Settings: workload.Settings{Profiles: []string{"noise"}}}},
-			"traffic.profiles[0]", "allowed: registers, lists"},
+			"traffic.profiles[0]", "allowed: application, registers, lists"},
 		"probes":           {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap}, ProbeInterval: time.Millisecond}, "probes.interval", "want 10ms to 1s"},
 		"no part":          {steps(Step{}), "timeline[0]", "exactly one"},
 		"two parts":        {steps(Step{Wait: "1s", Heal: "a"}), "timeline[0]", "has 2 of"},
