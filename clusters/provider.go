@@ -102,7 +102,7 @@ var ErrTaken = errors.New("the name is taken")
 
 // ErrUnsafe is in the error of an Attach to a cluster with an activity that faults would disturb, or
 // that would make them worse, and to one that is not healthy.
-var ErrUnsafe = errors.New("no fault is injected into this cluster for now")
+var ErrUnsafe = errors.New("refusing to inject faults into this cluster")
 
 // ErrMissing is in the error of Describe for a cluster that does not exist.
 var ErrMissing = errors.New("the cluster does not exist")

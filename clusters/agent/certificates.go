@@ -55,7 +55,7 @@ func serving(c framework.Component) (files []string, caCert, caKey string) {
 // etcdCAKey is where kubeadm keeps the key of etcd's CA.
 const etcdCAKey = "etcd/ca.key"
 
-// resume takes over what an earlier agent left. Certificates whose time is over are put back at once;
+// resume takes over what an earlier agent left. Certificates whose time is over are put back immediately;
 // over means that the time of all is.
 func (s *certificates) resume(over bool) {
 	s.mu.Lock()

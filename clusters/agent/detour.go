@@ -79,7 +79,7 @@ func (d *detours) support() error {
 	// Rules that match nothing show whether the kernel has the required features.
 	f := newFrames()
 	for _, out := range []bool{false, true} {
-		name := linkName("nobody", out)
+		name := linkName("probe", out)
 		f.chain(name, d.device, out)
 		f.rule(name, device.Index, condemned(condemnedToDrop))
 	}

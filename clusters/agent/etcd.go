@@ -58,7 +58,7 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	// A client whose machine is gone does not end ctx.
-	ctx, cancel := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("not within %s", changeLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("timed out after %s", changeLimit))
 	defer cancel()
 	w.mu.Lock()
 	w.look()
@@ -181,7 +181,7 @@ func (w *watcher) endPod(ctx context.Context, m manifest) error {
 	if err := m.takeAway(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, podEndLimit, fmt.Errorf("not within %s", podEndLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, podEndLimit, fmt.Errorf("timed out after %s", podEndLimit))
 	defer cancel()
 	for {
 		over, err := w.letGo()

@@ -299,7 +299,7 @@ func TestWipeUnmounted(t *testing.T) {
 	n.runs(framework.Etcd)
 
 	mkdir(t, filepath.Join(n.config.EtcdData, ".holdfast-aside"))
-	if _, err := n.WipeDisk(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "took away: put them back as member, or delete them") || strings.Contains(err.Error(), "%!") || !exists(db) {
+	if _, err := n.WipeDisk(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "moved aside: move it back to member, or delete it") || strings.Contains(err.Error(), "%!") || !exists(db) {
 		t.Errorf("wiped over data of unknown origin: %v; the member's data are there: %v", err, exists(db))
 	}
 }

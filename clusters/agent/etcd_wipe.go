@@ -54,7 +54,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	err = e.whileDown(ctx, false, func() error {
 		switch _, err := os.Lstat(e.aside()); {
 		case err == nil:
-			return fmt.Errorf("%s has data that an earlier fault took away: put them back as %s, or delete them", e.aside(), etcddata.Member)
+			return fmt.Errorf("%s has data that an earlier fault moved aside: move it back to %s, or delete it", e.aside(), etcddata.Member)
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("looking for data that an earlier fault took away: %w", err)
 		}
@@ -66,7 +66,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 		if err := os.Rename(filepath.Join(e.data, etcddata.Member), e.aside()); err != nil {
 			e.timers.Stop(w.Handle)
 			e.store.note(func(st *state) { st.Wiped = nil })
-			return fmt.Errorf("taking the member's data away: %w", err)
+			return fmt.Errorf("failed to move the member's data aside: %w", err)
 		}
 		return nil
 	})

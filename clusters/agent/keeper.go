@@ -35,7 +35,7 @@ func keeperOf(w *watcher, clocks *clocks) keeper {
 	case c.Unit != "":
 		return unitKeeper(c.Unit)
 	}
-	return nobody{}
+	return unstoppable{}
 }
 
 // podKeeper leaves a static pod down by stopping its shim: the kubelet and the container
@@ -138,11 +138,11 @@ func systemctl(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// nobody is the keeper of a component whose starter cannot be stopped: its watcher kills each
+// unstoppable is the keeper of a component whose starter cannot be stopped: its watcher kills each
 // process that starts while the component is held down.
-type nobody struct{}
+type unstoppable struct{}
 
-func (nobody) early() bool                   { return true }
-func (nobody) hold(context.Context) error    { return nil }
-func (nobody) release(context.Context) error { return nil }
-func (nobody) hurry(context.Context) error   { return nil }
+func (unstoppable) early() bool                   { return true }
+func (unstoppable) hold(context.Context) error    { return nil }
+func (unstoppable) release(context.Context) error { return nil }
+func (unstoppable) hurry(context.Context) error   { return nil }

@@ -115,7 +115,7 @@ func (n *Network) ends(from, to string) (sender, receiver Party, err error) {
 	sender, ok := find(from)
 	receiver, too := find(to)
 	if !ok || !too || from == to {
-		return sender, receiver, fmt.Errorf("cluster %s has no link from %q to %q; its parties are %s", n.cluster, from, to, strings.Join(n.Parties(), ", "))
+		return sender, receiver, fmt.Errorf("cluster %s has no link from %q to %q; its hosts are %s", n.cluster, from, to, strings.Join(n.Parties(), ", "))
 	}
 	return sender, receiver, nil
 }

@@ -25,7 +25,7 @@ func (s *store) keepLost() error {
 	dir := filepath.Dir(s.file)
 	name := strings.Replace(lostScripts(dir), "*", fmt.Sprint(time.Now().UnixNano()), 1)
 	if err := os.Rename(undoFile(dir), name); err != nil {
-		return fmt.Errorf("keeping the script that heals what is active: %w", err)
+		return fmt.Errorf("failed to save the script that heals what is active: %w", err)
 	}
 	s.healing = ""
 	return nil

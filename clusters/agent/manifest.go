@@ -35,7 +35,7 @@ func (m manifest) takeAway() error {
 		err = os.Rename(m.path(), m.aside().path())
 	}
 	if err != nil {
-		return fmt.Errorf("taking the manifest away: %w", err)
+		return fmt.Errorf("failed to move the manifest aside: %w", err)
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func (n *network) check(r request) error {
 	case len(r.Paths) == 0:
 		return errors.New("the impairment names no link")
 	case imp.Cut && imp.Reset:
-		return errors.New("cut and reset exclude each other: one is silence, the other is an answer")
+		return errors.New("cut and reset cannot be combined: cut drops packets silently, reset answers them")
 	case imp.Reset && len(beyondNftables(imp)) > 0:
 		return fmt.Errorf("reset cannot be combined with: %s", strings.Join(beyondNftables(imp), ", "))
 	case !(imp.Loss >= 0 && imp.Loss <= 1):

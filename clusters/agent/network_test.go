@@ -380,7 +380,7 @@ func TestImpairmentRefused(t *testing.T) {
 		{"no time", cut, 0, []framework.Link{link(node1)}, "time to live"},
 		{"no link", cut, time.Hour, nil, "no link"},
 		{"a stranger", cut, time.Hour, []framework.Link{{From: "node-1", To: "node-9"}}, "node-9"},
-		{"cut and reset", framework.Impairment{Cut: true, Reset: true}, time.Hour, []framework.Link{link(node1)}, "exclude"},
+		{"cut and reset", framework.Impairment{Cut: true, Reset: true}, time.Hour, []framework.Link{link(node1)}, "cannot be combined"},
 		{"reset and delay", framework.Impairment{Delay: time.Second, Reset: true}, time.Hour, []framework.Link{link(node1)}, ""},
 	} {
 		_, err := l.network.Impair(t.Context(), tt.links, tt.imp, tt.ttl)

@@ -122,7 +122,7 @@ func TestFreeze(t *testing.T) {
 
 // stuck is a component whose back-off does not end at first.
 type stuck struct {
-	nobody
+	unstoppable
 	tries int
 }
 

@@ -50,7 +50,7 @@ func (p *promises) give(r request) error {
 	case r.For <= 0:
 		return ErrNoTTL
 	case r.Handle == "" || r.Undoing == nil || len(r.Members) == 0:
-		return errors.New("a promise needs a handle, what is to be undone, and the members of etcd")
+		return errors.New("a scheduled undo needs a handle, what is to be undone, and the members of etcd")
 	}
 	s := &promiseState{Undoing: *r.Undoing, Own: r.Name, Members: r.Members, Until: time.Now().Add(r.For)}
 	p.mu.Lock()

@@ -33,11 +33,11 @@ func likeFile(f *os.File, like os.FileInfo) error {
 	own, want := now.Sys().(*syscall.Stat_t), like.Sys().(*syscall.Stat_t)
 	if own.Uid != want.Uid || own.Gid != want.Gid {
 		if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
-			return fmt.Errorf("keeping the owner: %w", err)
+			return fmt.Errorf("failed to preserve the owner: %w", err)
 		}
 	}
 	if err := f.Chmod(like.Mode().Perm()); err != nil {
-		return fmt.Errorf("keeping the mode: %w", err)
+		return fmt.Errorf("failed to preserve the mode: %w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // begin finds the process to end and begins to hold the component down. Between two processes,
-// a hold keeps the next one from running, and there is no process to end. If a hold is already
+// a hold keeps the next one from running, and there is no process to kill. If a hold is already
 // active, or none is requested, there is nothing to do. With mu held.
 func (w *watcher) begin(hold time.Duration) (*process, error) {
 	w.look()

@@ -17,7 +17,7 @@ const RunHeader = "Holdfast-Run"
 // Run names this process among the runs that may use the same agent.
 var Run = sync.OnceValue(func() string {
 	host, _ := os.Hostname()
-	return fmt.Sprintf("process %d on %s, begun %s", os.Getpid(), url.PathEscape(host), time.Now().UTC().Format(time.RFC3339))
+	return fmt.Sprintf("process %d on %s, started %s", os.Getpid(), url.PathEscape(host), time.Now().UTC().Format(time.RFC3339))
 })
 
 // OtherRun is the error of an agent that another run uses, which it names. It is framework.ErrNothingDone.

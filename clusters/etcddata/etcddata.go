@@ -84,7 +84,7 @@ func InitialCluster(members []framework.EtcdPeer) string {
 // Replace empties a member's data directory, except for what faults have put there, and moves the
 // content of from, a directory on the same file system, into it. Without from it stays empty. The old
 // data stay until the new ones can take their place: a member that is started without any, since the
-// process that replaces them was killed, may form a cluster by itself.
+// process that replaces them was killed, may form a cluster on its own.
 func Replace(data, from string) error {
 	if from == "" {
 		return wipe(data, "")

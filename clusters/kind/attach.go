@@ -54,7 +54,7 @@ func describe(ctx context.Context, cli docker.CLI, name string) (*clusters.Clust
 		case own:
 			return nil, fmt.Errorf("%w: cluster %s was made by holdfast", clusters.ErrTaken, name)
 		case !c.State.Running || c.State.Paused:
-			return nil, fmt.Errorf("%s of cluster %s does not run: bring it back (docker start, docker unpause) first", c.Name, name)
+			return nil, fmt.Errorf("%s of cluster %s is not running: bring it back (docker start, docker unpause) first", c.Name, name)
 		}
 		switch c.Config.Labels[roleLabel] {
 		case workerRole:

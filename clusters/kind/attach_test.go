@@ -101,7 +101,7 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%v, want %v", flags, want)
 	}
 	touch(t, dir, "off")
-	if _, err := describe(t.Context(), docker.CLI{}, "y"); err == nil || !strings.Contains(err.Error(), "y-control-plane of cluster y does not run") {
+	if _, err := describe(t.Context(), docker.CLI{}, "y"); err == nil || !strings.Contains(err.Error(), "y-control-plane of cluster y is not running") {
 		t.Errorf("%v", err)
 	}
 }

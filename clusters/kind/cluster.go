@@ -270,7 +270,7 @@ func (c *Cluster) findEntrances() error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.admin.CAData) {
-		return fmt.Errorf("reading kind's kubeconfig of cluster %s: it holds no CA", c.Name())
+		return fmt.Errorf("reading kind's kubeconfig of cluster %s: it has no CA", c.Name())
 	}
 	c.apiTLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	if c.balancer != nil {
@@ -315,7 +315,7 @@ func (c *Cluster) findEtcd(ctx context.Context, nodes []*node) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(parts[0]) {
-		return fmt.Errorf("reading the CA of the etcd of cluster %s: it holds no certificate", c.Name())
+		return fmt.Errorf("reading the CA of the etcd of cluster %s: it has no certificate", c.Name())
 	}
 	c.etcdTLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	for _, n := range nodes {

@@ -23,7 +23,7 @@ func (n *node) ProgramVersion(ctx context.Context, c framework.Component) (strin
 		return "", err
 	}
 	if p.PID == 0 {
-		return "", fmt.Errorf("%s does not run on %s", c, n.name)
+		return "", fmt.Errorf("%s is not running on %s", c, n.name)
 	}
 	out, err := n.docker(ctx, "exec", n.name, "sh", "-c", agent.AskVersion(c, p.PID))
 	if err != nil {

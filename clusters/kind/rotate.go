@@ -166,7 +166,7 @@ func (r *rotation) runsWithNew(ctx context.Context, c framework.Component, old f
 	case err != nil:
 		return "", err
 	case now.PID == 0:
-		return "", fmt.Errorf("%s does not run (last exit: %s)", c, now.LastExit)
+		return "", fmt.Errorf("%s is not running (last exit: %s)", c, now.LastExit)
 	case now.PID == old.PID:
 		return "", fmt.Errorf("the old process %d is still running", now.PID)
 	}

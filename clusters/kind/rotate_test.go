@@ -23,7 +23,7 @@ func TestRotateNothingDone(t *testing.T) {
 	for _, test := range []struct{ node, says string }{
 		{"x-control-plane7", "no such control-plane node; the nodes are [x-control-plane x-control-plane2]"},
 		{"x-worker", "no such control-plane node"},
-		{"x-control-plane", "its container does not run"},
+		{"x-control-plane", "its container is not running"},
 	} {
 		err := c.RotateCertificates(t.Context(), test.node)
 		if !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), test.says) ||

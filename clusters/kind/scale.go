@@ -66,7 +66,7 @@ func (c *Cluster) etcdMembers() scaling.Members {
 	for _, n := range c.controlPlane() {
 		all = append(all, scaling.Member{Node: n.name, PeerURL: n.peerURL(), Config: func(ctx context.Context) (clientv3.Config, error) {
 			if !n.works(ctx) {
-				return clientv3.Config{}, errors.New("its container does not run")
+				return clientv3.Config{}, errors.New("its container is not running")
 			}
 			return c.etcdAt(n), nil
 		}})

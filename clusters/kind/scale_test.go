@@ -206,7 +206,7 @@ func TestReplaceParties(t *testing.T) {
 	if got := n.Parties(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Error(got)
 	}
-	if _, err := n.LinkState(t.Context(), "a", "c"); err == nil || !strings.Contains(err.Error(), "its parties are a, b") {
+	if _, err := n.LinkState(t.Context(), "a", "c"); err == nil || !strings.Contains(err.Error(), "its hosts are a, b") {
 		t.Error(err)
 	}
 }

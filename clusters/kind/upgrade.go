@@ -125,7 +125,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 // as a missing manifest.
 func (n *node) undisturbed(ctx context.Context) error {
 	if !n.works(ctx) {
-		return errors.New("its container does not run, or is paused: bring it back (`holdfast heal`) first")
+		return errors.New("its container is not running, or is paused: bring it back (`holdfast heal`) first")
 	}
 	all, err := n.Processes(ctx)
 	if err != nil {

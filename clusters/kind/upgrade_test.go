@@ -173,7 +173,7 @@ func TestUpgradeNothingDone(t *testing.T) {
 		{"x-control-plane", "newest", "is not a version such as"},
 		{"x-worker", "v1.37.1", "upgrade the control-plane nodes first"},
 		{"x-control-plane", "1.35.1", "kubeadm cannot downgrade a node"},
-		{"x-control-plane", "v1.37.1", "its container does not run"},
+		{"x-control-plane", "v1.37.1", "its container is not running"},
 	} {
 		err := c.UpgradeNode(t.Context(), test.node, test.to)
 		if !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), test.says) ||

@@ -165,7 +165,7 @@ func BenchmarkTrustAndTime(b *testing.B) {
 	c := newCluster(b, nil)
 	second, third := identities(b, c.nodes[1]), identities(b, c.nodes[2])
 	benchFaults(b, c, 50, []faultCase{
-		{fault.AuthorityRotated, "apiserver/2", ""},
+		{fault.CertWrongCA, "apiserver/2", ""},
 		{fault.CertExpired, "apiserver/2", ""},
 		{fault.CertExpired, "etcd/2", ""},
 		{fault.CertWrongNames, "etcd/2", ""},

@@ -120,7 +120,7 @@ func (c *Cluster) ProbeLink(ctx context.Context, l framework.Link, packets int) 
 // LinkState implements framework.LinkReporter.
 func (c *Cluster) LinkState(_ context.Context, from, to string) (framework.LinkState, error) {
 	if parties := c.Parties(); !slices.Contains(parties, from) || !slices.Contains(parties, to) || from == to {
-		return framework.LinkState{}, fmt.Errorf("cluster %s has no link from %q to %q; its parties are %v", c.Name(), from, to, parties)
+		return framework.LinkState{}, fmt.Errorf("cluster %s has no link from %q to %q; its hosts are %v", c.Name(), from, to, parties)
 	}
 	l := c.sw.Link(from, to)
 	state := framework.LinkState{Delivered: l.Delivered, Dropped: l.Dropped}

@@ -35,7 +35,7 @@ func certificateFiles(t *testing.T, n *node) string {
 func testCertificates(t *testing.T, c *Cluster) {
 	n := c.nodes[1]
 	own := certificateFiles(t, n)
-	for _, f := range []*fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.AuthorityRotated} {
+	for _, f := range []*fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.CertWrongCA} {
 		healEach(t, c, []faultCase{{f, "apiserver/2", ""}, {f, "etcd/2", ""}})
 	}
 	t.Run("overlapping", func(t *testing.T) {
@@ -45,7 +45,7 @@ func testCertificates(t *testing.T, c *Cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := fault.AuthorityRotated.Inject(t.Context(), c, target, fault.Params{TTL: longTTL})
+		again, err := fault.CertWrongCA.Inject(t.Context(), c, target, fault.Params{TTL: longTTL})
 		if err != nil || again.Proof().Proven {
 			t.Errorf("bad certificates in place of bad certificates: %+v, %v", again, err)
 		}

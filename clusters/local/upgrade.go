@@ -298,7 +298,7 @@ func (n *node) awaitServing(ctx context.Context, c framework.Component) error {
 		case err != nil || p.Standby:
 			return err
 		case p.PID == 0:
-			return fmt.Errorf("%s does not run (last exit: %s; see %s)", c, p.LastExit, n.machine.logs)
+			return fmt.Errorf("%s is not running (last exit: %s; see %s)", c, p.LastExit, n.machine.logs)
 		}
 		return n.serves(ctx, c, n.version(c))
 	})

@@ -194,7 +194,7 @@ func (c cache) publish(dir string, e Entry) (Entry, error) {
 		return Entry{}, err
 	}
 	if missing := slices.DeleteFunc(e.Product.Files(), e.has); len(missing) > 0 {
-		return Entry{}, fmt.Errorf("%s does not hold %s", e.Origin, strings.Join(missing, ", "))
+		return Entry{}, fmt.Errorf("%s does not contain %s", e.Origin, strings.Join(missing, ", "))
 	}
 	e.Created, e.Dir = time.Now().UTC().Truncate(time.Second), ""
 	data, err := json.MarshalIndent(e, "", "  ")

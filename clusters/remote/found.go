@@ -81,7 +81,7 @@ func (f *found) fits() error {
 			return fmt.Errorf("%d processes may be %s: PIDs %d and %d are both %s%s (does a cluster run inside this one? otherwise name the parent of %[2]s in a profile of your own)", len(all), c.Name, p.pid, all[1].pid, c.Command, startedBy(c.Parent))
 		}
 		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
-			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
+			return fmt.Errorf("%s is running, and %s is missing", c.Name, c.Manifest)
 		}
 		if err := f.inUnit(c, p); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (f *found) addStopped() error {
 	case len(f.components()) == 0:
 		return noProcess(c)
 	case c.Manifest != "" && !there:
-		return fmt.Errorf("%s does not run, and %s is missing", c.Name, c.Manifest)
+		return fmt.Errorf("%s is not running, and %s is missing", c.Name, c.Manifest)
 	}
 	p := process{args: []string{c.Command}}
 	if len(pod.Spec.Containers) > 0 {

@@ -74,7 +74,7 @@ func TestLookOwnProfile(t *testing.T) {
 		}
 		f, err := detect(profile, n, seen)
 		switch {
-		case !there && (err == nil || !strings.Contains(err.Error(), "kube-apiserver runs, and "+manifest+" is missing")):
+		case !there && (err == nil || !strings.Contains(err.Error(), "kube-apiserver is running, and "+manifest+" is missing")):
 			t.Errorf("without its manifest: %v", err)
 		case there && (err != nil || f.processes[framework.APIServer].pid != server.Process.Pid || f.config().Components[0].Manifest != manifest):
 			t.Errorf("%+v, error %v", f, err)

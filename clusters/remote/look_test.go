@@ -333,7 +333,7 @@ func TestNotDetected(t *testing.T) {
 		{"nothing on the port", "auto", strings.Replace(k3sNode(), "listen 192B", "listen 192C", 1), "no process listens on port 6443"},
 		{"MicroK8s", "auto", nothing + shown("7", "1", "/snap/microk8s/1/kubelite", "--apiserver-args-file=x"), "MicroK8s runs on node-1, without etcd"},
 		{"another port", "kubeadm", other, "the API server serves on port 443, but the inventory says 6443"},
-		{"no manifest", "kubeadm", noManifest, "etcd runs, and /etc/kubernetes/manifests/etcd.yaml is missing"},
+		{"no manifest", "kubeadm", noManifest, "etcd is running, and /etc/kubernetes/manifests/etcd.yaml is missing"},
 		{"a cluster inside", "kubeadm", kubeadmNode() + shown("900", "1", "/usr/bin/containerd-shim-runc-v2") + shown("901", "900", "kube-apiserver"),
 			"2 processes may be kube-apiserver: PIDs 201 and 901 are both kube-apiserver that containerd-shim-runc-v2 started"},
 		{"unknown profile", "kubeadmin", nothing, "distribution kubeadmin is unknown, did you mean kubeadm?"},

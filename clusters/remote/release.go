@@ -53,7 +53,7 @@ func (s shell) unused(ctx context.Context) error {
 func (s shell) used(out string) error {
 	text, run, _ := strings.Cut(lastLine(out), " ")
 	if ago, err := strconv.Atoi(text); err == nil && time.Duration(ago)*time.Second < agent.UsedFor {
-		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (%s; if it was killed, try again)", clusters.ErrUnsafe, s.node, ago, cmp.Or(run, "unnamed"))
+		return fmt.Errorf("%w: another run of holdfast used the agent on %s %d s ago (%s; if it was killed, try again)", clusters.ErrUnsafe, s.node, ago, cmp.Or(run, "unnamed"))
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 // agent has not answered for Leash: it is gone. What is left after limit is in the error. It leaves an
 // agent alone that another run uses.
 func heal(ctx context.Context, limit time.Duration, s shell, client *agent.Client) (gone bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", limit))
 	defer cancel()
 	// An agent that receives requests keeps faults active.
 	err = client.HealAll(ctx) // the state shows what is left

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A rollout restarts components or replaces nodes by itself: a fault beside it hits more than it
+// A rollout restarts components or replaces nodes automatically: a fault beside it hits more than it
 // should, and the rollout may end in the middle. An API without the kinds below has no such
 // controllers.
 

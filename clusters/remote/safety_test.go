@@ -285,7 +285,7 @@ func TestPermitBesideAnother(t *testing.T) {
 		spec := clusters.Default()
 		spec.Spec.Inventory = a.Inventory
 		another := func(err error) bool {
-			return strings.Contains(fmt.Sprint(err), "another run of holdfast uses the agent on node-1")
+			return strings.Contains(fmt.Sprint(err), "another run of holdfast used the agent on node-1")
 		}
 		err := (Provider{}).Permit(t.Context(), spec, []record.Effect{record.EffectDown})
 		if !errors.Is(err, clusters.ErrUnsafe) || !strings.Contains(err.Error(), "node-1 is cordoned") || another(err) != want {

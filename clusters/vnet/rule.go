@@ -63,7 +63,7 @@ func validate(i Impairment) error {
 		return fmt.Errorf("rate is %d bit/s, want 0 for no limit or more", i.Rate)
 	}
 	if i.Cut && i.Reset {
-		return errors.New("cut and reset exclude each other: one is silence, the other is an answer")
+		return errors.New("cut and reset cannot be combined: cut drops packets silently, reset answers them")
 	}
 	return errors.Join(validateDistribution(i.Distribution), validateFlap(i))
 }

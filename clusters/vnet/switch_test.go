@@ -178,7 +178,7 @@ func TestDeviceDeletedUnderThePort(t *testing.T) {
 	}
 }
 
-// TestUnplugIsSilent checks that the peer of a machine that loses power hears
+// TestUnplugIsSilent checks that the peer of a machine that loses power receives
 // nothing, although the machine's kernel closes its connections.
 func TestUnplugIsSilent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {

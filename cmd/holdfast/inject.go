@@ -30,7 +30,7 @@ workers, harness (the machine and process that holdfast runs in). 'holdfast faul
 the faults with their parameters.
 
 Exit codes: 0 the fault is active, with proof, 2 wrong usage (nothing was
-touched), 3 no proof (what was touched is undone).`,
+touched), 3 the fault is not proven (changes were undone).`,
 		Example: `  holdfast inject kill --on etcd/leader --for 20s
   holdfast inject isolate --on node/kcm/active keep=harness
   holdfast inject freeze --on apiserver/2 --for 1m -o json`,

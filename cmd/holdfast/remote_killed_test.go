@@ -318,7 +318,7 @@ func (f *foreign) secondRun(scenario, first string) {
 		text, code = f.try(f.inside("run", "--inventory", f.inventory, "--out", fmt.Sprintf("%s-second-%d", first, i), "-f", scenario)...)
 		time.Sleep(time.Second)
 	}
-	if code == exitPass || !strings.Contains(text, "another run of holdfast uses the agent on ") {
+	if code == exitPass || !strings.Contains(text, "another run of holdfast used the agent on ") {
 		f.t.Errorf("a second run beside the first: exit code %d\n%s", code, text)
 	}
 	seen, err := record.Read(record.Dir(first, "trial"))

@@ -117,7 +117,7 @@ var interruptedFaults = []interruptedFault{
 	{fault: "disk-full", target: "etcd/2", undoing: 2 * time.Second, prepare: (*foreign).ownVolume},
 	{fault: "cert-expired", target: "apiserver/2"},
 	{fault: "cert-wrong-names", target: "apiserver/2"},
-	{fault: "authority-rotated", target: "apiserver/2"},
+	{fault: "cert-wrong-ca", target: "apiserver/2"},
 	// Faults that the agents of all nodes have promised to undo, through etcd. After fill-quota
 	// they defragment every member, one after the other.
 	{fault: "alarm", target: "etcd/2", undoing: 10 * time.Second},

@@ -59,9 +59,8 @@ func newRotateCACommand() *cobra.Command {
 		Long: `Replace the CAs of Kubernetes, etcd and the front proxy, and the key that signs the
 tokens of service accounts, in three stages, each of them node by node: every node trusts
 the old and the new ones; every node receives certificates from the new CAs and signs tokens
-with the new key; every node trusts certificates of the new ones alone. Tokens that the old
-key signed are accepted until they expire: the API servers keep its public half, which signs
-nothing.
+with the new key; every node trusts only the new CAs. Tokens that the old key signed are
+accepted until they expire: the API servers keep its public key.
 
 The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is updated after
 each node: it trusts both CAs in the meantime, and only the new one at the end. Replace earlier

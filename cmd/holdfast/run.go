@@ -52,9 +52,9 @@ started, however it ends.
 
 Scenarios share clusters, unless one asks for a different setup. Up
 to --parallel clusters run side by side; each needs about 1.6 GiB for three nodes,
-and a core under traffic. If that overloads the machine and costs a verdict, the
-scenario is repeated alone at the end of the run, except on an existing cluster, or if clusters
-already ran one at a time and the machine was overloaded during most scenarios.
+and a core under traffic. If overload costs a verdict, holdfast repeats the scenario alone
+at the end of the run, but not on an existing cluster, nor if clusters already ran one at a
+time and the machine was overloaded during most scenarios.
 
 A cluster that you describe with --cluster, --lb or --disk is tested as described.
 Otherwise scenarios may set other arguments, balancers or disks; the evidence lists what

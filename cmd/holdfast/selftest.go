@@ -27,7 +27,7 @@ func newSelftestCommand() *cobra.Command {
 		Use:   "selftest",
 		Short: "Prove that each check finds its violation and passes a healthy cluster",
 		Long: `Plant a violation of each guarantee in a real cluster and show that its judge
-finds it, that exactly the planted requirements fail, and that the healthy twin passes:
+finds it, that only the requirements with a planted violation fail, and that the healthy twin passes:
 the same scenario with nothing planted. A check that has
 never failed is not a check.
 
@@ -50,7 +50,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wildcards (default all)")
 	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wildcards (default all)")
 	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
-	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "number of clusters at a time; each needs about 1.6 GiB")
+	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "number of clusters at a time, one per CPU if not given; each needs about 1.6 GiB")
 	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default: they are not kept)")
 	flags.StringVar(&resume, "resume", "", "directory of an earlier selftest, of the same version of holdfast: what it settled is not run again")
 	output := addOutputFlag[[]selftest.Row](cmd, "table", "json", "md")

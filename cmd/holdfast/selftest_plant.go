@@ -145,7 +145,7 @@ func (p *planting) settled(o selftest.Outcome) {
 	defer p.mu.Unlock()
 	p.outcomes = append(selftest.Without(p.outcomes, o.Unit), o)
 	if err := json.NewEncoder(p.file).Encode(o); err != nil {
-		p.broken = fmt.Errorf("keeping an outcome: %w", err)
+		p.broken = fmt.Errorf("failed to save an outcome: %w", err)
 	}
 }
 

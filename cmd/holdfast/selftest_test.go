@@ -25,7 +25,7 @@ func TestSelftestExit(t *testing.T) {
 		"all caught":                  {rows(selftest.Caught, selftest.Caught), nil, exitPass},
 		"one unclear":                 {rows(selftest.Caught, selftest.Unclear), nil, exitInconclusive},
 		"one missed":                  {rows(selftest.Missed, selftest.Unclear), nil, exitFail},
-		"a healthy twin accused":      {rows(selftest.Accused), nil, exitFail},
+		"a false positive":            {rows(selftest.FalsePositive), nil, exitFail},
 		"stopped":                     {rows(selftest.Caught, selftest.Unclear), stopped, exitInconclusive},
 		"stopped with all caught":     {rows(selftest.Caught), stopped, exitInconclusive},
 		"stopped, and one was missed": {rows(selftest.Missed, selftest.Unclear), stopped, exitFail},

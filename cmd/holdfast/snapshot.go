@@ -68,7 +68,7 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 a member of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum. If no answering member lists a member
+etcd has permanently lost its quorum. If no member that answers lists a member
 for each node, the members are taken from the configuration of the nodes.
 
 The revision is raised by %d above that of the snapshot and of every member
@@ -80,8 +80,8 @@ exited often in the last ten minutes; the command waits for that.
 
 The snapshot is verified before anything is touched, and refused if it is from another
 cluster: if the UID of this cluster's kube-system namespace is not in it. It is also refused
-if that cannot be checked because no answering member has that UID and another member does
-not answer. --foreign restores it anyway. Once started, the restore is not interrupted; if
+if that cannot be checked: no member that answers has that UID, and another one does not
+answer. --foreign restores it anyway. Once started, the restore is not interrupted; if
 it fails, run the same command again, with --foreign if no member answers.
 
 Exit codes: 0 done, 2 refused (nothing was touched), 3 failed.`, backup.Bump),

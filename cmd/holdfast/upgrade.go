@@ -19,10 +19,10 @@ func newUpgradeCommand() *cobra.Command {
 		Use:   "upgrade [NODE] --to VERSION | --etcd VERSION",
 		Short: "Upgrade the nodes of a running cluster, one by one",
 		Long: `Upgrade one node of a running cluster, or all of them, one after the other,
-control-plane nodes first, and return when they serve in that version.
+control-plane nodes first, and return when they serve at that version.
 
 On a local cluster the API server, then the controller manager and the scheduler are
-stopped gracefully and started in that version; --etcd does the same for the etcd
+stopped gracefully and started at that version; --etcd does the same for the etcd
 member. On a kind cluster kubeadm upgrades etcd, API server, controller manager and
 scheduler of a control-plane node, then its kubelet. Pods stay where they are.
 

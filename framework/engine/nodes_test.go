@@ -260,7 +260,7 @@ func TestBalancerAfterRemoval(t *testing.T) {
 		says  string
 	}{
 		"it keeps the node": {true, judge.Fail, "must remove the node from the load balancer before its etcd member is removed"},
-		"it loses the node": {false, judge.Pass, "the steps came in the order of the design"},
+		"it loses the node": {false, judge.Pass, "the steps came in the required order"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,7 +92,7 @@ func (s *Servers) Set(addresses []string) {
 	}
 	s.addresses = slices.Clone(addresses)
 	if !slices.Contains(s.addresses, s.pinned) {
-		s.pin(s.addresses[s.random.IntN(len(s.addresses))], errors.New("the kubernetes service lists it no longer"))
+		s.pin(s.addresses[s.random.IntN(len(s.addresses))], errors.New("the kubernetes service no longer lists it"))
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 func All() []*Fault {
 	return []*Fault{
 		Alarm,
-		AuthorityRotated,
 		Bandwidth,
 		BlackHole,
 		CertExpired,
+		CertWrongCA,
 		CertWrongNames,
 		ClockDrift,
 		ClockJump,

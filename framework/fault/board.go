@@ -107,7 +107,7 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	if !entry.Effect.Proven || ctx.Err() != nil {
 		healed, err := b.heal(context.WithoutCancel(ctx), e)
 		if ctx.Err() != nil {
-			return healed, fmt.Errorf("%s was healed again, since the client that asked for it is gone: %w", entry.ID, context.Cause(ctx))
+			return healed, fmt.Errorf("%s was healed, because the client that requested it disconnected: %w", entry.ID, context.Cause(ctx))
 		}
 		return healed, err
 	}

@@ -49,7 +49,7 @@ func (r Request) impairment(ends []party) (*impairment, error) {
 	}
 	for _, e := range ends {
 		if !slices.Contains(network.Parties(), e.name) {
-			return nil, fmt.Errorf("%s is not on the provider's network, whose parties are %s", e.name, listed(network.Parties()))
+			return nil, fmt.Errorf("%s is not on the provider's network, whose hosts are %s", e.name, listed(network.Parties()))
 		}
 	}
 	x := &impairment{cluster: r.Cluster, target: r.Target, fault: r.Fault.Name, network: network, ttl: r.TTL, ends: ends,

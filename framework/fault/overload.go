@@ -41,7 +41,7 @@ var Overload = &Fault{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
 		intParam("rate", "maximum requests per second, in total", 0, 1, 100_000).unless("as many as are answered"),
 	},
-	Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
+	Needs:   []string{"an entrance to the API server; EtcdAccess, to delete the user's role if no API server answers", promiserNeed},
 	Example: "apiserver/any concurrency=600",
 	Effects: does(record.EffectLoad),
 	Prepare: func(r Request) (Inject, error) {

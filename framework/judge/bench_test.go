@@ -27,7 +27,7 @@ func judged(b *testing.B, run *record.Run, want Verdict) {
 	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
-		if f := judges.JudgeLinearizable(&facts.Matter{Run: run}, judges.LinearizeLimit); f.Verdict != want {
+		if f := judges.JudgeLinearizable(&facts.Case{Run: run}, judges.LinearizeLimit); f.Verdict != want {
 			b.Fatal(f.Sentence)
 		}
 	}
@@ -73,7 +73,7 @@ func BenchmarkClientJudges(b *testing.B) {
 		for _, d := range []judges.Definition{named("no-lost-write"), named("one-winner"), named("read-your-writes"), named("monotonic-reads"), named("revision-order")} {
 			b.Run(fmt.Sprintf("%s/keys=%d", d.Name, keys), func(b *testing.B) {
 				for b.Loop() {
-					if f := d.Judge(&facts.Matter{Run: run}); f.Verdict != Pass {
+					if f := d.Judge(&facts.Case{Run: run}); f.Verdict != Pass {
 						b.Fatal(f.Sentence)
 					}
 				}
@@ -119,7 +119,7 @@ func BenchmarkAgainstPlainChecker(b *testing.B) {
 			undecided := 0.0
 			for b.Loop() {
 				begin := time.Now()
-				if f := judges.JudgeLinearizable(&facts.Matter{Run: run}, judges.LinearizeLimit); f.Verdict != want {
+				if f := judges.JudgeLinearizable(&facts.Case{Run: run}, judges.LinearizeLimit); f.Verdict != want {
 					b.Fatal(f.Sentence)
 				}
 				ours += time.Since(begin)

@@ -191,7 +191,7 @@ func tell(t *testing.T, d judges.Definition, cases []telling) {
 			if api == "" {
 				api = facts.APIKubernetes
 			}
-			f := d.Judge(&facts.Matter{Run: chronicle(t, api, tt.history)})
+			f := d.Judge(&facts.Case{Run: chronicle(t, api, tt.history)})
 			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
 				t.Errorf("verdict %q (want %q)\nsentence: %s\nwant:     %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}

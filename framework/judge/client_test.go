@@ -16,7 +16,7 @@ func ruled(t *testing.T, d judges.Definition, cases []ruling) {
 	t.Helper()
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
-			f := d.Judge(&facts.Matter{Run: tt.story().run})
+			f := d.Judge(&facts.Case{Run: tt.story().run})
 			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) || tt.took != "" && f.Measured != tt.took {
 				t.Errorf("verdict %q (want %q), measured %q (want %q)\nsentence: %s\nwant:     %s",
 					f.Verdict, tt.want, f.Measured, tt.took, f.Sentence, tt.says)
@@ -320,13 +320,13 @@ func TestOnlyVersions(t *testing.T) {
 		}), true},
 		{"a put", two().write(record.OpPut, "node-1", "/j", "w", 3, 7, 8).change(func(r *record.Run) { r.Ops[len(r.Ops)-1].V.API = facts.APIEtcd }), false},
 	} {
-		f := named("revision-order").Judge(&facts.Matter{Run: tt.story.run})
+		f := named("revision-order").Judge(&facts.Case{Run: tt.story.run})
 		if f.Verdict != Pass || strings.Contains(f.Sentence, says) != tt.want {
 			t.Errorf("%s: %s: %s", tt.name, f.Verdict, f.Sentence)
 		}
 	}
 	broken := two().write(create, "b", "j", "w", 2, 5, 6)
-	if f := named("revision-order").Judge(&facts.Matter{Run: broken.run}); f.Verdict != Fail || strings.Contains(f.Sentence, says) {
+	if f := named("revision-order").Judge(&facts.Case{Run: broken.run}); f.Verdict != Fail || strings.Contains(f.Sentence, says) {
 		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
 }
@@ -389,7 +389,7 @@ func TestClientsOfALegalStore(t *testing.T) {
 				}
 			}
 			for _, d := range []judges.Definition{named("linearizable"), named("no-lost-write"), named("one-winner"), named("read-your-writes"), named("monotonic-reads"), named("revision-order")} {
-				f := d.Judge(&facts.Matter{Run: run})
+				f := d.Judge(&facts.Case{Run: run})
 				if f.Verdict == Fail {
 					found[d.Name]++
 				}

@@ -37,7 +37,7 @@ func (c *evaluator) separates(d judges.Definition, ids []string) string {
 // attribute adds to a finding which of its faults were coarser. A failure that they may have
 // caused is inconclusive, unless nothing done to the cluster can explain it: a measured time
 // depends on what was done.
-func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter, f judges.Finding) judges.Finding {
+func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Case, f judges.Finding) judges.Finding {
 	var says []string
 	for _, id := range ids {
 		if s := coarser(c.faults[id]); s != "" && !slices.Contains(says, s) {

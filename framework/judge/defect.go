@@ -15,7 +15,7 @@ func (c *evaluator) defect(check record.Check, problem string) judges.Finding {
 	broken := len(c.run.Faults)+len(c.run.Nodes)+len(c.run.Changes) > 0 ||
 		slices.ContainsFunc(c.run.Meta.Checks, func(one record.Check) bool { return one.Fault != "" })
 	if find != nil && c.unhealthy() && !broken {
-		if f := find(&facts.Matter{Run: c.run, Check: check, Shared: c.shared}); f != nil {
+		if f := find(&facts.Case{Run: c.run, Check: check, Shared: c.shared}); f != nil {
 			return *f
 		}
 	}

@@ -176,7 +176,7 @@ func TestEtcdLeasedKeys(t *testing.T) {
 				op.Collection = ""
 			}
 		}
-		if f := named("etcd-linearizable").Judge(&facts.Matter{Run: run}); f.Verdict != tt.want {
+		if f := named("etcd-linearizable").Judge(&facts.Case{Run: run}); f.Verdict != tt.want {
 			t.Errorf("%s: %s (want %s): %s", tt.name, f.Verdict, tt.want, f.Sentence)
 		}
 	}
@@ -192,7 +192,7 @@ func TestEtcdStaleReads(t *testing.T) {
 		s.read("node-2", "k", "v0", 100, 5.6+f, 5.9+f)
 		s.last().API, s.last().Consistency = facts.APIEtcd, "linearizable"
 	}
-	if f := named("etcd-linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
+	if f := named("etcd-linearizable").Judge(&facts.Case{Run: s.run}); f.Verdict != Fail {
 		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
 }

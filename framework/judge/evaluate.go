@@ -103,7 +103,7 @@ func (c *evaluator) always(d judges.Definition, check record.Check) judges.Findi
 	if reason := c.unseen(d); reason != "" {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
-	f := c.doubt(d, d.Judge(&facts.Matter{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared}))
+	f := c.doubt(d, d.Judge(&facts.Case{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared}))
 	return c.downgrade(f, f.Bound)
 }
 
@@ -177,7 +177,7 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 	if bound == nil && d.NeedsBound {
 		return judges.Inconclusive("the check names no bound, and judge %s needs one", check.Judge)
 	}
-	m := &facts.Matter{Run: c.run, Check: check, Bound: bound, Faults: c.faults, Fault: c.faults[check.Fault], Shared: c.shared}
+	m := &facts.Case{Run: c.run, Check: check, Bound: bound, Faults: c.faults, Fault: c.faults[check.Fault], Shared: c.shared}
 	ids := text.SplitList(check.Params["faults"])
 	if check.Fault != "" {
 		ids = append([]string{check.Fault}, ids...)

@@ -300,7 +300,7 @@ func TestSteadyParts(t *testing.T) {
 		{name: "some", want: Pass, says: "The slowest of each kind: leases after 1s. Not judged, since the record does not show them: addresses", story: func() *story {
 			return removed().part("lease of kube-scheduler", time.Second)
 		}},
-		{name: "two not", want: Fail, says: "steady again except: dead addresses in default/kubernetes (not within 43.8s, checked for 50s: 10.9.9.9); connections between nodes", story: func() *story {
+		{name: "two not", want: Fail, says: "not steady again: dead addresses in default/kubernetes (not within 43.8s, checked for 50s: 10.9.9.9); connections between nodes", story: func() *story {
 			return removed().at(59).part(record.PartUnlisted, 50*time.Second, "10.9.9.9").part("lease of kube-scheduler", time.Second).part(record.PartConnections, time.Minute, "node-1 to node-2")
 		}},
 	})
@@ -358,7 +358,7 @@ func TestInvariants(t *testing.T) {
 		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late", want: Fail, says: "within the recovery limit of 20s: it took 25s", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second })
 		}}},
-		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late, but connections may back off for longer", want: Inconclusive, says: "connections alone may back off for 27s", story: func() *story {
+		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late, but connections may back off for longer", want: Inconclusive, says: "the back-off of TCP and gRPC can take up to 27s", story: func() *story {
 			return backsOff(25 * time.Second)
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "steady state back later than connections back off", want: Fail, says: "within the recovery limit of 20s: it took 28s", story: func() *story {
@@ -373,7 +373,7 @@ func TestInvariants(t *testing.T) {
 		{row: "HA-INV-010", ruling: ruling{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
 		}}},
-		{row: "HA-INV-010", ruling: ruling{name: "a lease is not renewed afterwards", want: Fail, says: "steady again except: lease of kube-scheduler (not within 43.8s, checked for 44s: node-1_a holds it and does not renew it).", story: func() *story {
+		{row: "HA-INV-010", ruling: ruling{name: "a lease is not renewed afterwards", want: Fail, says: "not steady again: lease of kube-scheduler (not within 43.8s, checked for 44s: node-1_a holds it and does not renew it).", story: func() *story {
 			return removed().at(59).part("lease of kube-scheduler", 44*time.Second, "node-1_a holds it and does not renew it").part("live addresses in default/kubernetes", time.Second)
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "an address never comes back, harness starved", want: Inconclusive, says: "the harness was starved", story: func() *story {

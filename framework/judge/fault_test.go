@@ -318,7 +318,7 @@ func TestQuorumLoss(t *testing.T) {
 		{name: "record ends too early", want: Inconclusive, says: "or the record ends before", story: func() *story {
 			return without().failing("node-3", 26, 28.5).change(func(r *record.Run) { r.EndAt = sec(29) })
 		}},
-		{name: "an acknowledged write lost", want: Fail, says: `Nothing may be lost with the quorum: through node-1, n was read as nothing`, story: func() *story {
+		{name: "an acknowledged write lost", want: Fail, says: `No acknowledged write may be lost with the quorum: once it was back, n was read through node-1 as nothing`, story: func() *story {
 			return lost().write(record.OpCreate, "node-3", "n", "x", 211, 11, 11.1).read("node-1", "n", "", 0, 50, 50.1).purpose("final-read")
 		}},
 		{name: "reads afterwards of what was not there before", want: Inconclusive, says: "after the quorum was back, 0 reads of keys that had been written before", story: func() *story {

@@ -93,7 +93,7 @@ func TestLinearizable(t *testing.T) {
 		{"time runs backwards", one().read("b", "k", "v1", 1, 4, 3), Inconclusive, "returns before its call"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := named("linearizable").Judge(&facts.Matter{Run: tt.story.run})
+			f := named("linearizable").Judge(&facts.Case{Run: tt.story.run})
 			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
 				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
@@ -119,7 +119,7 @@ func busy(clients, rounds int) *story {
 func TestCheckerOutOfTime(t *testing.T) {
 	s := busy(20, 5)
 	s.read("b", "k", "v0", 0, 50, 51)
-	f := judges.JudgeLinearizable(&facts.Matter{Run: s.run}, time.Nanosecond)
+	f := judges.JudgeLinearizable(&facts.Case{Run: s.run}, time.Nanosecond)
 	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "ran out of time") {
 		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}
@@ -138,12 +138,12 @@ func TestManyUnknownWrites(t *testing.T) {
 			s.write(remove, "c", key, "", 0, t, t+3).outcome(record.Unknown)
 		}
 	}
-	f := named("linearizable").Judge(&facts.Matter{Run: s.run})
+	f := named("linearizable").Judge(&facts.Case{Run: s.run})
 	if f.Verdict != Pass {
 		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}
 	s.read("b", "k7", "v3", 4, 30, 31)
-	f = named("linearizable").Judge(&facts.Matter{Run: s.run})
+	f = named("linearizable").Judge(&facts.Case{Run: s.run})
 	if f.Verdict != Fail || !strings.Contains(f.Sentence, "that of k7 is not") {
 		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}

@@ -70,7 +70,7 @@ func TestListOfSomethingElse(t *testing.T) {
 		s := newStory().list("l", "", 15, 15.1)
 		l := &s.run.Lists[0].V
 		l.Outcome, l.Status, l.Other, l.Error = record.Unknown, 200, tt.other, tt.problem+tt.other
-		f := named("list-semantics").Judge(&facts.Matter{Run: s.run})
+		f := named("list-semantics").Judge(&facts.Case{Run: s.run})
 		if f.Verdict != tt.want || tt.want == Fail && !strings.Contains(f.Sentence, "was answered with something else: status 200, but no list: <html>") {
 			t.Errorf("%s: %s: %s", tt.name, f.Verdict, f.Sentence)
 		}

@@ -129,7 +129,7 @@ func TestMembersFollow(t *testing.T) {
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-MB-003", Judge: "members-follow"}, []ruling{
-		{name: "one joins, one leaves", want: Pass, took: "2 changes", says: "steps came in the order of the design", story: joinedAndLeft},
+		{name: "one joins, one leaves", want: Pass, took: "2 changes", says: "steps came in the required order", story: joinedAndLeft},
 		{name: "the member stays", want: Fail, says: "0 of 4 members have left", story: func() *story {
 			s := joinedAndLeft()
 			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]

@@ -153,7 +153,7 @@ func TestNoHiddenDependency(t *testing.T) {
 		{name: "gone for too short", want: Inconclusive, says: "gone for 8s, which is not longer", story: func() *story {
 			return standing(served(leaders(newStory()).fault("gone", "isolate", "node-1", "", 10, 18).logsRead(0, 60, "node-2", "node-3")))
 		}},
-		{name: "a component alone", want: Inconclusive, says: "did not take a whole node", story: func() *story {
+		{name: "a component alone", want: Inconclusive, says: "did not take down a whole node", story: func() *story {
 			return standing(served(leaders(newStory()).fault("gone", "kill", "node-1", "etcd", 10, 30)))
 		}},
 		{name: "no writes tried", want: Inconclusive, says: "no write was tried through node-3", story: func() *story {

@@ -62,7 +62,7 @@ func TestNoLostElement(t *testing.T) {
 	})
 	s := set().read("node-2", "e1", "v-e1", 11, 45, 46)
 	s.last().Collection = "s"
-	if f := named("linearizable").Judge(&facts.Matter{Run: s.endList("node-1", 50, 51, "e1", "e3").run}); f.Verdict != Fail {
+	if f := named("linearizable").Judge(&facts.Case{Run: s.endList("node-1", 50, 51, "e1", "e3").run}); f.Verdict != Fail {
 		t.Errorf("linearizable: %s: %s", f.Verdict, f.Sentence)
 	}
 }

@@ -67,7 +67,7 @@ func TestOneLeaderPerTerm(t *testing.T) {
 		{"no leader asked", reports("node-2 m1 2 0 9"), Inconclusive, ""},
 		{"never asked", newStory(), NotApplicable, "no status"},
 	} {
-		f := judges.JudgeOneLeaderPerTerm(&facts.Matter{Run: tt.s.run})
+		f := judges.JudgeOneLeaderPerTerm(&facts.Case{Run: tt.s.run})
 		if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
 			t.Errorf("%s: %s, %s", tt.name, f.Verdict, f.Sentence)
 		}

@@ -35,7 +35,7 @@ type Case struct {
 
 // Param returns a parameter of the check, or byDefault if the check does not give it.
 func (c *Case) Param(name, byDefault string) string {
-	return (&facts.Matter{Check: c.Check}).Param(name, byDefault)
+	return (&facts.Case{Check: c.Check}).Param(name, byDefault)
 }
 
 // Injection is a fault from its injection to its healing.
@@ -80,7 +80,7 @@ type Finding struct {
 
 // definition adapts a user's own judge to the built-in ones.
 func (j Judge) definition() judges.Definition {
-	return judges.Definition{Doc: j.Doc, Judge: func(m *facts.Matter) judges.Finding {
+	return judges.Definition{Doc: j.Doc, Judge: func(m *facts.Case) judges.Finding {
 		if j.Evaluate == nil {
 			return judges.Inconclusive("judge %s has no Evaluate function", j.Name)
 		}

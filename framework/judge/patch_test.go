@@ -32,7 +32,7 @@ func TestLinearizablePatch(t *testing.T) {
 		{"absent, then patched", newStory().read("b", "k", "", 0, 0.1, 0.2).write(patch, "b", "k", "v2", 2, 3, 4), Fail, "patch through b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := named("linearizable").Judge(&facts.Matter{Run: tt.story.run})
+			f := named("linearizable").Judge(&facts.Case{Run: tt.story.run})
 			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
 				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}

@@ -257,7 +257,7 @@ func TestWritesSucceed(t *testing.T) {
 			}
 			return s
 		}},
-		{name: "too few", want: Inconclusive, says: "10 writes tried", story: func() *story { return lossy(5, 5) }},
+		{name: "too few", want: Inconclusive, says: "10 writes were tried", story: func() *story { return lossy(5, 5) }},
 		{name: "starved", want: Inconclusive, says: "starved", story: func() *story {
 			return lossy(5, 30).change(func(r *record.Run) { r.Harness[15].V.Late = time.Second })
 		}},

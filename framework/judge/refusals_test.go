@@ -85,7 +85,7 @@ func TestRefusalsAreReads(t *testing.T) {
 		}(), Fail, "had been refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := named("linearizable").Judge(&facts.Matter{Run: tt.story.run})
+			f := named("linearizable").Judge(&facts.Case{Run: tt.story.run})
 			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
 				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}

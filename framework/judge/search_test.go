@@ -37,7 +37,7 @@ func TestSearchKeepsItsTime(t *testing.T) {
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	begin := worked()
-	f := judges.JudgeLinearizable(&facts.Matter{Run: tangle(40).run}, limit)
+	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(40).run}, limit)
 	if took := worked() - begin; took > limit+time.Second {
 		t.Errorf("it took %s of processor time, the limit is %s", took, limit)
 	}
@@ -54,7 +54,7 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const room = 16 << 20
-	f := judges.JudgeWithin(&facts.Matter{Run: tangle(40).run}, time.Hour, room)
+	f := judges.JudgeWithin(&facts.Case{Run: tangle(40).run}, time.Hour, room)
 	runtime.ReadMemStats(&after)
 	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "memory (16 MiB)") {
 		t.Errorf("%s: %s", f.Verdict, f.Sentence)
@@ -68,7 +68,7 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 }
 
 func TestSmallTangleIsDecided(t *testing.T) {
-	f := judges.JudgeLinearizable(&facts.Matter{Run: tangle(4).run}, judges.LinearizeLimit)
+	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(4).run}, judges.LinearizeLimit)
 	if f.Verdict != Fail || f.Exhibit == nil || len(f.Exhibit.Spans) != 6 {
 		t.Errorf("%s: %s\n%+v", f.Verdict, f.Sentence, f.Exhibit)
 	}

@@ -14,7 +14,7 @@ import (
 // nodes, so that a fault on one node spares the others; here each API server waits for the silent
 // member. A bound that counts on remote members holds with one on a node that it shares with an API
 // server.
-func silenced(m *facts.Matter, f judges.Finding) judges.Finding {
+func silenced(m *facts.Case, f judges.Finding) judges.Finding {
 	if f.Verdict != Fail || m.Fault == nil && !f.Timed || f.MissedBy(m.Bound) == 0 {
 		return f
 	}

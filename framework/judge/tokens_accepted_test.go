@@ -70,7 +70,7 @@ func TestTokensAccepted(t *testing.T) {
 		})},
 		{name: "not queried", want: Inconclusive, says: "6 of 6 ordered pairs", story: issued(func(*record.Op) bool { return false })},
 		{name: "refused once a fault was injected", want: Pass, story: func() *story {
-			s := issued(nil)().fault("cert", "authority-rotated", "node-2", "kube-apiserver", 10, 20)
+			s := issued(nil)().fault("cert", "cert-wrong-ca", "node-2", "kube-apiserver", 10, 20)
 			return s.op(record.Op{Entrance: "node-1", Type: record.OpGet, Key: "node-2", Purpose: "token", Outcome: record.Refused, Value: "Unauthorized", Call: sec(12), Return: sec(12.01)})
 		}},
 		{name: "one API server", want: NotApplicable, says: "requires two", story: func() *story {

@@ -66,7 +66,7 @@ func TestEtcdAuthenticates(t *testing.T) {
 		{name: "not tried on one node", want: Inconclusive, says: "a client without TLS on node-3", story: tried(func(op *record.Op) bool { return op.Entrance != "node-3" })},
 		{name: "nobody tried", want: Inconclusive, story: tried(func(*record.Op) bool { return false })},
 		{name: "served once a fault was injected", want: Pass, story: func() *story {
-			s := tried(nil)().fault("cert", "authority-rotated", "node-2", "etcd", 10, 20)
+			s := tried(nil)().fault("cert", "cert-wrong-ca", "node-2", "etcd", 10, 20)
 			return s.op(record.Op{Entrance: "node-1", API: "etcd", Type: record.OpGet, Key: "client/plaintext", Purpose: "unknown-etcd-client", Found: true, Call: sec(12), Return: sec(12.01)})
 		}},
 		{name: "no access to etcd", want: NotApplicable, says: "no node reports where etcd serves", story: tried(func(op *record.Op) bool {
@@ -146,7 +146,7 @@ func TestUnknownReadsNothing(t *testing.T) {
 		{name: "one kind not asked", want: Inconclusive, says: "a client with an invalid token at node-1", story: asked(func(op *record.Op) bool { return op.Key != "invalid token" })},
 		{name: "one API server not asked", want: Inconclusive, says: "at node-3", story: asked(func(op *record.Op) bool { return op.Entrance != "node-3" })},
 		{name: "served once a fault was injected", want: Pass, story: func() *story {
-			s := asked(nil)().fault("cert", "authority-rotated", "node-2", "kube-apiserver", 10, 20)
+			s := asked(nil)().fault("cert", "cert-wrong-ca", "node-2", "kube-apiserver", 10, 20)
 			return s.op(record.Op{Entrance: "node-1", Type: record.OpGet, Key: "anonymous", Purpose: "unknown-reader", Value: "200", Found: true, Error: "/apis", Call: sec(12), Return: sec(12.01)})
 		}},
 	})

@@ -49,7 +49,7 @@ func TestMessagesWithoutVersion(t *testing.T) {
 func TestAnotherObject(t *testing.T) {
 	for _, other := range []string{"k", "status 200, but no ConfigMap j: <html>sorry</html>"} {
 		s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+other, 0, 5, 6)
-		if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
+		if f := named("linearizable").Judge(&facts.Case{Run: s.run}); f.Verdict != Fail {
 			t.Errorf("%s: %s: %s", other, f.Verdict, f.Sentence)
 		}
 		if reads := facts.ReadsThrough(s.run, "b", 0, sec(60)); len(reads) != 2 || reads[0].Outcome != record.OK || reads[1].Outcome != record.Unknown {
@@ -72,7 +72,7 @@ func TestResponseOfAnotherObject(t *testing.T) {
 	} {
 		s := one().read("b", "k", "v1", 1, 3, 4).write(update, "b", "k", "v2", 0, 5, 6).outcome(record.Unknown)
 		s.last().Error = tt.problem
-		f := named("linearizable").Judge(&facts.Matter{Run: s.read("b", "k", "v1", 1, 7, 8).run})
+		f := named("linearizable").Judge(&facts.Case{Run: s.read("b", "k", "v1", 1, 7, 8).run})
 		if f.Verdict != tt.want || f.Verdict == Fail && !strings.Contains(f.Sentence, `c-b's response to a write through b returning "another object: `+tt.problem) {
 			t.Errorf("%s: %s (want %s): %s", tt.problem, f.Verdict, tt.want, f.Sentence)
 		}
@@ -101,7 +101,7 @@ func TestMembersOfTwoClusters(t *testing.T) {
 		{"one after the other, seen in between", []string{"c1", "c1", "c2", "c1", "c2", "c2"}, Fail},
 		{"changing", []string{"c1", "c1", "c2", "c2", "c2"}, Inconclusive},
 	} {
-		if f := named("etcd-hashes").Judge(&facts.Matter{Run: story(tt.clusters...).run}); f.Verdict != tt.want {
+		if f := named("etcd-hashes").Judge(&facts.Case{Run: story(tt.clusters...).run}); f.Verdict != tt.want {
 			t.Errorf("%s: %s (want %s): %s", tt.name, f.Verdict, tt.want, f.Sentence)
 		}
 	}

@@ -163,14 +163,14 @@ func TestWatchAlive(t *testing.T) {
 		later 8
 		ended w awaited`)
 	broken.Steadies = append(broken.Steadies, record.Timed[record.Steady]{V: record.Steady{Phase: "after", Problems: []string{"no leader"}}})
-	if f := named("watch-alive").Judge(&facts.Matter{Run: broken}); f.Verdict != Inconclusive {
+	if f := named("watch-alive").Judge(&facts.Case{Run: broken}); f.Verdict != Inconclusive {
 		t.Errorf("of a cluster that is not steady: %s %s", f.Verdict, f.Sentence)
 	}
 	starved := chronicle(t, facts.APIKubernetes, twoKeys+`
 		watch w from=100
 		later 8
 		ended w awaited`)
-	if f := named("watch-alive").Judge(&facts.Matter{Run: starved}); !f.Timed || f.From >= f.To {
+	if f := named("watch-alive").Judge(&facts.Case{Run: starved}); !f.Timed || f.From >= f.To {
 		t.Errorf("it rests on no time: %+v", f)
 	}
 }
@@ -193,7 +193,7 @@ func TestWatchAliveBetweenTwoWatches(t *testing.T) {
 			later 3
 			ended x`)
 		run.Ops[len(run.Ops)-1].V.Purpose = tt.purpose
-		if f := named("watch-alive").Judge(&facts.Matter{Run: run}); f.Verdict != tt.want {
+		if f := named("watch-alive").Judge(&facts.Case{Run: run}); f.Verdict != tt.want {
 			t.Errorf("%s: %s: %s", tt.name, f.Verdict, f.Sentence)
 		}
 	}

@@ -23,7 +23,7 @@ func verdictsOn(run *record.Run) map[string]judges.Finding {
 	shared := facts.NewCollections(run)
 	all := map[string]judges.Finding{}
 	for _, d := range listAndWatchJudges() {
-		all[d.Name] = d.Judge(&facts.Matter{Run: run, Shared: func() *facts.Collections { return shared }})
+		all[d.Name] = d.Judge(&facts.Case{Run: run, Shared: func() *facts.Collections { return shared }})
 	}
 	return all
 }

@@ -190,7 +190,7 @@ var buildInfoVersion = regexp.MustCompile(`(?m)^kubernetes_build_info\{[^}]*\bgi
 func BuildInfo(body []byte) (string, error) {
 	found := buildInfoVersion.FindSubmatch(body)
 	if found == nil {
-		return "", fmt.Errorf("the metrics hold no kubernetes_build_info")
+		return "", fmt.Errorf("the metrics have no kubernetes_build_info")
 	}
 	return string(found[1]), nil
 }

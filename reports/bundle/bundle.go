@@ -260,7 +260,7 @@ func sameFiles(s *attestation.Statement, files map[string]string) error {
 		case !ok:
 			return fmt.Errorf("%s is missing from the bundle", name)
 		case got != subject.Digest["sha256"]:
-			return fmt.Errorf("%s was changed after it was signed: its SHA-256 digest is %s, signed was %s", name, got, subject.Digest["sha256"])
+			return fmt.Errorf("%s was changed after it was signed: its SHA-256 digest is %s, but %s was signed", name, got, subject.Digest["sha256"])
 		}
 		named[name] = true
 	}

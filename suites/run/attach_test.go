@@ -201,7 +201,7 @@ func TestRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	c, err := w.create(ctx, func(string) {})
-	if err != nil || !strings.Contains(c.Refused, "no fault is injected into this cluster for now: cluster holdfast is not healthy") || w.cluster != nil {
+	if err != nil || !strings.Contains(c.Refused, "refusing to inject faults into this cluster: cluster holdfast is not healthy") || w.cluster != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if !errors.Is(refusal(c.Refused), clusters.ErrUnsafe) {

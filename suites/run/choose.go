@@ -32,7 +32,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 			return nil, err
 		}
 		if other := names[s.Metadata.Name]; other != "" {
-			return nil, fmt.Errorf("%s and %s both hold a scenario %s; names must differ", other, f, s.Metadata.Name)
+			return nil, fmt.Errorf("%s and %s both contain a scenario %s; names must differ", other, f, s.Metadata.Name)
 		}
 		names[s.Metadata.Name] = f
 		chosen = append(chosen, s)
@@ -49,7 +49,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 	}
 	for _, s := range selected {
 		if f := names[s.Metadata.Name]; f != "" {
-			return nil, fmt.Errorf("%s holds a scenario %s, which already exists; names must differ", f, s.Metadata.Name)
+			return nil, fmt.Errorf("%s contains a scenario %s, which already exists; names must differ", f, s.Metadata.Name)
 		}
 	}
 	return append(chosen, selected...), nil

@@ -17,8 +17,8 @@ const (
 	Caught State = "caught"
 	// Missed: it did not find the violation.
 	Missed State = "missed"
-	// Accused: it found a violation on the healthy twin.
-	Accused State = "healthy twin accused"
+	// FalsePositive: it found a violation on the healthy twin.
+	FalsePositive State = "false positive"
 	// NoPlant: no violation is planted for it.
 	NoPlant State = "no planted violation"
 	// Unclear: the machine was too busy, or the plant did nothing.
@@ -100,7 +100,7 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 	set := func(s State, format string, args ...any) { r.State, r.Why = s, fmt.Sprintf(format, args...) }
 	switch {
 	case healthy != nil && healthy.Verdict == judge.Fail:
-		set(Accused, "with nothing planted: %s", healthy.Sentence)
+		set(FalsePositive, "with nothing planted: %s", healthy.Sentence)
 	case planted == nil:
 		set(Unclear, "%s", why)
 	case len(p.Tamper) > 0 && planted.acted == 0:

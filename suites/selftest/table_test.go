@@ -168,22 +168,22 @@ func TestRows(t *testing.T) {
 		outcomes []Outcome
 		want     State
 	}{
-		"caught":                     {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 1)}, Caught},
-		"two checks, one fails":      {[]Outcome{{Unit: healthy("").Unit, Results: append(result(judge.Pass, ""), result(judge.Fail, "")...)}, planted(judge.Fail, says, 1)}, Accused},
-		"missed":                     {[]Outcome{healthy(judge.Pass), planted(judge.Pass, "It held.", 1)}, Missed},
-		"failed for another reason":  {[]Outcome{healthy(judge.Pass), planted(judge.Fail, "There were two holders.", 1)}, Missed},
-		"caught by a second check":   {[]Outcome{healthy(judge.Pass), {Unit: planted("", "", 1).Unit, Results: append(result(judge.Fail, "It took long."), result(judge.Fail, says)...), Acted: 1}}, Caught},
-		"accused":                    {[]Outcome{healthy(judge.Fail), planted(judge.Fail, says, 1)}, Accused},
-		"accused, and plant broken":  {[]Outcome{healthy(judge.Fail), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Accused},
-		"never acted":                {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 0)}, Unclear},
-		"planted inconclusive":       {[]Outcome{healthy(judge.Pass), planted(judge.Inconclusive, "Overloaded.", 1)}, Unclear},
-		"healthy inconclusive":       {[]Outcome{healthy(judge.Inconclusive), planted(judge.Fail, says, 1)}, Unclear},
-		"healthy not applicable":     {[]Outcome{healthy(judge.NotApplicable), planted(judge.Fail, says, 1)}, Unclear},
-		"twin of another cluster":    {[]Outcome{{Unit: Unit{Cluster: drains, Scenario: "controller-manager-killed"}, Results: result(judge.Pass, "")}, planted(judge.Fail, says, 1)}, Unclear},
-		"no healthy twin":            {[]Outcome{planted(judge.Fail, says, 1)}, Unclear},
-		"nothing run":                {nil, Unclear},
-		"planted run ended early":    {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Unclear},
-		"the judge was left unheard": {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Acted: 1}}, Unclear},
+		"caught":                           {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 1)}, Caught},
+		"two checks, one fails":            {[]Outcome{{Unit: healthy("").Unit, Results: append(result(judge.Pass, ""), result(judge.Fail, "")...)}, planted(judge.Fail, says, 1)}, FalsePositive},
+		"missed":                           {[]Outcome{healthy(judge.Pass), planted(judge.Pass, "It held.", 1)}, Missed},
+		"failed for another reason":        {[]Outcome{healthy(judge.Pass), planted(judge.Fail, "There were two holders.", 1)}, Missed},
+		"caught by a second check":         {[]Outcome{healthy(judge.Pass), {Unit: planted("", "", 1).Unit, Results: append(result(judge.Fail, "It took long."), result(judge.Fail, says)...), Acted: 1}}, Caught},
+		"false positive":                   {[]Outcome{healthy(judge.Fail), planted(judge.Fail, says, 1)}, FalsePositive},
+		"false positive, and plant broken": {[]Outcome{healthy(judge.Fail), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, FalsePositive},
+		"never acted":                      {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 0)}, Unclear},
+		"planted inconclusive":             {[]Outcome{healthy(judge.Pass), planted(judge.Inconclusive, "Overloaded.", 1)}, Unclear},
+		"healthy inconclusive":             {[]Outcome{healthy(judge.Inconclusive), planted(judge.Fail, says, 1)}, Unclear},
+		"healthy not applicable":           {[]Outcome{healthy(judge.NotApplicable), planted(judge.Fail, says, 1)}, Unclear},
+		"twin of another cluster":          {[]Outcome{{Unit: Unit{Cluster: drains, Scenario: "controller-manager-killed"}, Results: result(judge.Pass, "")}, planted(judge.Fail, says, 1)}, Unclear},
+		"no healthy twin":                  {[]Outcome{planted(judge.Fail, says, 1)}, Unclear},
+		"nothing run":                      {nil, Unclear},
+		"planted run ended early":          {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Unclear},
+		"the judge was left unheard":       {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Acted: 1}}, Unclear},
 	} {
 		t.Run(what, func(t *testing.T) {
 			rows, err := Rows([]string{name}, test.outcomes)

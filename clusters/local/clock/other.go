@@ -10,7 +10,7 @@ import (
 
 // ErrNotShifted is returned by Start for a process that runs with the real
 // clock.
-var ErrNotShifted = errors.New("the process runs, but its clock is not shifted")
+var ErrNotShifted = errors.New("the process is running, but its clock is not shifted")
 
 var errArchitecture = errors.New("clocks can be shifted on amd64 only, and this is " + runtime.GOARCH)
 

@@ -229,7 +229,7 @@ const startLimit = 10 * time.Second
 
 // ErrNotShifted is returned by Start for a process that runs with the real
 // clock.
-var ErrNotShifted = errors.New("the process runs, but its clock is not shifted")
+var ErrNotShifted = errors.New("the process is running, but its clock is not shifted")
 
 // Start starts cmd with a shifted clock: the shift applies before the program's first
 // instruction. The command must not request a parent-death signal, since the thread that starts

@@ -43,7 +43,7 @@ var loadStub = sync.OnceValues(func() (*stub, error) {
 		for place, at := range map[uint64]*[]int{placeBase: &s.base, placeRate: &s.rate, placeOffset: &s.offset} {
 			pattern := binary.LittleEndian.AppendUint64(nil, place)
 			if bytes.Count(code, pattern) != 1 {
-				return nil, fmt.Errorf("the code for %s has not one place for the constant %#x", functions()[i], place)
+				return nil, fmt.Errorf("the code for %s does not have exactly one place for the constant %#x", functions()[i], place)
 			}
 			*at = append(*at, start+bytes.Index(code, pattern))
 		}

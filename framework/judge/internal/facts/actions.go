@@ -32,7 +32,7 @@ func (o Overlap) String() string {
 // harness's, by an instance that another had taken over from when the action entered the audit
 // log; nil if there is none. A late entry does not count if the API server's other entries of
 // that time show that its clock agrees, nor does one of when a fault was moving the clock.
-func (d Actions) Untimed(m *Matter) *Act {
+func (d Actions) Untimed(m *Case) *Act {
 	for i, act := range d.Doubtful {
 		logged := act
 		logged.Received = act.At
@@ -136,7 +136,7 @@ func (d Actions) Ahead(servers ...string) bool {
 // Unrecorded returns the node of an instance that was seen to renew its lease for longer than it
 // may skip renewals, although no audit log has any lease write by it: then its other actions are
 // in no log either.
-func (d Actions) Unrecorded(m *Matter) string {
+func (d Actions) Unrecorded(m *Case) string {
 	first, moved := map[string]time.Time{}, clockFaults(m.Run)
 	for _, l := range m.Run.Leases {
 		node := HolderNode(l.V)
@@ -179,7 +179,7 @@ func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 // differ by the margin at most.
 const stampAhead = 100 * time.Millisecond
 
-// announcements are resources whose changes are no actions: events, and the candidacies that
+// announcements are resources whose changes are not actions: events, and the candidacies that
 // standby instances announce in coordinated leader election, which older records contain.
 var announcements = []string{"events", "events.k8s.io/events", "coordination.k8s.io/leasecandidates"}
 

@@ -180,7 +180,7 @@ func Unseen(all []History) (missing []string) {
 }
 
 // APIServerAddresses returns the addresses of the nodes that should run an API server, sorted.
-func (m *Matter) APIServerAddresses() []string {
+func (m *Case) APIServerAddresses() []string {
 	var all []string
 	for _, n := range m.NodesWith("kube-apiserver") {
 		all = append(all, n.Address)

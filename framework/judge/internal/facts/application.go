@@ -118,7 +118,7 @@ func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (
 // Silence returns the intervals in which a heartbeat of some worker node was overdue by half of
 // the observed interval between two, or the whole time if there are too few of them. The
 // intervals are in order of time and do not overlap.
-func (m *Matter) Silence() []Interval {
+func (m *Case) Silence() []Interval {
 	end := LastSeen(m.Run)
 	seen := map[string][]record.Nanos{}
 	for i := range m.Run.Objects {
@@ -227,12 +227,12 @@ func LacksOf(run *record.Run) []*Lack {
 
 // NextFault returns when the first fault is injected after a time, or the end of the observations
 // of objects.
-func (m *Matter) NextFault(after record.Nanos) record.Nanos {
+func (m *Case) NextFault(after record.Nanos) record.Nanos {
 	return min(LastSeen(m.Run), m.NextInjection(after))
 }
 
 // LastEffect is when the check's fault took effect, or the last one on top of it.
-func (m *Matter) LastEffect() record.Nanos {
+func (m *Case) LastEffect() record.Nanos {
 	last := m.Fault.Effect()
 	for _, inj := range m.Faults {
 		if inj.Injected != nil && inj.Injected.Called < m.Fault.Healed.Called {

@@ -60,7 +60,7 @@ func (l *auditLog) late(t record.Timed[record.Action]) bool {
 // UnreadLog returns an API server that responded in a period when its audit log had been read for
 // the last time in the record, so that requests that it received in that period may be unknown;
 // empty if all logs were read. A log that is read again continues where it was.
-func (m *Matter) UnreadLog(g Gap) string {
+func (m *Case) UnreadLog(g Gap) string {
 	const slack = record.Nanos(5 * time.Second) // it is recorded once a second that a log is read
 	for _, s := range m.APIServers() {
 		read := record.Nanos(0)

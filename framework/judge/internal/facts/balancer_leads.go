@@ -13,7 +13,7 @@ import (
 // backends, a watch through it must have reached each API server; unknown then names what is
 // missing, since a balancer may keep a client on one server by design. Both are empty without a
 // load balancer.
-func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown string) {
+func (m *Case) BalancerLeads(to record.Nanos) (without []string, unknown string) {
 	i := slices.IndexFunc(m.Run.Meta.Entrances, func(e string) bool { return !m.IsNode(e) })
 	if i < 0 {
 		return nil, ""
@@ -46,7 +46,7 @@ func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown strin
 
 // unreached names the API servers that no watch through an entrance reached before a time; empty
 // if each was reached.
-func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nanos) string {
+func (m *Case) unreached(entrance string, servers []record.Node, to record.Nanos) string {
 	watches := 0
 	reached := map[string]bool{}
 	for _, w := range m.Run.Watches {
@@ -74,7 +74,7 @@ func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nan
 }
 
 // Names reports whether the addresses in a certificate belong to one node.
-func (m *Matter) Names(server []string) bool {
+func (m *Case) Names(server []string) bool {
 	n := 0
 	for _, node := range m.Run.Meta.Nodes {
 		if slices.Contains(server, node.Address) {
@@ -86,7 +86,7 @@ func (m *Matter) Names(server []string) bool {
 
 // StandsBy reports whether the balancer last reported for a node, from a time on, that another
 // node has the virtual IP.
-func (m *Matter) StandsBy(node string, from, to record.Nanos) bool {
+func (m *Case) StandsBy(node string, from, to record.Nanos) bool {
 	standby := false
 	for at, b := range record.Each(m.Run.Backends) {
 		if b.Name == node && at >= from && at <= to {
@@ -97,6 +97,6 @@ func (m *Matter) StandsBy(node string, from, to record.Nanos) bool {
 }
 
 // Balanced reports whether there is a load balancer.
-func (m *Matter) Balanced() bool {
+func (m *Case) Balanced() bool {
 	return slices.ContainsFunc(m.Run.Meta.Entrances, func(e string) bool { return !m.IsNode(e) })
 }

@@ -116,7 +116,7 @@ func rebased(t record.Timed[record.Action], shifts []clockShift, margin time.Dur
 
 // clockMoving reports whether a fault was moving the clock of a node, there or back, at some time
 // or shortly before: its stamps may be from before or after that.
-func (m *Matter) clockMoving(node string, at record.Nanos) bool {
+func (m *Case) clockMoving(node string, at record.Nanos) bool {
 	own := slices.DeleteFunc(clockFaults(m.Run), func(inj *Injection) bool { return !slices.Contains(inj.Nodes(), node) })
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	return slices.ContainsFunc(clockSteps(own), func(s Interval) bool { return at >= s.From && at <= s.To+margin })

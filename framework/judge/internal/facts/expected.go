@@ -19,7 +19,7 @@ type Expected struct {
 // ExpectedAt returns what must be listed from a moment on. An API server that an active fault
 // keeps from running must leave the list; it is open for one that is hit otherwise, or whose
 // fault may have been partly healed.
-func (m *Matter) ExpectedAt(t record.Nanos) Expected {
+func (m *Case) ExpectedAt(t record.Nanos) Expected {
 	e := Expected{want: m.apiServersAt(t), End: min(m.Run.EndAt, NextDisturbance(m.Run, t))}
 	for _, inj := range m.Faults {
 		switch {

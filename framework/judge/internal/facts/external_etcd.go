@@ -17,7 +17,7 @@ func EtcdAlone(n record.Node) bool {
 }
 
 // EtcdAlone reports whether the node of a name runs an etcd member and no API server.
-func (m *Matter) EtcdAlone(node string) bool {
+func (m *Case) EtcdAlone(node string) bool {
 	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == node && EtcdAlone(n) })
 }
 
@@ -36,7 +36,7 @@ const SilentLimit = 40 * time.Second
 // nodes use it: they send it some of their requests until gRPC gives up its connections, which takes
 // up to SilentLimit, or longer if it answers only its clients. The connections of a process that
 // exits are closed.
-func (m *Matter) Silenced(inj *Injection) (nodes []string) {
+func (m *Case) Silenced(inj *Injection) (nodes []string) {
 	f := inj.Injected
 	if f == nil || !f.Hits("etcd") || len(f.Effects) > 0 && !f.Has(silencing...) {
 		return nil
@@ -45,7 +45,7 @@ func (m *Matter) Silenced(inj *Injection) (nodes []string) {
 }
 
 // sharesEtcd reports whether a node ever ran an etcd member that API servers of other nodes use.
-func (m *Matter) sharesEtcd(node string) bool {
+func (m *Case) sharesEtcd(node string) bool {
 	return m.Run.Meta.RemoteEtcd && slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool {
 		return n.Name == node && slices.Contains(n.Components, "etcd")
 	})

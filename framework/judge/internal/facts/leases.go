@@ -89,7 +89,7 @@ func HolderNode(l record.Lease) string {
 }
 
 // ElectedComponent is the elected component that a check is about.
-func (m *Matter) ElectedComponent() string { return m.Param("component", m.Fault.Injected.Component) }
+func (m *Case) ElectedComponent() string { return m.Param("component", m.Fault.Injected.Component) }
 
 // Newer reports whether state a of a lease is later than b.
 func Newer(a, b record.Lease) bool {
@@ -104,7 +104,7 @@ func Newer(a, b record.Lease) bool {
 // of another node took it over, at some time. It is not known if the lease was not seen to pass
 // directly from the one to the other: it was released or deleted before, or a third instance may
 // have held it in between.
-func (m *Matter) Seized(component, from, by string, at record.Nanos) (lasts time.Duration, known bool) {
+func (m *Case) Seized(component, from, by string, at record.Nanos) (lasts time.Duration, known bool) {
 	states := LeaseStates(m.Run, component, 0, m.Run.EndAt)
 	at -= record.Nanos(m.Run.Meta.Settings["M"])
 	i := slices.IndexFunc(states, func(s record.Timed[record.Lease]) bool {
@@ -121,18 +121,18 @@ func (m *Matter) Seized(component, from, by string, at record.Nanos) (lasts time
 
 // LeasesTaken reports whether a fault between two times may have changed leases themselves: then an
 // instance may take over one that another renews.
-func (m *Matter) LeasesTaken(from, to record.Nanos) bool {
+func (m *Case) LeasesTaken(from, to record.Nanos) bool {
 	return m.mayHave(from, to, record.EffectLease, record.EffectRestored, record.EffectDisk)
 }
 
 // LeasesChanged reports whether a fault between two times may have changed leases themselves, or
 // the clocks by which they expire.
-func (m *Matter) LeasesChanged(from, to record.Nanos) bool {
+func (m *Case) LeasesChanged(from, to record.Nanos) bool {
 	return m.LeasesTaken(from, to) || m.mayHave(from, to, record.EffectClock)
 }
 
 // mayHave reports whether a fault between two times had, or may have had, any of some effects.
-func (m *Matter) mayHave(from, to record.Nanos, any ...record.Effect) bool {
+func (m *Case) mayHave(from, to record.Nanos, any ...record.Effect) bool {
 	return slices.ContainsFunc(m.Touching(from, to, record.Nanos(m.Run.Meta.Settings["M"])), func(inj *Injection) bool {
 		return inj.Injected == nil || len(inj.Injected.Effects) == 0 || inj.Injected.Has(any...)
 	})

@@ -179,7 +179,7 @@ func (l QuorumList) Reads(keys []string) (all []record.Op) {
 // QuorumLists returns the answered lists of one API that promise the newest state: lists without
 // a resourceVersion, whole or in pages of one version, and streaming lists without one. A paged
 // list shows a moment during its first page.
-func (m *Matter) QuorumLists(api string) (all []QuorumList) {
+func (m *Case) QuorumLists(api string) (all []QuorumList) {
 	c := m.Collections()
 	for _, l := range c.Lists {
 		if l.API != api || l.Match != record.MatchUnset || l.Outcome != record.OK || len(l.Pages) == 0 || l.Version() == 0 || !l.oneVersion() {

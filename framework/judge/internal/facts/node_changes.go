@@ -51,7 +51,7 @@ func LeftAt(run *record.Run, node string) record.Nanos {
 }
 
 // Stays reports whether a node's removal was never requested.
-func (m *Matter) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
+func (m *Case) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
 
 // NextChange is when the first change of the set of nodes after a time was requested; endless for
 // none.
@@ -86,7 +86,7 @@ func NextDisturbance(run *record.Run, after record.Nanos) record.Nanos {
 }
 
 // apiServersAt returns the addresses of the API servers that existed at a time, sorted.
-func (m *Matter) apiServersAt(t record.Nanos) []string {
+func (m *Case) apiServersAt(t record.Nanos) []string {
 	var all []string
 	for _, n := range NodeLives(m.Run) {
 		if n.From <= t && t < n.Until && slices.Contains(n.Components, "kube-apiserver") {

@@ -35,7 +35,7 @@ func placed(f *record.Fault) bool { return !f.Has(record.EffectIsolated) && f.Ha
 
 // Touching returns the injections that were active at any time between from and to, or
 // less than after before it.
-func (m *Matter) Touching(from, to, after record.Nanos) (all []*Injection) {
+func (m *Case) Touching(from, to, after record.Nanos) (all []*Injection) {
 	for _, inj := range m.Faults {
 		first := inj.Injected
 		if first == nil {
@@ -66,7 +66,7 @@ type Exit struct {
 // that too. It makes components of other nodes fail, and their supervisors restart them, only if it
 // may cost etcd its quorum; an API server also if the member that leads is slow, or a member that it
 // uses beside its own may be silent.
-func (m *Matter) Reached(by []*Injection, x Exit) bool {
+func (m *Case) Reached(by []*Injection, x Exit) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected
 		if f == nil || !confined(f) {
@@ -97,7 +97,7 @@ func (m *Matter) Reached(by []*Injection, x Exit) bool {
 
 // atOtherEnd reports whether a node may be at the other end of the links that a fault names. Its
 // nodes have numbers in the order of joining.
-func (m *Matter) atOtherEnd(f *record.Fault, node string) bool {
+func (m *Case) atOtherEnd(f *record.Fault, node string) bool {
 	i := slices.IndexFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == node })
 	return slices.ContainsFunc(text.SplitList(f.Params["peer"]), func(peer string) bool {
 		peer = strings.TrimPrefix(peer, "node/")
@@ -115,7 +115,7 @@ func (m *Matter) atOtherEnd(f *record.Fault, node string) bool {
 // mayLose reports whether an instance of an elected component may have exited because it lost its
 // lease, or could not start: it may have held the lease since the first of some injections, or
 // have been started since. Any other instance stands by, whatever becomes of the API servers.
-func (m *Matter) mayLose(by []*Injection, x Exit) bool {
+func (m *Case) mayLose(by []*Injection, x Exit) bool {
 	first := x.From
 	for _, inj := range by {
 		if inj.Injected != nil {
@@ -129,7 +129,7 @@ func (m *Matter) mayLose(by []*Injection, x Exit) bool {
 // mayHold reports whether an instance may have held the lease of a component at some time between
 // from and to. If the lease was seen to change hands more than once between two states, or was
 // not seen until the end, any instance may have held it.
-func (m *Matter) mayHold(component, node string, from, to record.Nanos) bool {
+func (m *Case) mayHold(component, node string, from, to record.Nanos) bool {
 	states := LeaseStates(m.Run, component, 0, m.Run.EndAt)
 	if len(states) == 0 || LockReads(m.Run)[component] != nil || m.wroteLease(component, node, from, to) {
 		return true
@@ -157,14 +157,14 @@ func (m *Matter) mayHold(component, node string, from, to record.Nanos) bool {
 
 // wroteLease reports whether an audit log has a write of its lease by an instance between two
 // times.
-func (m *Matter) wroteLease(component, node string, from, to record.Nanos) bool {
+func (m *Case) wroteLease(component, node string, from, to record.Nanos) bool {
 	return slices.ContainsFunc(m.Run.Actions, func(a record.Timed[record.Action]) bool {
 		return a.V.Election && a.V.Component == component && a.V.Node == node && a.V.Code >= 200 && a.V.Code <= 299 && a.At >= from && a.At <= to
 	})
 }
 
 // mayLead reports whether the etcd member of one of some nodes may have led between two times.
-func (m *Matter) mayLead(nodes []string, from, to record.Nanos) bool {
+func (m *Case) mayLead(nodes []string, from, to record.Nanos) bool {
 	leaders := map[string]bool{}
 	for _, e := range m.Run.Etcd {
 		if e.At >= from && e.At <= to && e.V.Leader != "" {
@@ -177,14 +177,14 @@ func (m *Matter) mayLead(nodes []string, from, to record.Nanos) bool {
 }
 
 // isElected reports whether the instances of a component elect an active one.
-func (m *Matter) isElected(component string) bool {
+func (m *Case) isElected(component string) bool {
 	return slices.Contains(text.SplitList(DefaultElected), component) ||
 		slices.ContainsFunc(m.Run.Leases, func(l record.Timed[record.Lease]) bool { return l.V.Name == component })
 }
 
 // quorumInDoubt reports whether injections hit so many etcd members that the others may not be a
 // majority.
-func (m *Matter) quorumInDoubt(by []*Injection) bool {
+func (m *Case) quorumInDoubt(by []*Injection) bool {
 	hit := map[string]bool{}
 	for _, inj := range by {
 		if inj.Injected == nil || inj.Injected.Hits("etcd") {

@@ -26,7 +26,7 @@ func SettingsOf(run *record.Run, component string) map[string]time.Duration {
 
 // Settings returns the durations for bounds: those of an elected component if the record has
 // them, otherwise those of the cluster.
-func (m *Matter) Settings(component string) map[string]time.Duration {
+func (m *Case) Settings(component string) map[string]time.Duration {
 	return SettingsOf(m.Run, component)
 }
 
@@ -43,7 +43,7 @@ func Subject(check record.Check, fault *Injection) string {
 // Coordinated returns the bound of what waits for a takeover after the check's fault: longer if API
 // servers elect the active instances. A lease that must be kept, or is a further one, is not waited
 // for.
-func (m *Matter) Coordinated(b verdict.Bound) verdict.Bound {
+func (m *Case) Coordinated(b verdict.Bound) verdict.Bound {
 	in := m.Fault.Injected
 	if !m.coordinates() || m.Check.Params["kept"] == "true" || m.Check.Params["component"] == "further" {
 		return b
@@ -58,7 +58,7 @@ func (m *Matter) Coordinated(b verdict.Bound) verdict.Bound {
 
 // coordinates reports whether the lease of an elected component had a strategy when it was last seen
 // before the check's fault.
-func (m *Matter) coordinates() bool {
+func (m *Case) coordinates() bool {
 	return slices.ContainsFunc(text.SplitList(DefaultElected), func(component string) bool {
 		before := LeaseStates(m.Run, component, 0, m.Fault.Injected.Called)
 		return len(before) > 0 && before[len(before)-1].V.Strategy != ""

@@ -10,7 +10,7 @@ import (
 // Spread reports whether clients of an entrance were seen on several API servers before any fault
 // or change: if not, the balancer may choose by their address, which they have in common. Later they
 // may have been on several, although all moved together.
-func (m *Matter) Spread(entrance string) bool {
+func (m *Case) Spread(entrance string) bool {
 	until := m.UntilNext(0)
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(m.Run.ClientProbes, m.Run.Probes) {

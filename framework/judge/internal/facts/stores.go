@@ -32,7 +32,7 @@ const (
 // cluster that it is in. In one etcd cluster a write has a greater revision than every one that
 // a member reported before its call, and some member soon has as great a one. API servers whose
 // writes show neither, or both, are left out.
-func (m *Matter) Stores(from, to record.Nanos) (s Stores) {
+func (m *Case) Stores(from, to record.Nanos) (s Stores) {
 	seen := revisionsBetween(m.Run, from, to)
 	for _, server := range m.APIServers() {
 		fits, problems := 0, []string(nil)

@@ -9,7 +9,7 @@ import (
 // from, although the servers may be gone; zero if they were not. A new leader of etcd gives every
 // lease its whole time again, and E more (etcd, lessor.Promote). The record shows that by the term
 // of what members apply.
-func (m *Matter) AddressesRenewed(from record.Nanos) (at record.Nanos) {
+func (m *Case) AddressesRenewed(from record.Nanos) (at record.Nanos) {
 	s := m.Run.Meta.Settings
 	held := s["T"] + s["E"] + s["M"] // statuses are read once a second
 	var term uint64
@@ -28,7 +28,7 @@ func (m *Matter) AddressesRenewed(from record.Nanos) (at record.Nanos) {
 // SplitVotes returns how many elections of etcd ended without a leader before the first one after
 // from that the record shows until to. Members that campaign at the same moment may split the vote;
 // each then waits for another E to 2E, and tries again in the next term (raft, section 5.2).
-func (m *Matter) SplitVotes(from, to record.Nanos) int {
+func (m *Case) SplitVotes(from, to record.Nanos) int {
 	var before uint64
 	for _, e := range m.Run.Etcd {
 		switch term := e.V.Term; {

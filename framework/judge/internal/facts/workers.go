@@ -16,7 +16,7 @@ type GapOf struct {
 
 // HeartbeatGap returns the longest gap that overlaps the time of the fault, and the longest one
 // between two heartbeats before any fault, 0 without any.
-func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst GapOf, before time.Duration) {
+func (m *Case) HeartbeatGap(node string, from, healed, to record.Nanos) (worst GapOf, before time.Duration) {
 	first, last := m.NextFault(0), record.Nanos(-1)
 	add := func(at record.Nanos) {
 		switch {
@@ -41,7 +41,7 @@ func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst
 
 // WorkersAt returns the nodes of the API at a time, without control-plane nodes: a fault may cut
 // those off.
-func (m *Matter) WorkersAt(at record.Nanos) []record.Object {
+func (m *Case) WorkersAt(at record.Nanos) []record.Object {
 	return slices.DeleteFunc(StandingAt(m.Run, at).Of(record.ObjectNode, ""), func(o record.Object) bool { return m.WasNode(o.Name) })
 }
 
@@ -54,7 +54,7 @@ type Places struct {
 
 // Places returns when some node could take pods: a worker node or an open control-plane node, that is
 // ready and has no taint for its health.
-func (m *Matter) Places() (p Places) {
+func (m *Case) Places() (p Places) {
 	var s record.Standing
 	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind != record.ObjectNode {

@@ -23,7 +23,7 @@ var activeAgain = Definition{verdict.Doc{
 // judgeActiveAgain measures the times between renewals of the lease, by any instance, from the
 // fault on, as far as they were observed before the next fault. A holder that is on no node does
 // not count.
-func judgeActiveAgain(m *facts.Matter) Finding {
+func judgeActiveAgain(m *facts.Case) Finding {
 	if m.Param("component", "") == "further" {
 		return judgeFurtherLeases(m)
 	}
@@ -80,7 +80,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 // takenFromStranger finds an instance that took the lease, before it can have expired, from an identity
 // that is on no node and got it by the fault. A standby counts how long the lease lasts from when it
 // sees it. API servers that elect the holder go by their own clocks.
-func takenFromStranger(m *facts.Matter, component string, states []record.Timed[record.Lease]) *Finding {
+func takenFromStranger(m *facts.Case, component string, states []record.Timed[record.Lease]) *Finding {
 	called := m.Fault.Injected.Called
 	for i := 1; i < len(states); i++ {
 		old, s := states[i-1], states[i]

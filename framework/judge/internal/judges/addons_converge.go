@@ -21,7 +21,7 @@ var addonsConverge = Definition{verdict.Doc{
 	NeedsBound: true,
 }, judgeAddonsConverge}
 
-func judgeAddonsConverge(m *facts.Matter) Finding {
+func judgeAddonsConverge(m *facts.Case) Finding {
 	managers := m.NodesWith(facts.AddonManager)
 	if len(managers) < 2 {
 		return notApplicable("%d nodes of the cluster have an add-on manager; it takes at least two to disagree.", len(managers))
@@ -95,7 +95,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 }
 
 // addonsAfter returns how many add-ons each API server showed in a version after a time.
-func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, problem *Finding) {
+func addonsAfter(m *facts.Case, after record.Nanos, version string) (n int, problem *Finding) {
 	reads := map[string]map[string]bool{} // by entrance
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return cmp.Compare(a.V.Call, b.V.Call) })

@@ -22,7 +22,7 @@ var applicationConverges = Definition{verdict.Doc{
 // judgeApplicationConverges measures how long a part of the application stays without a moment at
 // which all of it is in its desired state. Changes are a few seconds apart, and each takes a
 // second or two, so such a moment comes soon after each.
-func judgeApplicationConverges(m *facts.Matter) Finding {
+func judgeApplicationConverges(m *facts.Case) Finding {
 	from, to := m.LastEffect(), m.Fault.HealEffect()
 	until := m.NextFault(to)
 	parts := facts.StandingAt(m.Run, from).Parts()

@@ -25,7 +25,7 @@ var applicationFollows = Definition{verdict.Doc{
 
 // judgeApplicationFollows covers the time before the first fault. A part that is not in its
 // desired state by the first fault, or at the end, counts for as long as that has lasted.
-func judgeApplicationFollows(m *facts.Matter) Finding {
+func judgeApplicationFollows(m *facts.Case) Finding {
 	least, problem := countParam(m, "changes", 5, 1)
 	if problem != nil {
 		return *problem
@@ -81,7 +81,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 
 // hasPlace reports whether there was a place for pods: a ready node that is a worker or accepts
 // ordinary pods, or any node to which one was bound.
-func hasPlace(m *facts.Matter) bool {
+func hasPlace(m *facts.Case) bool {
 	return slices.ContainsFunc(m.Run.Objects, func(t record.Timed[record.Object]) bool {
 		o := t.V
 		return o.Kind == record.ObjectNode && !o.Gone && o.Node.Ready == "True" && (o.Node.Open || !m.WasNode(o.Name)) || o.Kind == record.ObjectPod && !o.Gone && o.Pod.Node != ""
@@ -90,7 +90,7 @@ func hasPlace(m *facts.Matter) bool {
 
 // notCreated reports that no application was created, and the result of the attempt.
 // It may be refused for reasons that are not the cluster's.
-func notCreated(m *facts.Matter, from, to record.Nanos) Finding {
+func notCreated(m *facts.Case, from, to record.Nanos) Finding {
 	for _, op := range record.Each(m.Run.Ops) {
 		if facts.DeploymentOf(op) != "" && op.Call >= from && op.Call < to {
 			return Inconclusive("no Deployment of the application was created before anything was broken: %s", text.Describe(op))

@@ -23,7 +23,7 @@ var availability = Definition{verdict.Doc{
 	Values: map[string][]string{"connections": {"new"}},
 }, judgeAvailability}
 
-func judgeAvailability(m *facts.Matter) Finding {
+func judgeAvailability(m *facts.Case) Finding {
 	entrance := m.Param("entrance", "balancer")
 	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no entrance %q.", entrance)

@@ -27,7 +27,7 @@ var availableThroughChanges = Definition{verdict.Doc{
 	},
 }, judgeAvailableThroughChanges}
 
-func judgeAvailableThroughChanges(m *facts.Matter) Finding {
+func judgeAvailableThroughChanges(m *facts.Case) Finding {
 	changes, problem := changesIn(m, slices.Concat(untilRemoved(m.Run.Nodes), m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
@@ -123,7 +123,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 // throughEach describes for each entrance what its clients saw from the first change until the
 // bound after the last one: failed requests, how long they failed, and the longest time without a
 // successful request of one kind.
-func throughEach(m *facts.Matter, kinds []facts.ProbeKind, periods []changePeriod) (lines []string) {
+func throughEach(m *facts.Case, kinds []facts.ProbeKind, periods []changePeriod) (lines []string) {
 	from, until := periods[0].from, periods[len(periods)-1].until
 	for _, entrance := range m.Run.Meta.Entrances {
 		byKind := map[facts.ProbeKind][]record.Probe{}
@@ -213,7 +213,7 @@ var ownAPIServer = Definition{verdict.Doc{
 // audit log shows: several retry periods of its election.
 const askLimit = 10 * time.Second
 
-func judgeOwnAPIServer(m *facts.Matter) Finding {
+func judgeOwnAPIServer(m *facts.Case) Finding {
 	least, problem := countParam(m, "older", 0, 0)
 	if problem != nil {
 		return *problem

@@ -17,7 +17,7 @@ var backendReturned = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true, Killed: true,
 }, judgeBackendReturned}
 
-func judgeBackendReturned(m *facts.Matter) Finding {
+func judgeBackendReturned(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	called, back := m.Fault.Healed.Called, m.Fault.HealEffect()
 	end := m.UntilNext(back)

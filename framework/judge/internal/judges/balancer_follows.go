@@ -19,7 +19,7 @@ var balancerFollows = Definition{verdict.Doc{
 	Params:     map[string]string{"changes": "names of the changes to judge, separated by commas (default: all)"},
 }, judgeBalancerFollows}
 
-func judgeBalancerFollows(m *facts.Matter) Finding {
+func judgeBalancerFollows(m *facts.Case) Finding {
 	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
@@ -72,7 +72,7 @@ const (
 // balancerStates returns the known states of the load balancer's process between two times,
 // starting with the state at the first, unless it may have changed by then: the record has only
 // changes, and Before is when the previous state was last seen.
-func balancerStates(m *facts.Matter, from, until record.Nanos) []record.Timed[record.ProcessState] {
+func balancerStates(m *facts.Case, from, until record.Nanos) []record.Timed[record.ProcessState] {
 	var states []record.Timed[record.ProcessState]
 	for _, p := range m.Run.Processes {
 		if p.V.Node != balancerHost || p.V.Component != balancerProcess || p.At > until {

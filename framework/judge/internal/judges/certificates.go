@@ -20,7 +20,7 @@ var certificates = Definition{verdict.Doc{
 // balancerEntrance is the name of the load balancer among the entrances.
 const balancerEntrance = "balancer"
 
-func judgeCertificates(m *facts.Matter) Finding {
+func judgeCertificates(m *facts.Case) Finding {
 	_, to := m.Quiet()
 	shakes := map[[2]string]record.Op{} // the last one by entrance and key
 	var common []string                 // the names that every entrance must be valid for
@@ -83,7 +83,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 }
 
 // lacking names what no handshake was made for at any entrance.
-func lacking(m *facts.Matter, common []string) (lacks []string) {
+func lacking(m *facts.Case, common []string) (lacks []string) {
 	has := func(prefix string, address bool) bool {
 		return slices.ContainsFunc(common, func(key string) bool {
 			rest, ok := strings.CutPrefix(key, prefix)

@@ -23,7 +23,7 @@ var certificatesLast = Definition{verdict.Doc{
 	Source:    "Kubernetes documentation, Certificate management with kubeadm",
 }, judgeCertificatesLast}
 
-func judgeCertificatesLast(m *facts.Matter) Finding {
+func judgeCertificatesLast(m *facts.Case) Finding {
 	_, to := m.Quiet()
 	first, which, seen := time.Time{}, "", map[[2]string]bool{}
 	unseen := map[[2]string]bool{} // ports whose certificate was not shown

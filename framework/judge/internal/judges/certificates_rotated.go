@@ -25,7 +25,7 @@ var certificatesRotated = Definition{verdict.Doc{
 	Values: map[string][]string{"complete": verdict.Flag},
 }, judgeCertificatesRotated}
 
-func judgeCertificatesRotated(m *facts.Matter) Finding {
+func judgeCertificatesRotated(m *facts.Case) Finding {
 	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
@@ -65,7 +65,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 }
 
 // trustsWhatIsServed checks that no API server refuses clients of a CA that is in use.
-func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken *Finding) {
+func trustsWhatIsServed(m *facts.Case, l trustLook) (missing []string, broken *Finding) {
 	keys := slices.SortedFunc(maps.Keys(l), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, served := range keys {
 		if l[served].Purpose != facts.PurposeServed || l[served].Outcome != record.OK || strings.HasPrefix(served[1], "etcd/") {
@@ -104,7 +104,7 @@ func issueOf(op record.Op) (t tokenIssue) {
 }
 
 // firstToken is the token that is tried again at each look: the first one that was issued.
-func firstToken(m *facts.Matter) (t tokenIssue) {
+func firstToken(m *facts.Case) (t tokenIssue) {
 	first := facts.Endless
 	for _, o := range m.Run.Ops {
 		if op := o.V; op.Purpose == facts.PurposeTrust && op.Key == keyIssue && op.Outcome == record.OK && op.Found && op.Call < first {
@@ -125,7 +125,7 @@ const (
 
 // acceptsTokens checks that no API server refuses a token of a service account: one that another
 // has just issued or, before it expires, the one from before the changes.
-func acceptsTokens(m *facts.Matter, l trustLook, old tokenIssue) (missing []string, broken *Finding) {
+func acceptsTokens(m *facts.Case, l trustLook, old tokenIssue) (missing []string, broken *Finding) {
 	for _, server := range m.APIServers() {
 		for _, issuer := range append(m.APIServers(), fromFirst) {
 			op := l[[2]string{server, keyToken + issuer}]
@@ -154,7 +154,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, old tokenIssue) (missing []stri
 
 // onlyNewKeySigns checks that in the end every API server signs tokens with another key than the
 // first token's, and refuses one that a key signed which was never trusted.
-func onlyNewKeySigns(m *facts.Matter, old tokenIssue, last trustLook) (missing []string, broken *Finding) {
+func onlyNewKeySigns(m *facts.Case, old tokenIssue, last trustLook) (missing []string, broken *Finding) {
 	for _, server := range m.APIServers() {
 		op := last[[2]string{server, keyIssue}]
 		switch key := issueOf(op).key; {
@@ -212,7 +212,7 @@ func portsIn(before, after trustLook, node, component string) (ports [][2]string
 }
 
 // onlyNewIsTrusted checks whom the API servers serve when the CAs have been replaced.
-func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string, broken *Finding) {
+func onlyNewIsTrusted(m *facts.Case, first, last trustLook) (missing []string, broken *Finding) {
 	for _, server := range m.APIServers() {
 		port := [2]string{server, "kube-apiserver/https"}
 		old, next := issuerOf(first[port]), issuerOf(last[port])

@@ -29,7 +29,7 @@ var changedOneByOne = Definition{verdict.Doc{
 // fleet is which version the components of each node have.
 type fleet map[string]map[string]string
 
-func judgeChangedOneByOne(m *facts.Matter) Finding {
+func judgeChangedOneByOne(m *facts.Case) Finding {
 	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
@@ -76,7 +76,7 @@ func judgeChangedOneByOne(m *facts.Matter) Finding {
 
 // versionsOf returns which versions API servers and etcd members answered between two times, the
 // last answer of each.
-func versionsOf(m *facts.Matter, from, to record.Nanos) fleet {
+func versionsOf(m *facts.Case, from, to record.Nanos) fleet {
 	answered := fleet{}
 	answer := func(node, component, version string) {
 		if answered[node] == nil {
@@ -99,7 +99,7 @@ func versionsOf(m *facts.Matter, from, to record.Nanos) fleet {
 
 // answeredSkew checks whether API servers or etcd members answered with versions that break the
 // policy after an upgrade, before the next change of any node.
-func answeredSkew(m *facts.Matter, c record.NodeChange) *Finding {
+func answeredSkew(m *facts.Case, c record.NodeChange) *Finding {
 	if !upgrades(c) {
 		return nil
 	}
@@ -117,7 +117,7 @@ func answeredSkew(m *facts.Matter, c record.NodeChange) *Finding {
 
 // beforeItsTurn checks whether the API server or etcd member of a node that is upgraded answered in
 // the new version before that, although it had not when the first node's turn came.
-func beforeItsTurn(m *facts.Matter, first, c record.NodeChange) *Finding {
+func beforeItsTurn(m *facts.Case, first, c record.NodeChange) *Finding {
 	if !upgrades(c) || slices.ContainsFunc(m.Run.Changes, func(o record.Timed[record.NodeChange]) bool {
 		return o.V.Node.Name == c.Node.Name && o.V.Action == c.Action && o.V.Called < c.Called
 	}) {
@@ -134,7 +134,7 @@ func beforeItsTurn(m *facts.Matter, first, c record.NodeChange) *Finding {
 }
 
 // skewSteps returns how many steps the changes took, and which of them broke the policy.
-func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Finding) {
+func skewSteps(m *facts.Case, changes []record.NodeChange) (n int, broken *Finding) {
 	now := fleet{}
 	for node, versions := range m.Run.Meta.Versions {
 		now[node] = maps.Clone(versions)
@@ -206,7 +206,7 @@ func (f fleet) skew() string {
 // restartsNamed checks that a reconfiguration restarted every component that it names: that each
 // has a step, and was not the same process before and after. Records of older versions do not
 // have the names.
-func restartsNamed(m *facts.Matter, c record.NodeChange) *Finding {
+func restartsNamed(m *facts.Case, c record.NodeChange) *Finding {
 	if c.Action != "reconfigure" {
 		return nil
 	}
@@ -234,7 +234,7 @@ func restartsNamed(m *facts.Matter, c record.NodeChange) *Finding {
 
 // emulates checks which version the API server of a changed node reported to emulate before the
 // node was changed again, if one is required.
-func emulates(m *facts.Matter, c record.NodeChange) *Finding {
+func emulates(m *facts.Case, c record.NodeChange) *Finding {
 	want := m.Param("emulated", "")
 	if want == "" {
 		return nil
@@ -256,7 +256,7 @@ func emulates(m *facts.Matter, c record.NodeChange) *Finding {
 
 // complete checks that every node with what the last change upgraded has its version, if that is
 // required.
-func complete(m *facts.Matter, last record.NodeChange) *Finding {
+func complete(m *facts.Case, last record.NodeChange) *Finding {
 	if m.Param("complete", "false") != "true" {
 		return nil
 	}

@@ -13,11 +13,11 @@ import (
 
 // changesOf returns the node changes that a check is about, in order, or why nothing can be
 // concluded about them.
-func changesOf(m *facts.Matter, names []string) ([]record.NodeChange, *Finding) {
+func changesOf(m *facts.Case, names []string) ([]record.NodeChange, *Finding) {
 	return changesIn(m, m.Run.Nodes, names)
 }
 
-func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
+func changesIn(m *facts.Case, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
 	var all []record.NodeChange
 	var failed *Finding // the timeline ended with it
 	for _, c := range changes {
@@ -51,7 +51,7 @@ func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names
 
 // unmade is the finding about changes that are not in the record: they are not applicable if the
 // experiment ended because the cluster lacks an ability for something else in it.
-func unmade(m *facts.Matter, problem string) *Finding {
+func unmade(m *facts.Case, problem string) *Finding {
 	if what, why := facts.Impossible(m.Run); what != "" {
 		return notApplicable("%s, since this cluster does not support %s: %s", problem, what, why).problem()
 	}
@@ -72,7 +72,7 @@ func upgrades(c record.NodeChange) bool { return strings.HasPrefix(c.Action, "up
 func etcdVersion(s record.EtcdStatus) string { return "v" + strings.TrimPrefix(s.Version, "v") }
 
 // answersIn checks what the components of a changed node reported before they were changed again.
-func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
+func answersIn(m *facts.Case, c record.NodeChange) *Finding {
 	if !upgrades(c) {
 		return nil
 	}

@@ -34,7 +34,7 @@ type clientLife struct {
 
 // clientLives returns the clients of an entrance, sorted by name. after starts with what was in
 // flight when the fault took effect and ends before it is healed.
-func clientLives(m *facts.Matter, entrance string, from, effect, heal record.Nanos) []*clientLife {
+func clientLives(m *facts.Case, entrance string, from, effect, heal record.Nanos) []*clientLife {
 	all := map[string]*clientLife{}
 	for _, pr := range record.Each(m.Run.ClientProbes) {
 		if pr.Entrance != entrance {
@@ -65,7 +65,7 @@ func clientLives(m *facts.Matter, entrance string, from, effect, heal record.Nan
 	return lives
 }
 
-func judgeClientsRecover(m *facts.Matter) Finding {
+func judgeClientsRecover(m *facts.Case) Finding {
 	entrance := m.Param("entrance", "balancer")
 	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no entrance %q.", entrance)
@@ -91,7 +91,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 
 // recoversFrom judges the clients of an entrance under one fault. It returns false if none was
 // connected to what the fault hit.
-func recoversFrom(m *facts.Matter, entrance string) (Finding, bool) {
+func recoversFrom(m *facts.Case, entrance string) (Finding, bool) {
 	called, effect, heal := m.Fault.Injected.Called, m.Fault.Effect(), m.Fault.Healed.Called
 	clients := clientLives(m, entrance, called, effect, heal)
 	hit, seen := 0, []string{}

@@ -16,7 +16,7 @@ const usedBefore = 10 * time.Second
 // unused returns a finding if no client of an entrance used an API server that the fault hits: such
 // clients have nothing to recover from. It is nil if a client did, or if no response names its
 // server.
-func unused(m *facts.Matter, entrance string) *Finding {
+func unused(m *facts.Case, entrance string) *Finding {
 	if m.IsNode(entrance) || m.Fault.Injected.Component != "kube-apiserver" {
 		return nil
 	}
@@ -43,7 +43,7 @@ func unused(m *facts.Matter, entrance string) *Finding {
 
 // onStandby reports whether the balancer reported that another node has the virtual IP, for every
 // node that the fault hits.
-func onStandby(m *facts.Matter) bool {
+func onStandby(m *facts.Case) bool {
 	nodes := m.Fault.Nodes()
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node string) bool { return !m.StandsBy(node, 0, m.Fault.Injected.Called) })
 }
@@ -51,7 +51,7 @@ func onStandby(m *facts.Matter) bool {
 // unusedByChanges returns a finding if API servers were restarted or removed by changes, and no
 // client of an entrance had used any of them: such clients could not notice the changes. It is nil if
 // a client did, if the record does not show which API servers were used, or if a node had just joined.
-func unusedByChanges(m *facts.Matter, entrance string, changes []record.NodeChange) *Finding {
+func unusedByChanges(m *facts.Case, entrance string, changes []record.NodeChange) *Finding {
 	if m.IsNode(entrance) {
 		return nil
 	}

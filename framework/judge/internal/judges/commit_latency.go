@@ -23,7 +23,7 @@ var commitLatency = Definition{verdict.Doc{
 	},
 }, judgeCommitLatency}
 
-func judgeCommitLatency(m *facts.Matter) Finding {
+func judgeCommitLatency(m *facts.Case) Finding {
 	if f := noMemberHit(m); f != nil {
 		return *f
 	}
@@ -41,7 +41,7 @@ func judgeCommitLatency(m *facts.Matter) Finding {
 	return f
 }
 
-func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, from, to record.Nanos) Finding {
+func latencyWithin(m *facts.Case, bound verdict.Bound, quietFrom, quietTo, from, to record.Nanos) Finding {
 	worst, through := time.Duration(-1<<62), ""
 	var seen []string
 	for _, e := range m.APIServers() {
@@ -73,7 +73,7 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 // medianWrite returns the median time of the writes of clients through an entrance that were
 // called between two moments, and how many there were. A write whose client gave up took at least
 // as long as that.
-func medianWrite(m *facts.Matter, entrance string, from, to record.Nanos) (time.Duration, int) {
+func medianWrite(m *facts.Case, entrance string, from, to record.Nanos) (time.Duration, int) {
 	var took []time.Duration
 	for _, op := range record.Each(m.Run.Ops) {
 		if facts.IsRegister(op) && op.Purpose == "" && op.Entrance == entrance && facts.IsWrite(op.Type) && op.Outcome != record.Refused && op.Call >= from && op.Call < to {

@@ -19,7 +19,7 @@ var componentsGoOn = Definition{verdict.Doc{
 // watcherComponent is a node's process watcher in the record.
 const watcherComponent = "node-agent"
 
-func judgeComponentsGoOn(m *facts.Matter) Finding {
+func judgeComponentsGoOn(m *facts.Case) Finding {
 	f := m.Fault.Injected
 	if f.Component != watcherComponent {
 		return Inconclusive("the %s does not hit a process watcher", m.Fault.What())
@@ -78,7 +78,7 @@ func judgeComponentsGoOn(m *facts.Matter) Finding {
 }
 
 // hitBy reports whether a fault that was injected between two times hits a component of a node.
-func hitBy(m *facts.Matter, node, component string, from, to record.Nanos) bool {
+func hitBy(m *facts.Case, node, component string, from, to record.Nanos) bool {
 	for _, f := range m.Faults {
 		if in := f.Injected; in != nil && in.Called >= from && in.Called <= to && in.Hits(component) && slices.Contains(f.Nodes(), node) {
 			return true

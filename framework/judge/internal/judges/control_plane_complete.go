@@ -18,7 +18,7 @@ var controlPlaneComplete = Definition{verdict.Doc{
 	Source:    "High Availability Kubernetes Clusters (admin guide)",
 }, judgeControlPlaneComplete}
 
-func judgeControlPlaneComplete(m *facts.Matter) Finding {
+func judgeControlPlaneComplete(m *facts.Case) Finding {
 	from, to := m.Quiet()
 	type where struct{ node, component string }
 	processes := map[where]record.ProcessState{}

@@ -15,7 +15,7 @@ var crossRead = Definition{verdict.Doc{
 	Source:    "API server HA proposal, section 1, case 2",
 }, judgeCrossRead}
 
-func judgeCrossRead(m *facts.Matter) Finding {
+func judgeCrossRead(m *facts.Case) Finding {
 	servers := m.APIServers()
 	if len(servers) < 2 {
 		return notApplicable("The cluster has %d API server; reading through another one requires two.", len(servers))

@@ -27,7 +27,7 @@ const (
 	answerLag = 500 * time.Millisecond
 )
 
-func judgeDamageContained(m *facts.Matter) Finding {
+func judgeDamageContained(m *facts.Case) Finding {
 	reads, to := m.Fault, m.Fault.Healed.Called
 	if id := m.Check.Params["restart"]; id != "" {
 		if reads = m.Faults[id]; reads == nil || reads.Injected == nil {

@@ -16,7 +16,7 @@ import (
 // is what the cluster itself answered, or what was seen on its nodes, for as long as the record
 // lasts: a server that cannot be reached may be one that only the harness cannot reach. Without a
 // defect, the finding is nil.
-func Defects(judge string) func(*facts.Matter) *Finding {
+func Defects(judge string) func(*facts.Case) *Finding {
 	switch judge {
 	case "control-plane-complete":
 		return incomplete
@@ -27,7 +27,7 @@ func Defects(judge string) func(*facts.Matter) *Finding {
 }
 
 // incomplete finds components that never ran, and API servers that answered only with errors.
-func incomplete(m *facts.Matter) *Finding {
+func incomplete(m *facts.Case) *Finding {
 	var broken, evidence []string
 	for _, n := range m.Run.Meta.Nodes {
 		if facts.EtcdAlone(n) {
@@ -94,7 +94,7 @@ func onlyErrors(run *record.Run, node string) (last *record.Probe) {
 
 // unhealthyMembers finds alarms, members of several clusters, members that know no leader, and
 // members that never ran.
-func unhealthyMembers(m *facts.Matter) *Finding {
+func unhealthyMembers(m *facts.Case) *Finding {
 	alarms, clusters := map[string]string{}, map[string]string{}
 	answers, leads, quiet := map[string]int{}, map[string]bool{}, map[string]bool{} // without an alarm
 	for _, s := range record.Each(m.Run.Etcd) {

@@ -22,7 +22,7 @@ var drainedByReadiness = Definition{verdict.Doc{
 // record.Backend.
 const toTheSecond = record.Nanos(time.Second)
 
-func judgeDrainedByReadiness(m *facts.Matter) Finding {
+func judgeDrainedByReadiness(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	called, healed := m.Fault.Injected.Called, m.Fault.Healed.Called
 	var used, out *record.Backend
@@ -73,7 +73,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 
 // listened returns when the last accepted new connection to a node's own API server was made, and
 // when the first failed attempt after that was made; 0 if there is none.
-func listened(m *facts.Matter, node string, from, to record.Nanos) (accepted, refused record.Nanos) {
+func listened(m *facts.Case, node string, from, to record.Nanos) (accepted, refused record.Nanos) {
 	for _, p := range m.Run.Probes {
 		if p.V.Entrance == node && !p.V.Reused && p.V.Start >= from && p.V.Start < to && p.V.Status > 0 {
 			accepted = max(accepted, p.V.Start)

@@ -20,7 +20,7 @@ var endpointRemoved = Definition{verdict.Doc{
 	Values: map[string][]string{"since": {"effect", "call"}},
 }, judgeEndpointRemoved}
 
-func judgeEndpointRemoved(m *facts.Matter) Finding {
+func judgeEndpointRemoved(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	address := m.Address(node)
 	if address == "" {
@@ -55,7 +55,7 @@ func judgeEndpointRemoved(m *facts.Matter) Finding {
 
 // removedWithin judges how the address of the lost API server left the lists, against a bound that
 // counts from the described event.
-func removedWithin(m *facts.Matter, changes []facts.Change, from record.Nanos, bound verdict.Bound, what string) Finding {
+func removedWithin(m *facts.Case, changes []facts.Change, from record.Nanos, bound verdict.Bound, what string) Finding {
 	node, to := m.Fault.Node(), m.Fault.Healed.Called
 	address := m.Address(node)
 	s := facts.Settle(changes, from, to, bound.Limit)

@@ -13,7 +13,7 @@ var endpointReturned = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true, Coarser: true, Killed: true,
 }, judgeEndpointReturned}
 
-func judgeEndpointReturned(m *facts.Matter) Finding {
+func judgeEndpointReturned(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	address := m.Address(node)
 	if address == "" {

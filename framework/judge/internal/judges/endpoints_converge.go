@@ -21,7 +21,7 @@ var endpointsConverge = Definition{verdict.Doc{
 // scenarios continue two seconds after their condition held.
 const seenToStay = time.Second
 
-func judgeEndpointsConverge(m *facts.Matter) Finding {
+func judgeEndpointsConverge(m *facts.Case) Finding {
 	healed := m.Fault.HealEffect()
 	e := m.ExpectedAt(healed)
 	worst, changed := time.Duration(0), false // since the injection

@@ -34,7 +34,7 @@ type following struct {
 	superseded bool
 }
 
-func judgeEndpointsFollow(m *facts.Matter) Finding {
+func judgeEndpointsFollow(m *facts.Case) Finding {
 	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
@@ -73,7 +73,7 @@ func judgeEndpointsFollow(m *facts.Matter) Finding {
 }
 
 // follow covers the time from a change to the next one, or to the next fault.
-func follow(m *facts.Matter, c record.NodeChange) following {
+func follow(m *facts.Case, c record.NodeChange) following {
 	f := following{change: c, want: m.ExpectedAt(c.Effect)}
 	end := min(f.want.End, facts.NextChange(m.Run, c.Called))
 	var seen []string
@@ -112,7 +112,7 @@ func follow(m *facts.Matter, c record.NodeChange) following {
 
 // watchesThroughout reports whether an entrance existed for a whole period; the balancer always
 // does.
-func watchesThroughout(m *facts.Matter, entrance string, from, to record.Nanos) bool {
+func watchesThroughout(m *facts.Case, entrance string, from, to record.Nanos) bool {
 	for _, n := range facts.NodeLives(m.Run) {
 		if n.Name == entrance {
 			return n.From <= from && n.Until >= to

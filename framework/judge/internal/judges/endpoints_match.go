@@ -22,7 +22,7 @@ var endpointsMatch = Definition{verdict.Doc{
 // attempt at worst: the first fails if another server is just creating the Service kubernetes
 // ("provided IP is already allocated"), and the second, I later, conflicts with that of another server,
 // which has not seen the lease yet.
-func judgeEndpointsMatch(m *facts.Matter) Finding {
+func judgeEndpointsMatch(m *facts.Case) Finding {
 	// API servers list themselves without either of these.
 	from, to := m.Quiet("kube-controller-manager", "kube-scheduler")
 	settling, err := verdict.ParseBound("I + M", m.Run.Meta.Settings)

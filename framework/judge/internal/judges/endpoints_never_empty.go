@@ -22,7 +22,7 @@ var endpointsNeverEmpty = Definition{verdict.Doc{
 	},
 }, judgeEndpointsNeverEmpty}
 
-func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
+func judgeEndpointsNeverEmpty(m *facts.Case) Finding {
 	all := facts.Histories(m.Run)
 	if missing := facts.Unseen(all); len(missing) > 0 {
 		return Inconclusive("the record has no reading of the %s of default/kubernetes", text.And(missing))
@@ -126,7 +126,7 @@ func unwatched(all []facts.History, entrances []string, from, to record.Nanos) s
 
 // survivors returns the API servers' nodes that exist throughout and that no active fault in
 // between hits.
-func survivors(m *facts.Matter, from, to record.Nanos) (all []record.Node) {
+func survivors(m *facts.Case, from, to record.Nanos) (all []record.Node) {
 	hit := m.HitBetween(from, to)
 	for _, n := range facts.NodeLives(m.Run) {
 		if n.From <= from && n.Until > to && slices.Contains(n.Components, "kube-apiserver") && !slices.Contains(hit, n.Name) {
@@ -138,7 +138,7 @@ func survivors(m *facts.Matter, from, to record.Nanos) (all []record.Node) {
 
 // together returns when the first of some faults was called and when the first of them was to be
 // healed.
-func together(m *facts.Matter, faults []string) (from, to record.Nanos) {
+func together(m *facts.Case, faults []string) (from, to record.Nanos) {
 	from, to = m.Run.EndAt, m.Run.EndAt
 	for inj := range maps.Values(m.Faults) {
 		if slices.Contains(faults, inj.ID) {

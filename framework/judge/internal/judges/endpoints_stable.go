@@ -17,7 +17,7 @@ var endpointsStable = Definition{verdict.Doc{
 	NeedsBound: true,
 }, judgeEndpointsStable}
 
-func judgeEndpointsStable(m *facts.Matter) Finding {
+func judgeEndpointsStable(m *facts.Case) Finding {
 	// API servers are up without either of these.
 	from, to := m.Quiet("kube-controller-manager", "kube-scheduler")
 	want := m.APIServerAddresses()
@@ -67,7 +67,7 @@ func judgeEndpointsStable(m *facts.Matter) Finding {
 }
 
 // firstLook is when an API server's process was first seen, or from if it was seen before that.
-func firstLook(m *facts.Matter, node string, from record.Nanos) record.Nanos {
+func firstLook(m *facts.Case, node string, from record.Nanos) record.Nanos {
 	for _, p := range m.Run.Processes {
 		if p.V.Node == node && p.V.Component == "kube-apiserver" {
 			return max(p.At, from)

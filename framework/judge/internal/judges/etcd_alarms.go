@@ -15,7 +15,7 @@ var etcdAlarms = Definition{verdict.Doc{
 	Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",
 }, judgeEtcdAlarms}
 
-func judgeEtcdAlarms(m *facts.Matter) Finding {
+func judgeEtcdAlarms(m *facts.Case) Finding {
 	answers, during := 0, 0
 	for _, e := range m.Run.Etcd {
 		switch s := e.V; {

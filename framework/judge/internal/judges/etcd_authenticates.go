@@ -19,7 +19,7 @@ var etcdAuthenticates = Definition{verdict.Doc{
 	Values:    map[string][]string{"port": {"client", "peer"}},
 }, judgeEtcdAuthenticates}
 
-func judgeEtcdAuthenticates(m *facts.Matter) Finding {
+func judgeEtcdAuthenticates(m *facts.Case) Finding {
 	nodes, closed := m.NodesWith("etcd"), 0
 	if len(nodes) == 0 {
 		return notApplicable("No control-plane node runs etcd.")

@@ -29,7 +29,7 @@ type hashed struct {
 	revision, compacted int64
 }
 
-func judgeEtcdHashes(m *facts.Matter) Finding {
+func judgeEtcdHashes(m *facts.Case) Finding {
 	seen := map[hashed]map[string]record.EtcdStatus{} // by node
 	asked := map[string]bool{}                        // by node
 	began := map[hashed]record.Nanos{}                // when the first of these hashes was read
@@ -79,7 +79,7 @@ const lately = record.Nanos(10 * time.Second)
 
 // leftOut returns the nodes whose members had lately answered when hashes were compared, and that
 // stay, but whose member has none of these hashes.
-func leftOut(m *facts.Matter, compared map[string]record.EtcdStatus, at record.Nanos) []string {
+func leftOut(m *facts.Case, compared map[string]record.EtcdStatus, at record.Nanos) []string {
 	others := map[string]bool{}
 	for _, e := range m.Run.Etcd {
 		if _, ok := compared[e.V.Node]; !ok && e.V.OK && e.At >= at-lately && m.Stays(e.V.Node) {
@@ -90,7 +90,7 @@ func leftOut(m *facts.Matter, compared map[string]record.EtcdStatus, at record.N
 }
 
 // hashes describes the last hash of each node.
-func hashes(m *facts.Matter) (list []string) {
+func hashes(m *facts.Case) (list []string) {
 	last := map[string]record.EtcdStatus{}
 	for _, e := range m.Run.Etcd {
 		if e.V.OK && e.V.HashRevision > 0 {
@@ -106,7 +106,7 @@ func hashes(m *facts.Matter) (list []string) {
 
 // twoClusters finds a member of a cluster other than the one to which another node's member
 // belonged before and after that. A restored cluster has a new identity as a whole.
-func twoClusters(m *facts.Matter) (a, b *record.Timed[record.EtcdStatus]) {
+func twoClusters(m *facts.Case) (a, b *record.Timed[record.EtcdStatus]) {
 	last := map[string]*record.Timed[record.EtcdStatus]{}   // of each node
 	others := map[string]*record.Timed[record.EtcdStatus]{} // by node: a status of another cluster since its last one
 	for i := range m.Run.Etcd {

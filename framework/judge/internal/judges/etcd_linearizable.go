@@ -24,7 +24,7 @@ var etcdLinearizable = Definition{verdict.Doc{
 	Source: "etcd API guarantees (strict serializability; durability; revisions)",
 }, judgeEtcdLinearizable}
 
-func judgeEtcdLinearizable(m *facts.Matter) Finding {
+func judgeEtcdLinearizable(m *facts.Case) Finding {
 	h, problem := newKeyHistories(m, facts.APIEtcd)
 	if problem != nil {
 		return *problem
@@ -117,7 +117,7 @@ func sharedRevision(run *record.Run) *facts.Breach {
 // snapshots checks each etcd response that has a header against the state at that revision, as
 // far as it is known: reads, and transactions whose condition was not met. It returns how many it
 // could check.
-func snapshots(m *facts.Matter) (checked int, breaches []facts.Breach) {
+func snapshots(m *facts.Case) (checked int, breaches []facts.Breach) {
 	c := m.Collections()
 	unmet := map[string][]*record.Op{} // by transaction
 	for i := range m.Run.Ops {

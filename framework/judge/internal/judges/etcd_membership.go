@@ -21,7 +21,7 @@ var etcdMembership = Definition{verdict.Doc{
 	Source: "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
 }, judgeEtcdMembership}
 
-func judgeEtcdMembership(m *facts.Matter) Finding {
+func judgeEtcdMembership(m *facts.Case) Finding {
 	from, to := m.Quiet()
 	nodes := m.NodesWith("etcd")
 	if len(nodes) == 0 {
@@ -154,7 +154,7 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 
 // usedMembers checks that API servers write to the members that answered. If none of them does,
 // nothing that these members report says anything about the cluster.
-func usedMembers(m *facts.Matter, names []string, from, to record.Nanos) *Finding {
+func usedMembers(m *facts.Case, names []string, from, to record.Nanos) *Finding {
 	stores := m.Stores(from, to)
 	if len(stores.Elsewhere) == 0 {
 		return nil

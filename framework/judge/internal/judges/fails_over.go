@@ -20,7 +20,7 @@ var failsOver = Definition{verdict.Doc{
 	},
 }, judgeFailsOver}
 
-func judgeFailsOver(m *facts.Matter) Finding {
+func judgeFailsOver(m *facts.Case) Finding {
 	faults := m.Together()
 	made := 0
 	last := map[string]record.Op{} // of each client
@@ -81,7 +81,7 @@ const probesAround = record.Nanos(time.Second)
 
 // answeredThroughout returns a node whose API server answered every probe on new connections
 // around a period, at least one before or in it and one after its start; empty for none.
-func answeredThroughout(m *facts.Matter, from, to record.Nanos) string {
+func answeredThroughout(m *facts.Case, from, to record.Nanos) string {
 	before, after, bad := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, p := range m.Run.Probes {
 		switch pr := p.V; {

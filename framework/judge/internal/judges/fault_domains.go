@@ -17,7 +17,7 @@ var faultDomains = Definition{verdict.Doc{
 	Source:    "Automated HA master deployment (zones)",
 }, judgeFaultDomains}
 
-func judgeFaultDomains(m *facts.Matter) Finding {
+func judgeFaultDomains(m *facts.Case) Finding {
 	nodes := m.NodesWith("etcd")
 	if len(nodes) == 0 {
 		return notApplicable("No control-plane node runs etcd, so their fault domains do not matter for its quorum.")

@@ -14,7 +14,7 @@ import (
 // Definition is a judge: its description and its function.
 type Definition struct {
 	verdict.Doc
-	Judge func(*facts.Matter) Finding
+	Judge func(*facts.Case) Finding
 }
 
 // Finding is what a judge found, before the common rules are applied.

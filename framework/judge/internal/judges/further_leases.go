@@ -14,7 +14,7 @@ import (
 // judgeFurtherLeases judges the lease of each elected component that only the description of the
 // cluster names, by the times of its own election. Its instances may be anywhere, so the check
 // names faults that hit node after node.
-func judgeFurtherLeases(m *facts.Matter) Finding {
+func judgeFurtherLeases(m *facts.Case) Finding {
 	names := facts.FurtherLeases(m.Run)
 	if len(names) == 0 {
 		return optional("The description of the cluster names no additional lease.")
@@ -50,7 +50,7 @@ func judgeFurtherLeases(m *facts.Matter) Finding {
 
 // leaseRenewed judges one lease under all faults of the check. The sentence of a pass is a part
 // of one.
-func leaseRenewed(m *facts.Matter, name string) Finding {
+func leaseRenewed(m *facts.Case, name string) Finding {
 	bound, err := verdict.ParseBound(m.Bound.Formula, m.Settings(name))
 	if err != nil {
 		return Inconclusive("the check cannot be judged: %v", err)

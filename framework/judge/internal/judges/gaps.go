@@ -13,7 +13,7 @@ import (
 // judgeGaps checks the gaps of every entrance between from and to against the bound. It returns
 // the longest, and no problem if none exceeds it. An entrance that fails takes precedence over
 // one without a result.
-func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (worst facts.Gap, problem *Finding) {
+func judgeGaps(m *facts.Case, entrances []string, from, to record.Nanos) (worst facts.Gap, problem *Finding) {
 	limit := m.Bound.Limit
 	var vain facts.Gap
 	var open *Finding
@@ -56,7 +56,7 @@ const mostSplitVotes = 2
 
 // withSplitVotes extends the check's bound, if it has time for an election of etcd, by that for
 // each split vote before the first leader after from.
-func withSplitVotes(m *facts.Matter, from, to record.Nanos) *facts.Matter {
+func withSplitVotes(m *facts.Case, from, to record.Nanos) *facts.Case {
 	e, elects := m.Bound.Inputs["E"]
 	n := min(m.SplitVotes(from, to), mostSplitVotes)
 	if !elects || n == 0 {
@@ -74,7 +74,7 @@ const enoughAttempts = 10
 
 // attempts counts the attempts through each entrance between from and to. Fewer than the check's
 // parameter are a problem.
-func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (counts string, problem *Finding) {
+func attempts(m *facts.Case, entrances []string, from, to record.Nanos) (counts string, problem *Finding) {
 	least, problem := countParam(m, "attempts", enoughAttempts, enoughAttempts)
 	if problem != nil {
 		return "", problem
@@ -99,7 +99,7 @@ func noneBeside(node string) Finding {
 
 // noMemberHit returns that a check of what faults cost etcd does not apply if they hit no node with a
 // member, since etcd has hosts of its own; nil if they do.
-func noMemberHit(m *facts.Matter) *Finding {
+func noMemberHit(m *facts.Case) *Finding {
 	from, to := m.Active()
 	hit := m.HitBetween(from, to)
 	if !m.Run.Meta.RemoteEtcd || slices.ContainsFunc(m.NodesWith("etcd"), func(n record.Node) bool { return slices.Contains(hit, n.Name) }) {
@@ -110,7 +110,7 @@ func noMemberHit(m *facts.Matter) *Finding {
 
 // failStale is the finding for a quorum read that was older than a write
 // acknowledged before it was called.
-func failStale(m *facts.Matter, read, newer *record.Op) Finding {
+func failStale(m *facts.Case, read, newer *record.Op) Finding {
 	return Failed("No quorum read may be stale: through %s, %s was read as %s %s, although %s had been written through %s and acknowledged %s, before the read was called (during the %s).",
 		read.Entrance, read.Key, text.Quoted(read.Value, read.Found), text.At(read.Call), facts.WrittenAs(newer), newer.Entrance, text.At(newer.Return), m.Fault.What()).
 		Shows(text.Describe(*newer), text.Describe(*read)).

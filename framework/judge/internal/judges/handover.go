@@ -18,7 +18,7 @@ var handover = Definition{verdict.Doc{
 
 // judgeHandover covers the time from the request on: the fault takes effect only when there is a
 // new leader, and the gap is before that.
-func judgeHandover(m *facts.Matter) Finding {
+func judgeHandover(m *facts.Case) Finding {
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
 	worst, problem := judgeGaps(m, m.Run.Meta.Entrances, from, to)
 	if problem != nil {

@@ -38,7 +38,7 @@ type errand struct {
 
 // judgeHolderWorks relies on the audit log: what was requested of the component was done in time,
 // and by the holder. Other judges evaluate the final result.
-func judgeHolderWorks(m *facts.Matter) Finding {
+func judgeHolderWorks(m *facts.Case) Finding {
 	component := m.Param("component", "kube-controller-manager")
 	if facts.LockReads(m.Run)[component] != nil {
 		return optional("Supervisors elect the active instance of %s: it has no lease.", component)
@@ -86,7 +86,7 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 
 // undisturbed returns the node that held the lease of a component throughout, if all faults hit
 // others.
-func undisturbed(m *facts.Matter, component string) string {
+func undisturbed(m *facts.Case, component string) string {
 	only := ""
 	if len(m.Faults) == 0 {
 		return only
@@ -108,7 +108,7 @@ func undisturbed(m *facts.Matter, component string) string {
 
 // neglected is the finding for a request on which the holder was not seen to act until a time; by are
 // the actions of others on it.
-func neglected(m *facts.Matter, component string, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
+func neglected(m *facts.Case, component string, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
 	if s := m.UnreadLog(facts.Gap{From: e.asked, To: limit}); s != "" {
 		return Inconclusive("the record does not show who acted on %s, which was requested at %s: the audit log of the API server on %s was not read to the end", e.name, text.When(e.asked), s)
 	}
@@ -123,7 +123,7 @@ func neglected(m *facts.Matter, component string, t tenure, e errand, by []facts
 // tenures returns those of the instances that took the lease of a component over from another
 // one, which may have run on the same node: each until the next one has it, or a fault hits that may
 // harm the component.
-func tenures(m *facts.Matter, component string) (all []tenure) {
+func tenures(m *facts.Case, component string) (all []tenure) {
 	holder, former := "", ""
 	states := facts.LeaseStates(m.Run, component, 0, m.Run.EndAt)
 	for i, s := range states {
@@ -159,7 +159,7 @@ func activeFrom(states []record.Timed[record.Lease]) record.Nanos {
 
 // harmedAfter returns when the first fault after a time was injected, other than one that hit
 // another elected component, or a node was changed; the end of the record without one.
-func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
+func harmedAfter(m *facts.Case, component string, after record.Nanos) record.Nanos {
 	return min(m.Run.EndAt, facts.NextDisturbance(m.Run, after), m.NextInjectionOf(after, func(f *record.Fault) bool {
 		return f.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), f.Component)
 	}))
@@ -183,7 +183,7 @@ func about(d facts.Actions, e errand, to record.Nanos) (acts []facts.Act) {
 // errandsOf returns the acknowledged requests of the application to a component: bare pods to the
 // scheduler, created or scaled Deployments to the controller manager. The scheduler can act on a
 // pod once there is a node for it.
-func errandsOf(m *facts.Matter, component string) (all []errand) {
+func errandsOf(m *facts.Case, component string) (all []errand) {
 	run := m.Run
 	if component == "kube-scheduler" {
 		places := m.Places()

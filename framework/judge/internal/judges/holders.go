@@ -10,7 +10,7 @@ import (
 
 // holderBefore returns the holder of the lease before the fault, whose node the fault must have
 // hit, or why it is not known.
-func holderBefore(m *facts.Matter) (record.Lease, *Finding) {
+func holderBefore(m *facts.Case) (record.Lease, *Finding) {
 	old, problem := anyHolderBefore(m)
 	if problem == nil && facts.HolderNode(old) != m.Fault.Node() {
 		problem = Inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
@@ -20,7 +20,7 @@ func holderBefore(m *facts.Matter) (record.Lease, *Finding) {
 }
 
 // anyHolderBefore returns the holder of the lease before the fault, on any node.
-func anyHolderBefore(m *facts.Matter) (record.Lease, *Finding) {
+func anyHolderBefore(m *facts.Case) (record.Lease, *Finding) {
 	component := m.ElectedComponent()
 	before := facts.LeaseStates(m.Run, component, 0, m.Fault.Injected.Called)
 	if len(before) == 0 || before[len(before)-1].V.Holder == "" {
@@ -84,8 +84,8 @@ func leaseDuration(l record.Lease) time.Duration { return time.Duration(l.Durati
 
 // coordinated gives a judge of what waits for a takeover the bound of coordinated leader election,
 // where the active instances are elected in that way.
-func coordinated(judge func(*facts.Matter) Finding) func(*facts.Matter) Finding {
-	return func(m *facts.Matter) Finding {
+func coordinated(judge func(*facts.Case) Finding) func(*facts.Case) Finding {
+	return func(m *facts.Case) Finding {
 		bound := m.Coordinated(*m.Bound)
 		if bound.Limit == m.Bound.Limit {
 			return judge(m)

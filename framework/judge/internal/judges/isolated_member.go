@@ -17,7 +17,7 @@ var isolatedMember = Definition{verdict.Doc{
 	},
 }, judgeIsolatedMember}
 
-func judgeIsolatedMember(m *facts.Matter) Finding {
+func judgeIsolatedMember(m *facts.Case) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	node := m.Fault.Node()
 	if !m.IsNode(node) {

@@ -28,7 +28,7 @@ type keyHistories struct {
 
 // newKeyHistories gathers the writes and quorum reads of one API. The finding says why
 // they cannot be judged, if so.
-func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
+func newKeyHistories(m *facts.Case, api string) (*keyHistories, *Finding) {
 	h := &keyHistories{ops: map[string][]record.Op{}, met: map[string]*encounters{}, seen: facts.Sighted(m.Run, api)}
 	for _, op := range facts.OwnOps(m.Run) {
 		if op.API != api || !(facts.IsWrite(op.Type) || facts.IsQuorumRead(op)) {
@@ -59,7 +59,7 @@ func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
 }
 
 // addLists adds what quorum lists say of the keys that are written or read.
-func (h *keyHistories) addLists(m *facts.Matter, api string) {
+func (h *keyHistories) addLists(m *facts.Case, api string) {
 	keys := map[string][]string{} // by collection
 	for key, ops := range h.ops {
 		if c := ops[0].Collection; c != "" {

@@ -24,7 +24,7 @@ var learnsAddresses = Definition{verdict.Doc{
 	},
 }, judgeLearnsAddresses}
 
-func judgeLearnsAddresses(m *facts.Matter) Finding {
+func judgeLearnsAddresses(m *facts.Case) Finding {
 	if _, problem := changesOf(m, nil); problem != nil {
 		return *problem
 	}
@@ -104,7 +104,7 @@ type learner struct {
 // its request was called before, too: with none but the others left, one of them answered it. Any
 // other that was called before and lasted beyond the limit counts as made, since the client could
 // make no other one in time, but not as failed: the client may have known the address.
-func learnersIn(m *facts.Matter, w loneTime) []*learner {
+func learnersIn(m *facts.Case, w loneTime) []*learner {
 	var requests []*record.Op
 	for i := range m.Run.Ops {
 		if op := &m.Run.Ops[i].V; op.Purpose == facts.PurposeFailover && op.Return >= w.from && op.Call < w.to {
@@ -151,7 +151,7 @@ func (w loneTime) answering(op *record.Op) string {
 // problem returns why a client does not pass, nil if it succeeded in time. If another one did
 // (early), a late one may have been slow alone: it fails if it had requests in vain meanwhile,
 // while an API server that joined later answered others.
-func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
+func (l *learner) problem(m *facts.Case, w loneTime, early bool) *Finding {
 	if l.succeeded != nil && l.succeeded.Return <= w.limit {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (l *learner) problem(m *facts.Matter, w loneTime, early bool) *Finding {
 
 // served returns the first of the nodes that joined later whose API server answered a quorum read
 // of a prober between two moments, empty for none.
-func (w loneTime) served(m *facts.Matter, from, to record.Nanos) string {
+func (w loneTime) served(m *facts.Case, from, to record.Nanos) string {
 	for _, pr := range record.Each(m.Run.Probes) {
 		if pr.OK && pr.Kind == record.ProbeQuorumRead && pr.Start >= from && pr.End <= to &&
 			slices.ContainsFunc(w.others, func(n facts.NodeLife) bool { return n.Name == pr.Entrance }) {

@@ -18,13 +18,13 @@ var linearizable = Definition{verdict.Doc{
 			"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the minimum)",
 		"faults": "further injections, separated by commas, that must have taken effect",
 	},
-}, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
+}, func(m *facts.Case) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
 
-func JudgeLinearizable(m *facts.Matter, limit time.Duration) Finding {
+func JudgeLinearizable(m *facts.Case, limit time.Duration) Finding {
 	return JudgeWithin(m, limit, SearchRoom)
 }
 
-func JudgeWithin(m *facts.Matter, limit time.Duration, room int64) Finding {
+func JudgeWithin(m *facts.Case, limit time.Duration, room int64) Finding {
 	least, problem := countParam(m, "attempts", enoughExposed, enoughExposed)
 	if problem != nil {
 		return *problem

@@ -21,7 +21,7 @@ var listSemantics = Definition{verdict.Doc{
 	},
 }, judgeListSemantics}
 
-func judgeListSemantics(m *facts.Matter) Finding {
+func judgeListSemantics(m *facts.Case) Finding {
 	const must = "A list must be the state of a version that was asked for"
 	each, problem := countParam(m, "each", 0, 0)
 	if problem != nil {
@@ -59,7 +59,7 @@ func judgeListSemantics(m *facts.Matter) Finding {
 
 // fewLists names an API server that answered fewer lists of some kind than each since
 // the check's fault, or is empty.
-func fewLists(m *facts.Matter, c *facts.Collections, each int) string {
+func fewLists(m *facts.Case, c *facts.Collections, each int) string {
 	type kind struct {
 		entrance string
 		match    record.ListMatch

@@ -16,7 +16,7 @@ var listSnapshot = Definition{verdict.Doc{
 	Source:    "KEP-365 (paginated lists); Kubernetes API concepts (retrieving large results sets in chunks)",
 }, judgeListSnapshot}
 
-func judgeListSnapshot(m *facts.Matter) Finding {
+func judgeListSnapshot(m *facts.Case) Finding {
 	const must = "The pages of a list must be one snapshot"
 	var breaches []facts.Breach
 	judged, pages := 0, 0

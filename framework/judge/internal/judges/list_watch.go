@@ -18,7 +18,7 @@ var listWatch = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true, Killed: true,
 }, judgeListWatch}
 
-func judgeListWatch(m *facts.Matter) Finding {
+func judgeListWatch(m *facts.Case) Finding {
 	const must = "Lists and watches through an API server that has just started must be complete and must not show the past"
 	node := m.Fault.Node()
 	from, to := m.Fault.Injected.Called, m.Fault.HealEffect()+record.Nanos(m.Bound.Limit)

@@ -32,7 +32,7 @@ var membersFollow = Definition{verdict.Doc{
 
 // stepOrder returns the order of the steps of a change, and those that are required; the
 // load balancer's are required if the cluster has one.
-func stepOrder(m *facts.Matter, phase record.ChangePhase) (order, must []string) {
+func stepOrder(m *facts.Case, phase record.ChangePhase) (order, must []string) {
 	if phase == record.NodeAdded {
 		order = []string{record.StepLearner, record.StepStart, record.StepJoin, record.StepPromote, record.StepReady, record.StepBalance}
 		must = []string{record.StepReady, record.StepBalance}
@@ -58,7 +58,7 @@ type votes struct {
 
 // votesBetween returns what members listed between two times, the last list of each; nil
 // if none listed any.
-func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
+func votesBetween(m *facts.Case, from, to record.Nanos) *votes {
 	v := votes{lists: map[string][]string{}, own: map[string]string{}}
 	for at, s := range record.Each(m.Run.Etcd) {
 		if at < from || at > to || !s.OK {
@@ -76,14 +76,14 @@ func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
 	return &v
 }
 
-func judgeMembersFollow(m *facts.Matter) Finding {
+func judgeMembersFollow(m *facts.Case) Finding {
 	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}
 	for _, required := range []struct {
 		param string
-		check func(*facts.Matter, []record.NodeChange) *Finding
+		check func(*facts.Case, []record.NodeChange) *Finding
 	}{{"leader", ledBefore}, {"listed", listedAfterLoss}, {"cut", cutEverywhere}} {
 		if m.Check.Params[required.param] != "true" {
 			continue
@@ -124,13 +124,13 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 	if want := text.SplitList(m.Check.Params["sizes"]); len(want) > 0 && !slices.Equal(sizes, want) {
 		return Inconclusive("the changes led through %s voting members, but the check requires %s", strings.Join(sizes, ", "), strings.Join(want, ", ")).Shows(evidence...)
 	}
-	return Passed("After each change of nodes (%d), etcd's voting members were those of the nodes, in one cluster; the steps came in the order of the design.",
+	return Passed("After each change of nodes (%d), etcd's voting members were those of the nodes, in one cluster; the steps came in the required order.",
 		len(changes)).number(len(changes), "change").Shows(evidence...)
 }
 
 // nextAfter is when the next change started: nodes that are lost together are removed one after
 // the other.
-func nextAfter(m *facts.Matter, i int) record.Nanos {
+func nextAfter(m *facts.Case, i int) record.Nanos {
 	if i+1 == len(m.Run.Nodes) {
 		return m.Run.EndAt
 	}
@@ -148,7 +148,7 @@ func nextAfter(m *facts.Matter, i int) record.Nanos {
 }
 
 // oneMemberMore checks the members before a change against those after it.
-func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *Finding {
+func oneMemberMore(m *facts.Case, c record.NodeChange, before, after *votes) *Finding {
 	must := func(format string, args ...any) *Finding {
 		return Failed("etcd's voting members must follow the nodes: after the %s, "+format+".", slices.Concat([]any{facts.Changing(c)}, args)...).problem()
 	}
@@ -190,7 +190,7 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 }
 
 // inOrder checks the order of the steps of a change, of the node with etcd's leader if led is set.
-func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos, led bool) *Finding {
+func inOrder(m *facts.Case, c record.NodeChange, done record.Nanos, led bool) *Finding {
 	if c.Phase == record.NodeUndone {
 		return nil // what it did is undone in whatever order
 	}
@@ -215,7 +215,7 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos, led bool) 
 	for i, s := range took {
 		for _, earlier := range took[:i] {
 			if slices.Index(order, earlier.Name) > slices.Index(order, s.Name) || s.Began < earlier.Done {
-				return Failed("The steps of the %s must come in the order of the design (%s): %q began %s, and %q was complete %s.",
+				return Failed("The steps of the %s must come in the required order (%s): %q began %s, and %q was complete %s.",
 					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Rests(earlier.Began, s.Done).problem()
 			}
 		}
@@ -235,7 +235,7 @@ func viewed(b record.Timed[record.Backend]) record.Nanos {
 // reported, from the start of a change until the next one: the steps alone are what the provider
 // says of itself. A backend is recorded when it appears and when it changes, not when it is gone;
 // those that exist after a change of nodes are recorded then.
-func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Finding {
+func seenInOrder(m *facts.Case, c record.NodeChange, until record.Nanos) *Finding {
 	switch c.Phase {
 	case record.NodeRemoved, record.NodeLost:
 		own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member
@@ -276,7 +276,7 @@ func seenInOrder(m *facts.Matter, c record.NodeChange, until record.Nanos) *Find
 // neverUsed finds a node that was added and that the load balancer did not report as a backend
 // within H + M, although it reported others. Without its whole view after the addition nothing is
 // known.
-func neverUsed(m *facts.Matter, c record.NodeChange, until record.Nanos) *Finding {
+func neverUsed(m *facts.Case, c record.NodeChange, until record.Nanos) *Finding {
 	limit := m.Run.Meta.Settings["H"] + m.Run.Meta.Settings["M"]
 	reported := false
 	for _, b := range m.Run.Backends {
@@ -296,7 +296,7 @@ func neverUsed(m *facts.Matter, c record.NodeChange, until record.Nanos) *Findin
 }
 
 // cutEverywhere checks that additions were interrupted after every step that one takes.
-func cutEverywhere(m *facts.Matter, changes []record.NodeChange) *Finding {
+func cutEverywhere(m *facts.Case, changes []record.NodeChange) *Finding {
 	steps := func(c record.NodeChange) (names []string) {
 		for _, t := range m.Run.Steps {
 			if t.V.Change == c.Name && (c.Node.Name == "" || t.V.Node == c.Node.Name) {
@@ -327,7 +327,7 @@ func cutEverywhere(m *facts.Matter, changes []record.NodeChange) *Finding {
 
 // listedAfterLoss checks that etcd listed the members of nodes that had died, before these were
 // removed.
-func listedAfterLoss(m *facts.Matter, changes []record.NodeChange) *Finding {
+func listedAfterLoss(m *facts.Case, changes []record.NodeChange) *Finding {
 	lost := 0
 	for _, c := range changes {
 		if c.Phase != record.NodeLost {
@@ -357,7 +357,7 @@ func listedAfterLoss(m *facts.Matter, changes []record.NodeChange) *Finding {
 }
 
 // ledBefore checks that the first node that leaves has the leader of etcd.
-func ledBefore(m *facts.Matter, changes []record.NodeChange) *Finding {
+func ledBefore(m *facts.Case, changes []record.NodeChange) *Finding {
 	for _, c := range changes {
 		if c.Phase != record.NodeRemoved && c.Phase != record.NodeLost {
 			continue

@@ -17,7 +17,7 @@ var monotonicReads = Definition{verdict.Doc{
 	Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
 }, judgeMonotonicReads}
 
-func judgeMonotonicReads(m *facts.Matter) Finding {
+func judgeMonotonicReads(m *facts.Case) Finding {
 	books := facts.NewWriteLog(m.Run)
 	pairs, broken, clients := 0, 0, map[string]bool{}
 	var worst *Finding

@@ -20,7 +20,7 @@ var noElection = Definition{verdict.Doc{
 	},
 }, judgeNoElection}
 
-func judgeNoElection(m *facts.Matter) Finding {
+func judgeNoElection(m *facts.Case) Finding {
 	if f := noMemberHit(m); f != nil {
 		return *f
 	}

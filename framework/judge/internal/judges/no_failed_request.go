@@ -27,7 +27,7 @@ var noFailedRequest = Definition{verdict.Doc{
 // eachAPIServer means the entrances of all API servers that are not hit.
 const eachAPIServer = "apiservers"
 
-func judgeNoFailedRequest(m *facts.Matter) Finding {
+func judgeNoFailedRequest(m *facts.Case) Finding {
 	called, healed := m.Fault.Injected.Called, m.Fault.Healed.Called
 	entrances := []string{m.Param("entrance", "balancer")}
 	if entrances[0] == eachAPIServer {
@@ -112,7 +112,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 
 // requests are those that clients made between two moments, and what became of them.
 type requests struct {
-	m                    *facts.Matter
+	m                    *facts.Case
 	from, to             record.Nanos
 	asked                int
 	repeated, unrepeated int // of those asked to retry: successful, and unknown
@@ -293,7 +293,7 @@ func toldToRepeat(problem string, retryAfter int) bool {
 
 // repetition returns the next request of an operation's client through its entrance that was made
 // no earlier than the server had asked for; nil if there is none.
-func repetition(m *facts.Matter, op record.Op) *record.Op {
+func repetition(m *facts.Case, op record.Op) *record.Op {
 	for i := range m.Run.Ops {
 		next := &m.Run.Ops[i].V
 		if next.Client == op.Client && next.Entrance == op.Entrance && next.API == op.API &&

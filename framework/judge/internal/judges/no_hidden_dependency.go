@@ -27,13 +27,13 @@ func (i instance) String() string { return i.component + " on " + i.node }
 // node was gone. A standby instance of an elected component reads its lease every retry period,
 // and would write it next; the active one writes it. Both need an API server that does quorum
 // reads of etcd.
-func judgeNoHiddenDependency(m *facts.Matter) Finding {
+func judgeNoHiddenDependency(m *facts.Case) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	hit := m.HitBetween(from, to)
 	servers := m.APIServers(hit...)
 	switch {
 	case !m.IsNode(m.Fault.Node()) || m.Fault.Injected.Component != "":
-		return Inconclusive("the fault did not take a whole node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault did not take down a whole node, but %q", m.Fault.Injected.Target)
 	case len(servers) == 0:
 		return Inconclusive("the record names no API server on another node")
 	case text.Span(from, to) <= m.Bound.Limit:
@@ -60,7 +60,7 @@ func judgeNoHiddenDependency(m *facts.Matter) Finding {
 
 // serversWork describes the API servers that did not work for longer than the bound and those
 // without a result, and returns the names of those that are not broken.
-func serversWork(m *facts.Matter, servers []string, from, to record.Nanos) (broken, unknown, working []string) {
+func serversWork(m *facts.Case, servers []string, from, to record.Nanos) (broken, unknown, working []string) {
 	for _, s := range servers {
 		_, problem := judgeGaps(m, []string{s}, from, to)
 		unread, answers := facts.LongestUnread(m.Run, s, from, to)
@@ -91,7 +91,7 @@ type standbys struct {
 
 // instancesWork examines the instances of elected components on nodes that are not hit, by the
 // audit logs of the working API servers.
-func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos) standbys {
+func instancesWork(m *facts.Case, hit, servers []string, from, to record.Nanos) standbys {
 	w := standbys{allowed: *m.Bound}
 	for _, i := range standingBy(m, hit) {
 		w.instances++
@@ -121,7 +121,7 @@ func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos
 // answered: the bound, or longer by its retry period. A standby instance reads the lease every P to
 // 2.2P: k8s.io/client-go/tools/leaderelection waits between attempts by wait.JitterUntil with a
 // JitterFactor of 1.2, which adds up to 1.2P to each P.
-func mostSilence(m *facts.Matter, component string) verdict.Bound {
+func mostSilence(m *facts.Case, component string) verdict.Bound {
 	retries, err := verdict.ParseBound("2.2P + M", m.Settings(component))
 	if err != nil || retries.Limit <= m.Bound.Limit {
 		return *m.Bound
@@ -131,7 +131,7 @@ func mostSilence(m *facts.Matter, component string) verdict.Bound {
 
 // standingBy returns the instances of elected components on nodes that are not hit. Components
 // that supervisors elect are left out: they run only where they are active.
-func standingBy(m *facts.Matter, hit []string) (all []instance) {
+func standingBy(m *facts.Case, hit []string) (all []instance) {
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
 		if slices.ContainsFunc(m.Run.Processes, func(p record.Timed[record.ProcessState]) bool {
 			return p.V.Component == component && p.V.Standby
@@ -149,7 +149,7 @@ func standingBy(m *facts.Matter, hit []string) (all []instance) {
 
 // unheard returns the longest time between two moments in which no request of an instance about
 // its lease was answered, or why that is not known: it must have had one answered not long before.
-func unheard(m *facts.Matter, i instance, from, to record.Nanos, before time.Duration) (longest facts.Gap, problem string) {
+func unheard(m *facts.Case, i instance, from, to record.Nanos, before time.Duration) (longest facts.Gap, problem string) {
 	var answers []record.Nanos
 	known := false
 	for _, v := range record.Each(slices.Concat(m.Run.Actions, m.Run.Asked)) {

@@ -20,7 +20,7 @@ var noLostWrite = Definition{verdict.Doc{
 	Source:    "etcd API guarantees (durability); the checks of every run of the catalogue",
 }, judgeNoLostWrite}
 
-func judgeNoLostWrite(m *facts.Matter) Finding {
+func judgeNoLostWrite(m *facts.Case) Finding {
 	books := facts.NewWriteLog(m.Run)
 	reads := finalReads(m)
 	asked := &finalCoverage{m: m, writes: finalWrites(m.Run), keys: map[string]facts.CollectionOf{},
@@ -72,7 +72,7 @@ func judgeNoLostWrite(m *facts.Matter) Finding {
 // it, since its final write hides what was lost before, and again after that. Records from before
 // there was a first read have only the second.
 type finalCoverage struct {
-	m      *facts.Matter
+	m      *facts.Case
 	writes map[string]record.Nanos               // when the final write of a key was first called
 	keys   map[string]facts.CollectionOf         // read at the end
 	groups map[facts.CollectionOf]*finalAttempts // by collection
@@ -140,7 +140,7 @@ func finalVerb(read record.Op) string {
 
 // finalReads returns the quorum reads that were made once the traffic had stopped, in the
 // order of the record: of one key, then those of lists, of every key of their collection.
-func finalReads(m *facts.Matter) (reads []record.Op) {
+func finalReads(m *facts.Case) (reads []record.Op) {
 	keys := map[facts.CollectionOf][]string{}
 	seen := map[string]bool{}
 	for _, op := range record.Each(m.Run.Ops) {

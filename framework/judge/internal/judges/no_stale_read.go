@@ -22,7 +22,7 @@ var noStaleRead = Definition{verdict.Doc{
 	},
 }, judgeNoStaleRead}
 
-func judgeNoStaleRead(m *facts.Matter) Finding {
+func judgeNoStaleRead(m *facts.Case) Finding {
 	least, problem := countParam(m, "least", defaultExposed, 1)
 	if problem != nil {
 		return *problem

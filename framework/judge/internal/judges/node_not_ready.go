@@ -20,7 +20,7 @@ var nodeNotReady = Definition{verdict.Doc{
 // judgeNodeNotReady reports whether each node that the fault hit lost its condition Ready
 // in time, as the first API server to show it did, and did not regain it without power. An
 // object that was deleted is not ready.
-func judgeNodeNotReady(m *facts.Matter) Finding {
+func judgeNodeNotReady(m *facts.Case) Finding {
 	effect := m.Fault.Effect()
 	to := min(m.Fault.Healed.Called, m.NextFault(effect))
 	worst, last := effect, ""
@@ -42,7 +42,7 @@ func judgeNodeNotReady(m *facts.Matter) Finding {
 }
 
 // turnedNotReady returns since when a node was not seen to be ready until the second time.
-func turnedNotReady(m *facts.Matter, name string, effect, to record.Nanos) (turned record.Nanos, problem *Finding) {
+func turnedNotReady(m *facts.Case, name string, effect, to record.Nanos) (turned record.Nanos, problem *Finding) {
 	say := func(f Finding) (record.Nanos, *Finding) { return 0, &f }
 	nodes := facts.StandingAt(m.Run, m.Fault.Injected.Called).Of(record.ObjectNode, "")
 	i := slices.IndexFunc(nodes, func(o record.Object) bool { return o.Name == name })

@@ -19,7 +19,7 @@ var nodesReady = Definition{verdict.Doc{
 
 // judgeNodesReady checks the heartbeats too: if the active controller manager was lost with the
 // same node, no instance marks nodes until another one has taken over.
-func judgeNodesReady(m *facts.Matter) Finding {
+func judgeNodesReady(m *facts.Case) Finding {
 	from, healed := m.Fault.Effect(), m.Fault.HealEffect()
 	to := m.NextFault(healed)
 	nodes := m.WorkersAt(from)
@@ -66,7 +66,7 @@ func judgeNodesReady(m *facts.Matter) Finding {
 }
 
 // blind returns the longest time between from and to in which no object was seen.
-func blind(m *facts.Matter, from, to record.Nanos) (longest time.Duration) {
+func blind(m *facts.Case, from, to record.Nanos) (longest time.Duration) {
 	last := from
 	for i := range m.Run.Objects {
 		if at := m.Run.Objects[i].At; at > from && at <= to {

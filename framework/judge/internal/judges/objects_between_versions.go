@@ -22,7 +22,7 @@ var objectsBetweenVersions = Definition{verdict.Doc{
 	},
 }, judgeObjectsBetweenVersions}
 
-func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
+func judgeObjectsBetweenVersions(m *facts.Case) Finding {
 	least, problem := countParam(m, "least", 10, 1)
 	if problem != nil {
 		return *problem

@@ -29,7 +29,7 @@ func (l olderLead) String() string {
 // olderLeads returns such a time of each elected component that has one of two retry periods or
 // more in which the lease was renewed twice. It is a failure if the lease is neither renewed nor
 // taken over in such a time, without a fault that could be the reason.
-func olderLeads(m *facts.Matter) (all []olderLead, broken *Finding) {
+func olderLeads(m *facts.Case) (all []olderLead, broken *Finding) {
 	for _, component := range text.SplitList(facts.DefaultElected) {
 		var best olderLead
 		period := m.Settings(component)["P"]
@@ -58,7 +58,7 @@ type heldTime struct {
 }
 
 // heldTimes returns who held the lease of a component, one after the other.
-func heldTimes(m *facts.Matter, component string) (all []heldTime) {
+func heldTimes(m *facts.Case, component string) (all []heldTime) {
 	holder := ""
 	for _, s := range facts.LeaseStates(m.Run, component, 0, m.Run.EndAt) {
 		if s.V.Holder != holder {
@@ -86,7 +86,7 @@ func (h heldTime) seen() (from, to record.Nanos) {
 }
 
 // beside returns the times in which the instance was of an older version than an API server.
-func (h heldTime) beside(m *facts.Matter, component string) (all []olderLead) {
+func (h heldTime) beside(m *facts.Case, component string) (all []olderLead) {
 	from, to := h.seen()
 	own, servers := stagesOf(m, h.node, component), map[string][]versionStage{}
 	bounds := []record.Nanos{from}
@@ -137,7 +137,7 @@ func (h heldTime) beside(m *facts.Matter, component string) (all []olderLead) {
 
 // standsStill returns a failure if the lease was neither renewed nor taken over for longer than a
 // standby takes, twice as often as it tries.
-func (h heldTime) standsStill(m *facts.Matter, l olderLead) *Finding {
+func (h heldTime) standsStill(m *facts.Case, l olderLead) *Finding {
 	s := m.Settings(l.component)
 	limit := s["L"] + time.Duration(4.4*float64(s["P"])) + s["M"]
 	if slices.ContainsFunc(h.states, func(s record.Timed[record.Lease]) bool { return s.V.Strategy != "" }) {
@@ -174,7 +174,7 @@ type versionStage struct {
 }
 
 // stagesOf returns which versions a component of a node had.
-func stagesOf(m *facts.Matter, node, component string) []versionStage {
+func stagesOf(m *facts.Case, node, component string) []versionStage {
 	all := []versionStage{{0, m.Run.Meta.Versions[node][component]}}
 	for _, t := range m.Run.Steps {
 		if s := t.V; s.Node == node && s.Component == component {
@@ -196,7 +196,7 @@ func versionAt(all []versionStage, t record.Nanos) (version string) {
 }
 
 // newerServer returns an API server that is of a newer minor version at a time, and its version.
-func newerServer(m *facts.Matter, servers map[string][]versionStage, version string, at record.Nanos) (node, newer string) {
+func newerServer(m *facts.Case, servers map[string][]versionStage, version string, at record.Nanos) (node, newer string) {
 	own, ok := facts.ParseMinor(version)
 	if !ok {
 		return "", ""
@@ -215,7 +215,7 @@ func newerServer(m *facts.Matter, servers map[string][]versionStage, version str
 // astray describes a renewal of a component's lease through the API server of another node than the
 // holder's, by a request from an address that is not a node's, as through a load balancer; empty
 // without one. Only the holder renews a lease.
-func astray(m *facts.Matter, component string) string {
+func astray(m *facts.Case, component string) string {
 	s := m.Settings(component)
 	margin := record.Nanos(s["M"])
 	for _, h := range heldTimes(m, component) {

@@ -31,7 +31,7 @@ var oneActor = Definition{verdict.Doc{
 // afterwards, and one that waited unread in front of an API server that stood still. An attempt
 // without effect is not an action; events are left out because they report, from a queue, what was
 // done before.
-func judgeOneActor(m *facts.Matter) Finding {
+func judgeOneActor(m *facts.Case) Finding {
 	s := m.Run.Meta.Settings
 	if s["R"] <= 0 || s["M"] <= 0 {
 		return notApplicable("The record does not show how long a holder may act without renewing its lease.")
@@ -122,7 +122,7 @@ func ElectedComponents(run *record.Run) []string {
 // afterTakeover returns how instances acted beside others that had taken over from them,
 // in the order of the first such actions. A finding is of one that did for longer than
 // the election allows, unless a lease write of unknown time may allow it.
-func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, unseen *facts.Act, f *Finding) {
+func afterTakeover(d facts.Actions, m *facts.Case) (overlaps []facts.Overlap, unseen *facts.Act, f *Finding) {
 	s := m.Settings(d.Component)
 	for _, act := range d.Acts {
 		own, rival := d.Lease(act)
@@ -183,7 +183,7 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 // releasedBy returns by when the instance on a node had released the lease of a component, which it
 // had written last with own, and another one held it next; 0 if it was not seen to. A fault may have
 // taken the lease from it before.
-func releasedBy(m *facts.Matter, component, node string, own *facts.Act) record.Nanos {
+func releasedBy(m *facts.Case, component, node string, own *facts.Act) record.Nanos {
 	if own == nil || own.Name != component {
 		return 0
 	}
@@ -204,7 +204,7 @@ func releasedBy(m *facts.Matter, component, node string, own *facts.Act) record.
 // its last renewal than the lease lasts. Then the election allows no overlap at all. It may do so
 // where the instance released the lease, as one that exits does, or where a fault took the lease
 // from it. The API server stored the renewal when it had received it, or later.
-func takenWhileValid(d facts.Actions, m *facts.Matter, act facts.Act, own, rival *facts.Act) *Finding {
+func takenWhileValid(d facts.Actions, m *facts.Case, act facts.Act, own, rival *facts.Act) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	if own == nil || own.Name != d.Component || rival.Name != d.Component || act.Received <= rival.Completed+margin {
 		return nil
@@ -228,7 +228,7 @@ func takenWhileValid(d facts.Actions, m *facts.Matter, act facts.Act, own, rival
 }
 
 // thawed is when an instance was last thawed before to, 0 if it never was frozen.
-func thawed(m *facts.Matter, component, node string, to record.Nanos) (last record.Nanos) {
+func thawed(m *facts.Case, component, node string, to record.Nanos) (last record.Nanos) {
 	for _, inj := range m.Faults {
 		if in := inj.Injected; in == nil || !in.Has(record.EffectFrozen) || !in.Hits(component) || !slices.Contains(inj.Nodes(), node) || inj.Healed == nil {
 			continue
@@ -241,7 +241,7 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 }
 
 // withoutElection finds two instances that act by turns though no instance was elected.
-func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
+func withoutElection(d facts.Actions, m *facts.Case) *Finding {
 	held := func(l record.Timed[record.Lease]) bool { return l.V.Name == d.Component && l.V.Holder != "" }
 	if len(d.Elections) > 0 || slices.ContainsFunc(m.Run.Leases, held) {
 		return nil
@@ -260,7 +260,7 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 // lease lasts, M apart: another one had taken it in between, though it was valid, and then
 // lost it, though it was valid. That takes two instances which do not wait for each other, or faults
 // that took the lease from both; the acts of both may all be within what afterTakeover allows.
-func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
+func takenByTurns(d facts.Actions, m *facts.Case) *Finding {
 	s := m.Settings(d.Component)
 	first, other, again := byTurns(m, d.Elections, record.Nanos(s["L"]-s["M"]), m.LeasesTaken)
 	if again == nil {
@@ -274,8 +274,8 @@ func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
 
 // byTurns finds three acts within a time: of an instance, of another, and of the first again,
 // which was not restarted in between. One that an API server may have received late, since it
-// stood still, does not count, nor do acts in a time that is excused.
-func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos, excused func(from, to record.Nanos) bool) (first, other, again *facts.Act) {
+// stood still, does not count, nor do acts in a time that is exempt.
+func byTurns(m *facts.Case, acts []facts.Act, within record.Nanos, excused func(from, to record.Nanos) bool) (first, other, again *facts.Act) {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	for k := range acts {
 		again := &acts[k]

@@ -22,7 +22,7 @@ var oneAddress = Definition{verdict.Doc{
 // judgeOneAddress relies on the nodes' own reports of the address. A node that a fault hits
 // cannot be reached until it is healed, except while its API server answers clients; its later
 // reports count from then.
-func judgeOneAddress(m *facts.Matter) Finding {
+func judgeOneAddress(m *facts.Case) Finding {
 	told, moves := 0, false
 	for _, b := range record.Each(m.Run.Backends) {
 		if b.Missing != "" {
@@ -90,7 +90,7 @@ type holding struct {
 }
 
 // holdings returns them in the order of their starts.
-func holdings(m *facts.Matter) (all []holding) {
+func holdings(m *facts.Case) (all []holding) {
 	for _, n := range m.Run.Meta.Nodes {
 		from := record.Nanos(-1)
 		end := func(at record.Nanos) {
@@ -119,7 +119,7 @@ func holdings(m *facts.Matter) (all []holding) {
 
 // inReach returns the rest of a holding without the times in which a fault had hit the whole
 // node, and clients could not reach it. A node that lost power comes back without the address.
-func inReach(m *facts.Matter, h holding) []holding {
+func inReach(m *facts.Case, h holding) []holding {
 	parts := []holding{h}
 	for _, f := range m.Faults {
 		if f.Injected == nil || f.Injected.Component != "" || !slices.Contains(f.Nodes(), h.node) {
@@ -158,7 +158,7 @@ func without(parts []holding, lost facts.Interval, says bool) (left []holding) {
 // beyondReach returns the times in which clients could not reach a node because of a fault: all of
 // it, unless it is one of links and leaves those to the clients. Then the API server of the node
 // answers them.
-func beyondReach(m *facts.Matter, f *facts.Injection, node string, healed record.Nanos) (lost []facts.Interval) {
+func beyondReach(m *facts.Case, f *facts.Injection, node string, healed record.Nanos) (lost []facts.Interval) {
 	in, from := f.Injected, f.Injected.Called
 	if in.Has(record.EffectNetwork, record.EffectIsolated, record.EffectPartitioned) && !in.Has(record.EffectPower, record.EffectDown, record.EffectRestarted, record.EffectFrozen) {
 		until := healed
@@ -175,7 +175,7 @@ func beyondReach(m *facts.Matter, f *facts.Injection, node string, healed record
 
 // answeredTimes returns the times between from and to in which an entrance answered each of two or
 // more successive probes.
-func answeredTimes(m *facts.Matter, entrance string, from, to record.Nanos) (times []facts.Interval) {
+func answeredTimes(m *facts.Case, entrance string, from, to record.Nanos) (times []facts.Interval) {
 	var probes []record.Probe
 	for _, p := range m.Run.Probes {
 		if p.V.Entrance == entrance && p.V.Start >= from && p.V.Start <= to {
@@ -202,7 +202,7 @@ func answeredTimes(m *facts.Matter, entrance string, from, to record.Nanos) (tim
 
 // saysAfter reports whether a node reports, when it answers again after a time, that it had the
 // address throughout: until then, if it may have given it up after that time.
-func saysAfter(m *facts.Matter, node string, after record.Nanos, kept bool) bool {
+func saysAfter(m *facts.Case, node string, after record.Nanos, kept bool) bool {
 	for _, b := range m.Run.Backends {
 		if b.V.Name == node && b.At > after {
 			return b.V.Up || kept

@@ -42,7 +42,7 @@ func (r reign) span() verdict.Span {
 //
 // A member that was cut off and takes itself for the leader of an old term breaks
 // nothing: it is in that one alone.
-func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
+func JudgeOneLeaderPerTerm(m *facts.Case) Finding {
 	type term struct {
 		cluster string // only where one was restored
 		number  uint64

@@ -26,7 +26,7 @@ var oneWinner = Definition{verdict.Doc{
 // contest is about who replaces one version of a key.
 type contest struct{ api, key, version string }
 
-func judgeOneWinner(m *facts.Matter) Finding {
+func judgeOneWinner(m *facts.Case) Finding {
 	least, problem := countParam(m, "contended", 0, 0)
 	if problem != nil {
 		return *problem
@@ -98,7 +98,7 @@ type contenders struct{ tried, won []record.Op }
 
 // met reports whether two answered attempts were in flight at the same time, and whether two
 // through different API servers were: a balancer may lead to either.
-func (r *contenders) met(m *facts.Matter) (met, apart bool) {
+func (r *contenders) met(m *facts.Case) (met, apart bool) {
 	for i, a := range r.tried {
 		for _, b := range r.tried[:i] {
 			if compared(a) && compared(b) && a.Call < b.Return && b.Call < a.Return {

@@ -11,7 +11,7 @@ import (
 )
 
 // countParam returns a parameter of the check that is a number, least or more.
-func countParam(m *facts.Matter, name string, def, least int) (int, *Finding) {
+func countParam(m *facts.Case, name string, def, least int) (int, *Finding) {
 	n, err := strconv.Atoi(m.Param(name, strconv.Itoa(def)))
 	if err == nil && n >= least {
 		return n, nil
@@ -20,7 +20,7 @@ func countParam(m *facts.Matter, name string, def, least int) (int, *Finding) {
 }
 
 // shareParam returns a parameter of the check that is above 0 and at most 1; 0.5 by default.
-func shareParam(m *facts.Matter, name string) (float64, *Finding) {
+func shareParam(m *facts.Case, name string) (float64, *Finding) {
 	share, err := strconv.ParseFloat(m.Param(name, "0.5"), 64)
 	if err == nil && !math.IsNaN(share) && share > 0 && share <= 1 {
 		return share, nil
@@ -29,7 +29,7 @@ func shareParam(m *facts.Matter, name string) (float64, *Finding) {
 }
 
 // probeKinds returns the kinds of probes that the check is about, those on new connections first.
-func probeKinds(m *facts.Matter) (kinds []facts.ProbeKind, problem *Finding) {
+func probeKinds(m *facts.Case) (kinds []facts.ProbeKind, problem *Finding) {
 	for _, name := range text.SplitList(m.Param("kinds", facts.DefaultKinds)) {
 		kind := record.ProbeKind(name)
 		if !slices.Contains(record.ProbeKinds(), kind) {

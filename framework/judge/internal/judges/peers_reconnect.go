@@ -23,7 +23,7 @@ const longestReconnection = time.Minute
 // retransmission against the recovery limit. etcd's connections have no timeout of their own, so
 // TCP determines the wait: each one is twice the previous one (RFC 6298, 5.5), and the wait in
 // progress when the network is healed lasts about as long as all before it.
-func judgePeersReconnect(m *facts.Matter) Finding {
+func judgePeersReconnect(m *facts.Case) Finding {
 	healed := m.Fault.Healed.Called
 	lasted := text.Span(m.Fault.Injected.Called, healed)
 	bound := m.Bound.Plus("outage", lasted)

@@ -26,7 +26,7 @@ type podWait struct {
 
 func (w podWait) took() time.Duration { return text.Span(w.from, w.to) }
 
-func judgePodsBound(m *facts.Matter) Finding {
+func judgePodsBound(m *facts.Case) Finding {
 	effect, until := m.LastEffect(), m.NextFault(m.Fault.HealEffect())
 	lives, places := facts.PodLives(m.Run), m.Places()
 	inGap := 0

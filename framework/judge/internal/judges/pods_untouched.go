@@ -21,7 +21,7 @@ var podsUntouched = Definition{verdict.Doc{
 	Values: map[string][]string{"evictions": verdict.Flag},
 }, judgePodsUntouched}
 
-func judgePodsUntouched(m *facts.Matter) Finding {
+func judgePodsUntouched(m *facts.Case) Finding {
 	from := m.Fault.Injected.Called
 	evictions := m.Param("evictions", "") == "true"
 	if evictions {
@@ -82,7 +82,7 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 
 // heardOf returns why the controller manager had no reason to consider every worker node lost:
 // the record shows a heartbeat of one within the grace period.
-func heardOf(m *facts.Matter) *Finding {
+func heardOf(m *facts.Case) *Finding {
 	from, healed := m.Fault.Effect(), m.Fault.HealEffect()
 	nodes := m.WorkersAt(from)
 	for _, n := range nodes {
@@ -99,7 +99,7 @@ func heardOf(m *facts.Matter) *Finding {
 
 // silentAgain returns why a pod that was evicted from a node was not evicted for what happened during
 // the fault: after it was healed the node was silent for its grace period once more, and then marked.
-func silentAgain(m *facts.Matter, node string, evicted record.Nanos) *Finding {
+func silentAgain(m *facts.Case, node string, evicted record.Nanos) *Finding {
 	last := m.Fault.HealEffect() // heartbeat
 	for at, o := range record.Each(m.Run.Objects) {
 		switch {
@@ -147,7 +147,7 @@ func touched(before map[string]record.Object, o record.Object) string {
 
 // unchanged returns the Deployments that are in their desired state and that no client changes,
 // from the state before until the end of the record.
-func unchanged(m *facts.Matter, before *record.Standing) (parts []string) {
+func unchanged(m *facts.Case, before *record.Standing) (parts []string) {
 	changed := map[string]bool{}
 	for _, op := range record.Each(m.Run.Ops) {
 		// Their creation was earlier, whatever its outcome.

@@ -25,7 +25,7 @@ var quorumLoss = Definition{verdict.Doc{
 
 // judgeQuorumLoss counts from the proof that a member is back, which is its answer: its startup
 // time is over then.
-func judgeQuorumLoss(m *facts.Matter) Finding {
+func judgeQuorumLoss(m *facts.Case) Finding {
 	from, to := m.Active()
 	back, nodes := facts.Endless, []string(nil)
 	for _, inj := range m.Together() {
@@ -59,7 +59,7 @@ const enoughFinal = 5
 
 // quorumBack judges the time after the first healing, which was called at
 // called and took effect at back; the quorum was lost at lost.
-func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string, counts string) Finding {
+func quorumBack(m *facts.Case, lost, called, back record.Nanos, nodes []string, counts string) Finding {
 	bound := *m.Bound
 	var first *facts.Attempt
 	var each []string
@@ -99,7 +99,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 			continue
 		}
 		if w := known.StaleAgainst(read); w != nil {
-			return Failed("Nothing may be lost with the quorum: through %s, %s was read as %s %s, when a quorum was back, although %s had been acknowledged %s.",
+			return Failed("No acknowledged write may be lost with the quorum: once it was back, %[2]s was read through %[1]s as %[3]s %[4]s, although %[5]s had been acknowledged %[6]s.",
 				read.Entrance, read.Key, text.Quoted(read.Value, read.Found), text.At(read.Call), facts.WrittenAs(w), text.At(w.Return)).
 				Took(took).Shows(text.Describe(*w), text.Describe(read))
 		}

@@ -16,7 +16,7 @@ var quotaReached = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true,
 }, judgeQuotaReached}
 
-func judgeQuotaReached(m *facts.Matter) Finding {
+func judgeQuotaReached(m *facts.Case) Finding {
 	from, to, back := m.Fault.Effect(), m.Fault.Healed.Called, m.Fault.HealEffect()
 	if !slices.ContainsFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
 		return e.At >= from && e.At <= to && facts.HasAlarm(e.V, "NOSPACE")

@@ -13,11 +13,11 @@ var readYourWrites = Definition{verdict.Doc{
 	Name:      "read-your-writes",
 	Invariant: "HA-INV-001",
 	Lasting:   true,
-	Guarantee: "A quorum read returns what the same client was acknowledged to have written before, or something newer.",
+	Guarantee: "A quorum read returns the same client's last acknowledged write, or something newer.",
 	Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
 }, judgeReadYourWrites}
 
-func judgeReadYourWrites(m *facts.Matter) Finding {
+func judgeReadYourWrites(m *facts.Case) Finding {
 	books := facts.NewWriteLog(m.Run)
 	reads, broken, clients := 0, 0, map[string]bool{}
 	var worst *Finding

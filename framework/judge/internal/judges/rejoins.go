@@ -18,7 +18,7 @@ var rejoins = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true,
 }, judgeRejoins}
 
-func judgeRejoins(m *facts.Matter) Finding {
+func judgeRejoins(m *facts.Case) Finding {
 	back := m.Fault.Healed.Called
 	switch f := m.Fault.Injected; {
 	case !f.Has(record.EffectPower):
@@ -76,7 +76,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 
 // goneAgain finds a component of a node that came back, exited again, and then was down for longer
 // than the bound. That does not violate the guarantee if its process watcher backs off.
-func goneAgain(m *facts.Matter, node string, on record.Nanos) *Finding {
+func goneAgain(m *facts.Case, node string, on record.Nanos) *Finding {
 	until := m.UntilNext(m.Fault.Effect())
 	for _, component := range componentsOf(m, node) {
 		since := facts.Endless // when it was first seen to be down
@@ -98,7 +98,7 @@ func goneAgain(m *facts.Matter, node string, on record.Nanos) *Finding {
 }
 
 // hiddenOf returns what the provider gives no access to among the parts of nodes.
-func hiddenOf(m *facts.Matter, nodes []string) (all []string) {
+func hiddenOf(m *facts.Case, nodes []string) (all []string) {
 	for _, access := range []record.Access{record.Processes, record.EtcdMembers} {
 		if slices.ContainsFunc(nodes, func(n string) bool { return hides(m, n, access) }) {
 			all = append(all, string(access))
@@ -108,11 +108,11 @@ func hiddenOf(m *facts.Matter, nodes []string) (all []string) {
 }
 
 // hides reports whether a node has parts that the record cannot show for lack of access.
-func hides(m *facts.Matter, node string, access record.Access) bool {
+func hides(m *facts.Case, node string, access record.Access) bool {
 	return slices.Contains(m.Run.Meta.NoAccess, access) && (access != record.EtcdMembers || slices.Contains(componentsOf(m, node), "etcd"))
 }
 
-func componentsOf(m *facts.Matter, node string) (components []string) {
+func componentsOf(m *facts.Case, node string) (components []string) {
 	for _, n := range facts.NodeLives(m.Run) {
 		if n.Name == node {
 			components = n.Components
@@ -129,7 +129,7 @@ type nodePart struct {
 }
 
 // partsOf returns all parts of a node that the record can show.
-func partsOf(m *facts.Matter, node string) (parts []nodePart) {
+func partsOf(m *facts.Case, node string) (parts []nodePart) {
 	components := componentsOf(m, node)
 	for _, component := range components {
 		if hides(m, node, record.Processes) {

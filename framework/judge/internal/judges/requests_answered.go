@@ -26,7 +26,7 @@ const enoughInFlight = 3
 // follower that forwarded a write to the old leader gives up after 5 s and two election timeouts
 // (go.etcd.io/etcd/server/v3/config, ReqTimeout), even if there is a new leader. An error counts
 // as an answer: the client learns that it must retry.
-func judgeRequestsAnswered(m *facts.Matter) Finding {
+func judgeRequestsAnswered(m *facts.Case) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	servers := m.APIServers(m.HitBetween(from, to)...)
 	if len(servers) == 0 {
@@ -60,7 +60,7 @@ func judgeRequestsAnswered(m *facts.Matter) Finding {
 }
 
 // elected is how long it takes for a new leader to answer.
-func elected(m *facts.Matter) time.Duration {
+func elected(m *facts.Case) time.Duration {
 	return 2*m.Run.Meta.Settings["E"] + m.Run.Meta.Settings["M"]
 }
 
@@ -72,7 +72,7 @@ type inFlight struct {
 	gaveUp  *record.Op // one that may have broken it
 }
 
-func requestsInFlight(m *facts.Matter, servers []string, from, until record.Nanos) (r inFlight) {
+func requestsInFlight(m *facts.Case, servers []string, from, until record.Nanos) (r inFlight) {
 	longer := func(o, than *record.Op) bool {
 		return than == nil || text.Span(o.Call, o.Return) > text.Span(than.Call, than.Return)
 	}

@@ -17,7 +17,7 @@ var restarted = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 }, judgeRestarted}
 
-func judgeRestarted(m *facts.Matter) Finding {
+func judgeRestarted(m *facts.Case) Finding {
 	f := m.Fault.Injected
 	host := cmp.Or(f.Node, f.Host)
 	if f.Component == "" || host == "" {

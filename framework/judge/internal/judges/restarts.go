@@ -14,7 +14,7 @@ var restarts = Definition{verdict.Doc{
 	Name:      "restarts",
 	Needs:     []record.Access{record.Processes},
 	Invariant: "HA-INV-011",
-	Guarantee: "No component exits or is started again on its own: only while a fault that reaches it is active, or its node is being changed, or as a late consequence of that.",
+	Guarantee: "A component exits or restarts only while a fault that reaches it is active, while its node is being changed, or as a late consequence of either.",
 	Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 }, judgeRestarts}
 
@@ -22,7 +22,7 @@ var restarts = Definition{verdict.Doc{
 // other components exit, by design: an instance of an elected component that cannot renew its
 // lease exits up to R after the last renewal, which may be after the healing. Later exits are the
 // cluster's own.
-func judgeRestarts(m *facts.Matter) Finding {
+func judgeRestarts(m *facts.Case) Finding {
 	type key struct{ node, component string }
 	last := map[key]*record.Timed[record.ProcessState]{}
 	since := map[key]record.Nanos{}  // when the process was first seen
@@ -89,7 +89,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 
 // balancerStopped reports whether an on-demand load balancer was stopped between two times, because
 // only one node was left.
-func balancerStopped(m *facts.Matter, p record.ProcessState, from, to record.Nanos) bool {
+func balancerStopped(m *facts.Case, p record.ProcessState, from, to record.Nanos) bool {
 	return p.PID == 0 && slices.ContainsFunc(m.Run.Steps, func(s record.Timed[record.Step]) bool {
 		return s.V.Name == record.StepBalancerEnd && s.V.Node == p.Node && s.V.Began <= to && from <= s.V.Done
 	})
@@ -97,7 +97,7 @@ func balancerStopped(m *facts.Matter, p record.ProcessState, from, to record.Nan
 
 // changing reports whether a node was upgraded or reconfigured between two times, or until late
 // before, which restarts its components.
-func changing(m *facts.Matter, node string, from, to, late record.Nanos) bool {
+func changing(m *facts.Case, node string, from, to, late record.Nanos) bool {
 	return slices.ContainsFunc(m.Run.Changes, func(c record.Timed[record.NodeChange]) bool {
 		end := c.V.Effect
 		if c.V.Phase == record.NodeFailed {

@@ -27,7 +27,7 @@ type informed struct {
 	number string
 }
 
-func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
+func judgeRestoredFromSnapshot(m *facts.Case) Finding {
 	// The snapshot is taken after the step started, and the call is for the restore.
 	called, back := record.Nanos(0), m.Fault.Effect()
 	for _, p := range m.Run.Phases {
@@ -170,7 +170,7 @@ func sameMoment(around []informed, a, b record.Op) *Finding {
 }
 
 // informedLast returns the last answered operation of a purpose through each entrance.
-func informedLast(m *facts.Matter, purpose string) (all []record.Op) {
+func informedLast(m *facts.Case, purpose string) (all []record.Op) {
 	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != purpose || op.Outcome != record.OK {
 			continue

@@ -31,7 +31,7 @@ const (
 	userSilence = 500 * time.Millisecond
 )
 
-func judgeReturnsReady(m *facts.Matter) Finding {
+func judgeReturnsReady(m *facts.Case) Finding {
 	const entrance = "balancer"
 	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no load balancer.")

@@ -37,7 +37,7 @@ type shower struct {
 	event *record.Event
 }
 
-func judgeRevisionOrder(m *facts.Matter) Finding {
+func judgeRevisionOrder(m *facts.Case) Finding {
 	shown := versionsShown(m.Run)
 	compared, broken := 0, 0
 	var before, after *facts.Mark[shower] // the first that are in the wrong order

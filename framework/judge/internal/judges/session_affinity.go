@@ -19,7 +19,7 @@ var sessionAffinity = Definition{verdict.Doc{
 	Params:    map[string]string{"faults": "the injections that may stop a member"},
 }, judgeSessionAffinity}
 
-func judgeSessionAffinity(m *facts.Matter) Finding {
+func judgeSessionAffinity(m *facts.Case) Finding {
 	nodes := map[string]string{} // by member ID
 	for _, e := range m.Run.Etcd {
 		if e.V.Member != "" {
@@ -70,7 +70,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 
 // diedBetween returns the injection that stopped etcd on a node and was active at any time
 // between from and to, nil if there is none.
-func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Injection {
+func diedBetween(m *facts.Case, node string, from, to record.Nanos) *facts.Injection {
 	for _, inj := range endings(m) {
 		if hits(inj.Injected, node) && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
 			return inj
@@ -81,7 +81,7 @@ func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Inj
 
 // endings returns the injections that stop an etcd member, or cut off or isolate its node: of
 // those that the check names, or of all if it names none.
-func endings(m *facts.Matter) []*facts.Injection {
+func endings(m *facts.Case) []*facts.Injection {
 	ids := text.SplitList(m.Check.Params["faults"])
 	if len(ids) == 0 {
 		ids = slices.Sorted(maps.Keys(m.Faults))
@@ -111,7 +111,7 @@ const fewRequests = 2
 
 // stranded returns which client did not switch from a member to another while the fault that
 // stopped it lasted; nil for none. sessions are in the order of their starts.
-func stranded(m *facts.Matter, inj *facts.Injection, sessions []record.Timed[record.Session], nodes map[string]string) *Finding {
+func stranded(m *facts.Case, inj *facts.Injection, sessions []record.Timed[record.Session], nodes map[string]string) *Finding {
 	limit, err := verdict.ParseBound("H + M", m.Run.Meta.Settings)
 	if err != nil || inj.Healed == nil {
 		return nil

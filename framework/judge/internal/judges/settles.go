@@ -9,7 +9,7 @@ import (
 // notInTime returns a failure if a list of addresses was not as expected within the check's bound
 // after from, the time of the described event. An address too many has that, and E more, from the
 // election of another etcd leader, which renewed its lease.
-func notInTime(m *facts.Matter, want facts.Expected, h facts.History, s facts.Settling, from record.Nanos, what string) *Finding {
+func notInTime(m *facts.Case, want facts.Expected, h facts.History, s facts.Settling, from record.Nanos, what string) *Finding {
 	held, until := "did", s.Since
 	if s.Since < 0 {
 		held, until = "still held "+facts.Bracketed(s.Wrong.V.Addresses), s.Last.At

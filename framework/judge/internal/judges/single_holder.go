@@ -22,7 +22,7 @@ var singleHolder = Definition{verdict.Doc{
 	},
 }, judgeSingleHolder}
 
-func judgeSingleHolder(m *facts.Matter) Finding {
+func judgeSingleHolder(m *facts.Case) Finding {
 	further := facts.FurtherLeases(m.Run)
 	components := append(text.SplitList(facts.DefaultElected), further...)
 	if named := text.SplitList(m.Param("components", "")); len(named) > 0 {
@@ -54,7 +54,7 @@ func judgeSingleHolder(m *facts.Matter) Finding {
 
 // soleHolder returns who held a component's lease throughout, or what is wrong. The record has no
 // actions of a component of a further lease.
-func soleHolder(m *facts.Matter, component string, further bool) (string, *Finding) {
+func soleHolder(m *facts.Case, component string, further bool) (string, *Finding) {
 	from, to := m.Quiet()
 	states := facts.LeaseStates(m.Run, component, from, to)
 	first := slices.IndexFunc(states, func(s record.Timed[record.Lease]) bool { return s.V.Holder != "" })
@@ -112,7 +112,7 @@ func soleHolder(m *facts.Matter, component string, further bool) (string, *Findi
 // electionLimit is how long an election may take that starts when a lease without a holder is first
 // seen, as after the loss of its holder: L + 4.4P + M, and longer if API servers elected the one that
 // then held it.
-func electionLimit(m *facts.Matter, component string, elected record.Lease) time.Duration {
+func electionLimit(m *facts.Case, component string, elected record.Lease) time.Duration {
 	s := m.Settings(component)
 	limit := s["L"] + s["P"]*44/10 + s["M"]
 	if elected.Strategy != "" {
@@ -125,7 +125,7 @@ func electionLimit(m *facts.Matter, component string, elected record.Lease) time
 // them held its lease are not known; empty if they are. They are known if each API server's audit
 // log was read, and if the logs have the holder's actions, with clocks that agree with the
 // harness's and source addresses that are nodes'.
-func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
+func unknownActs(m *facts.Case, component string, held record.Lease, from, to record.Nanos) string {
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	for _, a := range d.Doubtful {
 		if a.Node != facts.HolderNode(held) && !a.Election && a.At >= from && a.At <= to {
@@ -157,7 +157,7 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 
 // standbyActs returns an action of another instance than the holder, between two
 // moments at which it held the lease, or nil.
-func standbyActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) *facts.Act {
+func standbyActs(m *facts.Case, component string, held record.Lease, from, to record.Nanos) *facts.Act {
 	from = formerActsUntil(m, component, held, from)
 	for _, act := range facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"]).Acts {
 		if act.Node != facts.HolderNode(held) && act.Received > from && act.Received < to && facts.Reachable(m.Run, act.Via, from, act.Received) {
@@ -169,7 +169,7 @@ func standbyActs(m *facts.Matter, component string, held record.Lease, from, to 
 
 // formerActsUntil returns until when the previous holder of a lease, whose current holder had it
 // at from, may act: until its renewal deadline.
-func formerActsUntil(m *facts.Matter, component string, held record.Lease, from record.Nanos) record.Nanos {
+func formerActsUntil(m *facts.Case, component string, held record.Lease, from record.Nanos) record.Nanos {
 	s := m.Settings(component)
 	if held.Acquire.IsZero() || m.Run.Meta.Started.IsZero() {
 		return from + record.Nanos(s["R"]+s["M"])
@@ -178,7 +178,7 @@ func formerActsUntil(m *facts.Matter, component string, held record.Lease, from 
 }
 
 // noHolder is the finding for a component whose lease no instance held.
-func noHolder(m *facts.Matter, component string, states int, from, to record.Nanos) Finding {
+func noHolder(m *facts.Case, component string, states int, from, to record.Nanos) Finding {
 	acting := facts.Instances(m.Run, component, to)
 	// Time enough for one retry, before which an election may be in progress. client-go jitters it by up
 	// to a factor of 1.2 more.
@@ -210,7 +210,7 @@ func noHolder(m *facts.Matter, component string, states int, from, to record.Nan
 
 // otherLease returns the lease that an instance of a component was seen to write in a period, if it
 // is not the one that is observed; empty if none did.
-func otherLease(m *facts.Matter, component string, from, to record.Nanos) string {
+func otherLease(m *facts.Case, component string, from, to record.Nanos) string {
 	for at, v := range record.Each(m.Run.Actions) {
 		usual := v.Name == component && v.Namespace == "kube-system"
 		if v.Component == component && v.Election && v.Code >= 200 && v.Code <= 299 && v.Name != "" && !usual && at >= from && at <= to {

@@ -17,7 +17,7 @@ var snapshotVerifies = Definition{verdict.Doc{
 	NeedsFault: true,
 }, judgeSnapshotVerifies}
 
-func judgeSnapshotVerifies(m *facts.Matter) Finding {
+func judgeSnapshotVerifies(m *facts.Case) Finding {
 	var taken []string
 	of := map[string]bool{} // nodes
 	for _, op := range record.Each(m.Run.Ops) {

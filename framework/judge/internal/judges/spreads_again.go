@@ -35,7 +35,7 @@ type keeping struct {
 
 // kept returns what happened to the connections through an entrance. A client's first connection
 // does not replace a closed one.
-func kept(m *facts.Matter, entrance, node string, from, to record.Nanos) keeping {
+func kept(m *facts.Case, entrance, node string, from, to record.Nanos) keeping {
 	k, had := keeping{clients: map[string]bool{}}, map[string]bool{}
 	var probes []record.Probe
 	for _, p := range m.Run.ClientProbes {
@@ -76,7 +76,7 @@ func (k keeping) moved() (n int) {
 	return n
 }
 
-func judgeSpreadsAgain(m *facts.Matter) Finding {
+func judgeSpreadsAgain(m *facts.Case) Finding {
 	const entrance = "balancer"
 	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no load balancer.")

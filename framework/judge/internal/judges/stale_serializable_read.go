@@ -16,7 +16,7 @@ var staleSerializableRead = Definition{verdict.Doc{
 	NeedsFault: true,
 }, judgeStaleSerializableRead}
 
-func judgeStaleSerializableRead(m *facts.Matter) Finding {
+func judgeStaleSerializableRead(m *facts.Case) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	node := m.Fault.Node()
 	known := facts.NewWriteLog(m.Run)

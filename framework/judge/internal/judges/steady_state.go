@@ -20,7 +20,7 @@ var steadyState = Definition{verdict.Doc{
 	Source:    "The recovery limit of the catalogue",
 }, judgeSteadyState}
 
-func judgeSteadyState(m *facts.Matter) Finding {
+func judgeSteadyState(m *facts.Case) Finding {
 	var before, after *record.Timed[record.Steady]
 	for i := range m.Run.Steadies {
 		s := &m.Run.Steadies[i]
@@ -68,12 +68,12 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",
 			text.Short(s.Limit), text.Short(s.Took), facts.Problems(s)).Rests(from, after.At)
 	case len(outstanding) > 0:
-		f = Failed("Everything must be back to its steady state after healing, each part within its limit; steady again except: %s.",
+		f = Failed("Everything must be back to its steady state after healing, each part within its limit; not steady again: %s.",
 			strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last))
 		f.Bound = &verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
 		return f
 	case lateness(s) == backingOff:
-		return Inconclusive("it took %s until the steady state held again, longer than the recovery limit of %s, but after a fault that lasted this long connections alone may back off for %s",
+		return Inconclusive("it took %s until the steady state held again, longer than the recovery limit of %s, but after a fault that lasted this long the back-off of TCP and gRPC can take up to %s",
 			text.Short(s.Took), text.Short(s.Limit), text.Short(s.Unbounded)).Took(s.Took)
 	case lateness(s) == tooLate:
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",

@@ -24,7 +24,7 @@ var stopsActing = Definition{verdict.Doc{
 
 // judgeStopsActing uses the audit log, as one-actor does: an attempt without effect does not
 // count, and one that an API server received in time counts as in time.
-func judgeStopsActing(m *facts.Matter) Finding {
+func judgeStopsActing(m *facts.Case) Finding {
 	old, problem := holderBefore(m)
 	if problem != nil {
 		return *problem
@@ -99,7 +99,7 @@ func judgeStopsActing(m *facts.Matter) Finding {
 
 // hiddenActs says why actions of a node's instance between two times may be unknown; empty if they
 // are not. What the audit logs have of that time was read until read.
-func hiddenActs(m *facts.Matter, d facts.Actions, node string, from, to, read record.Nanos) string {
+func hiddenActs(m *facts.Case, d facts.Actions, node string, from, to, read record.Nanos) string {
 	in := func(a facts.Act) bool { return !a.Election && a.At > from && a.At <= read }
 	for _, a := range d.Doubtful {
 		if in(a) && a.Node == node {
@@ -134,7 +134,7 @@ func firstElection(d facts.Actions, node string, to, from record.Nanos) (first *
 
 // lostLease returns which instance was seen to hold the lease instead of its old holder between
 // the fault and to, empty if none was.
-func lostLease(m *facts.Matter, component string, old record.Lease, to record.Nanos) string {
+func lostLease(m *facts.Case, component string, old record.Lease, to record.Nanos) string {
 	for _, s := range facts.LeaseStates(m.Run, component, m.Fault.Injected.Called, to) {
 		if s.V.Holder != "" && s.V.Holder != old.Holder && facts.Newer(s.V, old) {
 			return s.V.Holder

@@ -16,7 +16,7 @@ import (
 
 var supervised = Definition{verdict.Doc{
 	Name:       "supervised",
-	Guarantee:  "A component that supervisors elect runs only where its lock is held, never on two nodes, and within the bound after the fault on another node than the one that was hit, where it does not stop again.",
+	Guarantee:  "A component that supervisors elect runs only where its lock is held and never on two nodes. Within the bound after the fault it runs on a node that was not hit, and it stays up there.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), podmaster",
 	NeedsFault: true, NeedsBound: true,
 }, judgeSupervised}
@@ -26,7 +26,7 @@ var supervised = Definition{verdict.Doc{
 // the return of a read that says so. The harness's one clock stamps both, so no margin is needed,
 // and a late machine only leaves less that is certain. A delayed supervisor may stop its process
 // late, though: a failure that only this explains is reported last, and depends on timing.
-func judgeSupervised(m *facts.Matter) Finding {
+func judgeSupervised(m *facts.Case) Finding {
 	reads := facts.LockReads(m.Run)
 	components := slices.Sorted(maps.Keys(reads))
 	if len(components) == 0 {
@@ -130,10 +130,10 @@ func livesOf(run *record.Run, component string) []life {
 
 // lockLife is how long a lock lives without a renewal. A supervisor that is delayed that long
 // leaves its process running through no fault of its own, but not for twice as long.
-func lockLife(m *facts.Matter) record.Nanos { return record.Nanos(m.Run.Meta.Settings["L"]) }
+func lockLife(m *facts.Case) record.Nanos { return record.Nanos(m.Run.Meta.Settings["L"]) }
 
 // twoAtOnce finds two nodes on which a component ran at the same time.
-func twoAtOnce(m *facts.Matter, component string, lives []life) *Finding {
+func twoAtOnce(m *facts.Case, component string, lives []life) *Finding {
 	for i, b := range lives {
 		for _, a := range lives[:i] {
 			if from, to := max(a.from, b.from), min(a.to, b.to); a.node != b.node && from < to {
@@ -151,7 +151,7 @@ func twoAtOnce(m *facts.Matter, component string, lives []life) *Finding {
 
 // withoutLock finds a process that existed throughout a reading in which its node did not hold
 // the lock.
-func withoutLock(m *facts.Matter, component string, lives []life, read record.Op) *Finding {
+func withoutLock(m *facts.Case, component string, lives []life, read record.Op) *Finding {
 	for _, l := range lives {
 		if l.from <= read.Call && l.to >= read.Return && l.node != read.Value {
 			return Failed("A component that supervisors elect must run only where its lock is held: %s ran on %s while its lock was held by %s, as read from %s to %s.",
@@ -173,7 +173,7 @@ func lockHolder(reads []record.Op, t record.Nanos) (node string, known bool) {
 
 // stopsAgain finds a time longer than the bound, until the fault was healed, in which the component
 // ran on none of the nodes that were not hit, after it had run on one of them.
-func stopsAgain(m *facts.Matter, component string, first life, lives []life, bound verdict.Bound) *Finding {
+func stopsAgain(m *facts.Case, component string, first life, lives []life, bound verdict.Bound) *Finding {
 	for _, l := range lives {
 		if l.node == m.Fault.Node() || l.from < first.from || l.gone == 0 {
 			continue
@@ -194,7 +194,7 @@ func stopsAgain(m *facts.Matter, component string, first life, lives []life, bou
 
 // handedOver returns the node on which the component ran next, and after what time: the first
 // life on another node after the fault during which that node was seen to hold the lock.
-func handedOver(m *facts.Matter, component string, lives []life, reads []record.Op, bound verdict.Bound) (to string, took time.Duration, f *Finding) {
+func handedOver(m *facts.Case, component string, lives []life, reads []record.Op, bound verdict.Bound) (to string, took time.Duration, f *Finding) {
 	hit := m.Fault.Effect()
 	for _, l := range lives {
 		if l.node == m.Fault.Node() || l.from < hit {

@@ -21,7 +21,7 @@ var takeover = Definition{verdict.Doc{
 	},
 }, coordinated(judgeTakeover)}
 
-func judgeTakeover(m *facts.Matter) Finding {
+func judgeTakeover(m *facts.Case) Finding {
 	component := m.ElectedComponent()
 	effect := m.Fault.Effect()
 	all := facts.LeaseStates(m.Run, component, 0, m.Run.EndAt)
@@ -93,7 +93,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 // releaseBound returns the bound of the takeover and its start: if the lost instance was seen to
 // release its lease, as client-go does with ReleaseOnCancel, a standby need not wait until it
 // expires.
-func releaseBound(m *facts.Matter, all []record.Timed[record.Lease], old record.Lease, effect record.Nanos) (b verdict.Bound, from record.Nanos, problem *Finding) {
+func releaseBound(m *facts.Case, all []record.Timed[record.Lease], old record.Lease, effect record.Nanos) (b verdict.Bound, from record.Nanos, problem *Finding) {
 	formula := m.Param("released", "")
 	if formula == "" {
 		return *m.Bound, effect, nil
@@ -121,7 +121,7 @@ const atWork = record.Nanos(10 * time.Second)
 
 // idle says what a new holder failed to do before the next fault that may have hit it: renew its
 // lease, or act although the previous one had enough to do.
-func idle(m *facts.Matter, component string, old record.Lease, first record.Timed[record.Lease]) *Finding {
+func idle(m *facts.Case, component string, old record.Lease, first record.Timed[record.Lease]) *Finding {
 	s := m.Settings(component)
 	until, looked := m.NextHit(component), first.At
 	renewed := false
@@ -162,7 +162,7 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 
 // firstAction reports what an instance changed first after a time, if the record has
 // it.
-func firstAction(m *facts.Matter, component, node string, from record.Nanos) []string {
+func firstAction(m *facts.Case, component, node string, from record.Nanos) []string {
 	for _, act := range facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"]).Acts {
 		if act.Node == node && act.Received > from {
 			return []string{"its first action: " + facts.DescribeAction(act.Action)}

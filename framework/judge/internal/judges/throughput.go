@@ -29,7 +29,7 @@ var throughput = Definition{verdict.Doc{
 	},
 }, judgeThroughput}
 
-func judgeThroughput(m *facts.Matter) Finding {
+func judgeThroughput(m *facts.Case) Finding {
 	least, problem := shareParam(m, "least")
 	if problem != nil {
 		return *problem
@@ -74,7 +74,7 @@ func (r rate) String() string {
 
 // countRate counts the operations and lists of the general traffic that were
 // acknowledged between two moments.
-func countRate(m *facts.Matter, name string, from, to record.Nanos) rate {
+func countRate(m *facts.Case, name string, from, to record.Nanos) rate {
 	r := rate{when: name, length: time.Duration(to - from)}
 	for _, o := range m.Run.Ops {
 		if op := o.V; op.Purpose == "" && op.Outcome == record.OK && op.Return >= from && op.Return < to {
@@ -91,7 +91,7 @@ func countRate(m *facts.Matter, name string, from, to record.Nanos) rate {
 
 // afterRecovery is the time from the steady state after the last healing until the
 // traffic stopped, or why there is none.
-func afterRecovery(m *facts.Matter) (from, to record.Nanos, problem *Finding) {
+func afterRecovery(m *facts.Case) (from, to record.Nanos, problem *Finding) {
 	last := record.Nanos(0)
 	for _, inj := range m.Faults {
 		if text := facts.Unproven(inj.ID, inj); text != "" {

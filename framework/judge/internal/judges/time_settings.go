@@ -32,7 +32,7 @@ type timeSetting struct {
 
 func (t timeSetting) String() string { return t.what + " " + text.Short(t.value) }
 
-func judgeTimeSettings(m *facts.Matter) Finding {
+func judgeTimeSettings(m *facts.Case) Finding {
 	names := map[string]string{"E": "etcd's election timeout", "T": "time to live of API servers' addresses", "H": "the load balancer's detection time"}
 	ceilings := map[string]time.Duration{}
 	var settings []timeSetting
@@ -88,7 +88,7 @@ func others(within []string) string {
 
 // leaseDurations returns the lease duration of each elected component: the longest of its
 // setting and of what a holder on a node wrote before the first fault.
-func leaseDurations(m *facts.Matter) (all []timeSetting) {
+func leaseDurations(m *facts.Case) (all []timeSetting) {
 	longest := map[string]time.Duration{}
 	for component, own := range m.Run.Meta.Elections {
 		longest[component] = own["L"]

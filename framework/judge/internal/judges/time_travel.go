@@ -19,7 +19,7 @@ var timeTravel = Definition{verdict.Doc{
 // judgeTimeTravel checks the reads of the one client that moves between API servers. How far back
 // it went is at most the time since it first saw the newer version: the older one is at least
 // that old.
-func judgeTimeTravel(m *facts.Matter) Finding {
+func judgeTimeTravel(m *facts.Case) Finding {
 	if m.EtcdAlone(m.Fault.Node()) {
 		return noneBeside(m.Fault.Node())
 	}
@@ -59,7 +59,7 @@ func judgeTimeTravel(m *facts.Matter) Finding {
 	}
 	switch {
 	case reads < 2:
-		return Inconclusive("%s of a client that moves between API servers answered during the %s", text.Plural(reads, "read"), m.Fault.What())
+		return Inconclusive("%s of a client that moves between API servers %s answered during the %s", text.Plural(reads, "read"), text.Was(reads), m.Fault.What())
 	case older == nil:
 		return Inconclusive("in %d reads during the %s, a client that moved between API servers did not see time go backwards, so the hazard was not seen", reads, m.Fault.What())
 	}

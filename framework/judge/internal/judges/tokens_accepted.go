@@ -15,7 +15,7 @@ var tokensAccepted = Definition{verdict.Doc{
 	Source:    "kubernetes/kubernetes#22351, #25063",
 }, judgeTokensAccepted}
 
-func judgeTokensAccepted(m *facts.Matter) Finding {
+func judgeTokensAccepted(m *facts.Case) Finding {
 	servers := m.APIServers()
 	if len(servers) < 2 {
 		return notApplicable("The cluster has %d API server; using a token at another one requires two.", len(servers))

@@ -16,7 +16,7 @@ import (
 type trustLook map[[2]string]record.Op
 
 // trustLooks are what was seen before the first change and after each one.
-func trustLooks(m *facts.Matter, changes []record.NodeChange) []trustLook {
+func trustLooks(m *facts.Case, changes []record.NodeChange) []trustLook {
 	all := make([]trustLook, len(changes)+1)
 	for i := range all {
 		from, until := record.Nanos(0), facts.Endless
@@ -53,7 +53,7 @@ func refusedByEtcd(op record.Op) bool { return op.Outcome == record.Refused && o
 
 // membersTrustWhatIsServed checks that no etcd member refuses clients of a CA that is in use by
 // another. Unless it is required, what was not tried does not matter.
-func (l trustLook) membersTrustWhatIsServed(m *facts.Matter, required bool) (missing []string, broken *Finding) {
+func (l trustLook) membersTrustWhatIsServed(m *facts.Case, required bool) (missing []string, broken *Finding) {
 	for _, n := range m.NodesWith("etcd") {
 		for _, port := range etcdPorts {
 			served := l[[2]string{n.Name, "etcd/" + port}]
@@ -117,7 +117,7 @@ func usesNew(c record.NodeChange) bool { return c.To == firstWithNew || c.To == 
 // frontProxies checks that API servers accept the front proxies of a CA while one of them is such
 // a proxy itself, for the servers behind it, and in the end only those of the new CA. From which CA
 // that certificate is follows from the changes: nothing outside the cluster sees it.
-func frontProxies(m *facts.Matter, changes []record.NodeChange, looks []trustLook) (missing []string, broken *Finding) {
+func frontProxies(m *facts.Case, changes []record.NodeChange, looks []trustLook) (missing []string, broken *Finding) {
 	old, next, ok := proxyCAs(looks[0])
 	if !ok {
 		return []string{"no request shows before the first change whose front proxies the API servers accept"}, nil

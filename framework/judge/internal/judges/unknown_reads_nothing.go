@@ -21,7 +21,7 @@ var unknownReadsNothing = Definition{verdict.Doc{
 	Source:    "Kubernetes documentation, Controlling access to the Kubernetes API; default role system:public-info-viewer",
 }, judgeUnknownReadsNothing}
 
-func judgeUnknownReadsNothing(m *facts.Matter) Finding {
+func judgeUnknownReadsNothing(m *facts.Case) Finding {
 	_, to := m.Quiet()
 	servers := m.APIServers()
 	last := map[[2]string]record.Op{} // by API server and kind of client

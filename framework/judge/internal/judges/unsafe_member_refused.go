@@ -15,7 +15,7 @@ var unsafeMemberRefused = Definition{verdict.Doc{
 	NeedsFault: true,
 }, judgeUnsafeMemberRefused}
 
-func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
+func judgeUnsafeMemberRefused(m *facts.Case) Finding {
 	var refused []string
 	var problem string
 	for _, op := range record.Each(m.Run.Ops) {
@@ -49,7 +49,7 @@ func judgeUnsafeMemberRefused(m *facts.Matter) Finding {
 
 // votersLeft returns how many voting members etcd had before the fault, and how many of them no
 // fault hit between two times.
-func votersLeft(m *facts.Matter, from, to record.Nanos) (voters, left int) {
+func votersLeft(m *facts.Case, from, to record.Nanos) (voters, left int) {
 	for _, e := range m.Run.Etcd {
 		if e.At <= m.Fault.Injected.Called && e.V.OK && len(e.V.Members) > 0 {
 			voters = len(e.V.Members)

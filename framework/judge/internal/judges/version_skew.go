@@ -19,7 +19,7 @@ var versionSkew = Definition{verdict.Doc{
 	Source:    "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 }, judgeVersionSkew}
 
-func judgeVersionSkew(m *facts.Matter) Finding {
+func judgeVersionSkew(m *facts.Case) Finding {
 	var missing, hidden []string
 	var servers, clients []facts.Released
 	noProcesses := slices.Contains(m.Run.Meta.NoAccess, record.Processes)
@@ -104,7 +104,7 @@ const maxNodeSkew = 3
 
 // releasedOnNodes returns the kubelets and kube-proxies that were seen, the last version of
 // each.
-func releasedOnNodes(m *facts.Matter) (all []facts.Released, missing []string) {
+func releasedOnNodes(m *facts.Case) (all []facts.Released, missing []string) {
 	_, to := m.Quiet()
 	last := map[string]string{}
 	for _, o := range m.Run.Ops {
@@ -137,7 +137,7 @@ func skewOfServers(servers []facts.Released) *Finding {
 }
 
 // versionOf returns the version that a component reported, or that the cluster reports for it.
-func versionOf(m *facts.Matter, node, component string) string {
+func versionOf(m *facts.Case, node, component string) string {
 	_, to := m.Quiet()
 	version := m.Run.Meta.Versions[node][component]
 	for _, o := range m.Run.Ops {
@@ -150,7 +150,7 @@ func versionOf(m *facts.Matter, node, component string) string {
 
 // asked returns the nodes whose API server a component uses: that of its own node, and those that
 // it was seen to send requests to: a standby instance only reads its lease.
-func asked(m *facts.Matter, c facts.Released) []string {
+func asked(m *facts.Case, c facts.Released) []string {
 	nodes := []string{c.Node}
 	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
 		if a.V.Component == c.Component && a.V.Node == c.Node && !slices.Contains(nodes, a.V.Via) {

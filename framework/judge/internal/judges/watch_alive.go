@@ -19,7 +19,7 @@ var watchAlive = Definition{verdict.Doc{
 	Source: sourceAPI + "; field (etcd issue 15402: watches starve)",
 }, judgeWatchAlive}
 
-func judgeWatchAlive(m *facts.Matter) Finding {
+func judgeWatchAlive(m *facts.Case) Finding {
 	from, to := record.Nanos(0), record.Nanos(0)
 	all := vigils(m.Collections().Streams)
 	atTheEnd := func(s *facts.Stream) bool { return all[s.Watch.ID].atTheEnd() }

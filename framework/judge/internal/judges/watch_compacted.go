@@ -17,7 +17,7 @@ var watchCompacted = Definition{verdict.Doc{
 	Source:    "Kubernetes API concepts (410 Gone responses); etcd API, compaction",
 }, judgeWatchCompacted}
 
-func judgeWatchCompacted(m *facts.Matter) Finding {
+func judgeWatchCompacted(m *facts.Case) Finding {
 	const must = "A watch from a version that is no longer in the history must be refused with 410, or have no gap"
 	c := m.Collections()
 	var breaches []facts.Breach

@@ -17,7 +17,7 @@ var watchResumable = Definition{verdict.Doc{
 	Source: sourceAPI + "; " + sourceEtcd + " (resumable)",
 }, judgeWatchResumable}
 
-func judgeWatchResumable(m *facts.Matter) Finding {
+func judgeWatchResumable(m *facts.Case) Finding {
 	f := watches("A watch from a version must continue right there", "watch from a version", func(s *facts.Stream) bool { return s.From() > 0 }, func(s *facts.Stream) []facts.Breach {
 		var breaches []facts.Breach
 		for i, m := range s.Messages {
@@ -37,7 +37,7 @@ func judgeWatchResumable(m *facts.Matter) Finding {
 // resumedElsewhere reports whether a watch continued through an API server other than the one
 // that was hit, after that one had closed it or refused to resume it while the fault lasted, and
 // showed something.
-func resumedElsewhere(m *facts.Matter) bool {
+func resumedElsewhere(m *facts.Case) bool {
 	node, from, to := m.Fault.Node(), m.Fault.Injected.Called, m.Fault.Healed.Called
 	address := m.Address(node)
 	streams := m.Collections().Streams

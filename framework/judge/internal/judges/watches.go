@@ -19,8 +19,8 @@ const (
 
 // watches returns a judge of single watches, for those that it applies to. must is the
 // guarantee; what describes the applicable watches, for a record without any.
-func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*facts.Stream) []facts.Breach) func(*facts.Matter) Finding {
-	return func(m *facts.Matter) Finding {
+func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*facts.Stream) []facts.Breach) func(*facts.Case) Finding {
+	return func(m *facts.Case) Finding {
 		var breaches []facts.Breach
 		watches, messages, after := 0, 0, 0
 		for _, s := range m.Collections().Streams {
@@ -49,7 +49,7 @@ func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*
 const enoughExposed = 10
 
 // exposed takes the pass from a check about a fault that fewer than least came after.
-func exposed(m *facts.Matter, f Finding, n, least int, what string) Finding {
+func exposed(m *facts.Case, f Finding, n, least int, what string) Finding {
 	if f.Verdict != verdict.Pass || m.Fault == nil || n >= least {
 		return f
 	}
@@ -91,7 +91,7 @@ func (e encounters) few(least int) string {
 // met takes the pass from a check about a fault that fewer than least operations met: while it
 // lasted, and through each API server that it left alone. A pass says how many were attempted
 // through each entrance.
-func met(m *facts.Matter, f Finding, by map[string]*encounters, least int) Finding {
+func met(m *facts.Case, f Finding, by map[string]*encounters, least int) Finding {
 	if f.Verdict != verdict.Pass || m.Fault == nil {
 		return f
 	}

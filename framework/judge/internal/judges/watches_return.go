@@ -20,7 +20,7 @@ var watchesReturn = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 }, judgeWatchesReturn}
 
-func judgeWatchesReturn(m *facts.Matter) Finding {
+func judgeWatchesReturn(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	address := m.Address(node)
 	if address == "" {
@@ -81,7 +81,7 @@ type breakage struct {
 
 // reestablished checks the clients whose watches through an API server broke against the bound. A
 // finding says what is wrong.
-func reestablished(m *facts.Matter, node, address string) (b breakage, f *Finding) {
+func reestablished(m *facts.Case, node, address string) (b breakage, f *Finding) {
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
 	effect := m.Fault.Effect()
 	through := map[string]bool{}       // watches through the API server, by ID
@@ -135,7 +135,7 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 // staysOpen finds a watch through an API server that is gone which stayed open for longer than the bound:
 // its client cannot know that it shows nothing. Only the kernel of a node that has power closes the
 // connections of a process that exits.
-func staysOpen(m *facts.Matter, through map[string]bool, ended map[string]record.Nanos) *Finding {
+func staysOpen(m *facts.Case, through map[string]bool, ended map[string]record.Nanos) *Finding {
 	in, effect := m.Fault.Injected, m.Fault.Effect()
 	if !in.Has(record.EffectDown) || in.Has(record.EffectPower) || !m.Fault.KeepsAPIServerDown() {
 		return nil
@@ -158,7 +158,7 @@ func staysOpen(m *facts.Matter, through map[string]bool, ended map[string]record
 
 // throughServer reports whether a watch goes through a node's API server. A certificate that all API
 // servers share does not show that.
-func throughServer(m *facts.Matter, w record.Watch, node, address string) bool {
+func throughServer(m *facts.Case, w record.Watch, node, address string) bool {
 	return w.Entrance == node || m.Names(w.Server) && slices.Contains(w.Server, address)
 }
 
@@ -170,7 +170,7 @@ const leastLife = time.Second
 // or, within leastLife, the server ended them, or that showed nothing although a write of a watched
 // key was called while they were open and acknowledged, and they stayed open for 5 s after that:
 // for its client, such a watch does not exist.
-func muteWatches(m *facts.Matter) map[string]bool {
+func muteWatches(m *facts.Case) map[string]bool {
 	mute := map[string]bool{}
 	for _, s := range m.Collections().Streams {
 		if !s.Opened || len(s.Messages)+len(s.Unread) > 0 {

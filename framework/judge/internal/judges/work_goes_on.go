@@ -19,7 +19,7 @@ var workGoesOn = Definition{verdict.Doc{
 	NeedsFault: true, NeedsBound: true,
 }, coordinated(judgeWorkGoesOn)}
 
-func judgeWorkGoesOn(m *facts.Matter) Finding {
+func judgeWorkGoesOn(m *facts.Case) Finding {
 	from, until := m.LastEffect(), m.NextFault(m.Fault.HealEffect())
 	if extra := surplus(m, m.Fault.Injected.Called, until); extra != nil {
 		return *extra
@@ -78,7 +78,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 
 // takeoverOf is when another instance held the lease of the lost component, or the time of the
 // healing if none was seen to.
-func takeoverOf(m *facts.Matter) record.Nanos {
+func takeoverOf(m *facts.Case) record.Nanos {
 	for _, l := range facts.LeaseStates(m.Run, m.Fault.Injected.Component, m.Fault.Effect(), m.Fault.Healed.Called) {
 		if node := facts.HolderNode(l.V); node != "" && node != m.Fault.Node() {
 			return l.At
@@ -90,7 +90,7 @@ func takeoverOf(m *facts.Matter) record.Nanos {
 // surplus finds a Deployment with a pod beyond all that may have been wanted: the most since it
 // was last in its desired state, and M before, in which a controller may have learnt of it.
 // Changes count from their call on, whatever their outcome.
-func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
+func surplus(m *facts.Case, from, to record.Nanos) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	live := map[string]map[string]bool{} // UIDs of pods by part
 	began := map[string][]*facts.Lack{}
@@ -133,7 +133,7 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 
 // mostWanted is the largest number of pods that a Deployment may have been set to between two
 // times; -1 if the record does not show it.
-func mostWanted(m *facts.Matter, part string, from, to record.Nanos) int {
+func mostWanted(m *facts.Case, part string, from, to record.Nanos) int {
 	most, before := -1, -1
 	for _, op := range record.Each(m.Run.Ops) {
 		if facts.DeploymentOf(op) != part || op.Outcome == record.Refused || op.Type == record.OpDelete || op.Call > to {

@@ -21,13 +21,13 @@ var writeGap = Definition{verdict.Doc{
 	Values: map[string][]string{"newLeader": verdict.Flag, "balancer": verdict.Flag},
 }, judgeWriteGap}
 
-func judgeWriteGap(m *facts.Matter) Finding {
+func judgeWriteGap(m *facts.Case) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	m = withSplitVotes(m, from, to)
 	return bounded(*m.Bound)(writesResume(m, from, to))
 }
 
-func writesResume(m *facts.Matter, from, to record.Nanos) Finding {
+func writesResume(m *facts.Case, from, to record.Nanos) Finding {
 	entrances := m.APIServers(m.HitBetween(from, to)...)
 	if m.Param("balancer", "false") == "true" && slices.Contains(m.Run.Meta.Entrances, "balancer") {
 		entrances = append(entrances, "balancer")
@@ -53,7 +53,7 @@ func writesResume(m *facts.Matter, from, to record.Nanos) Finding {
 
 // newLeader returns the node of the leader that etcd has after the fault, or
 // why it has none.
-func newLeader(m *facts.Matter, from, to record.Nanos) (node string, problem *Finding) {
+func newLeader(m *facts.Case, from, to record.Nanos) (node string, problem *Finding) {
 	nodes := map[string]string{} // by member ID
 	var old record.EtcdStatus
 	for _, e := range m.Run.Etcd {

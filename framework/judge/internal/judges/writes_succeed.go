@@ -22,7 +22,7 @@ var writesSucceed = Definition{verdict.Doc{
 	},
 }, judgeWritesSucceed}
 
-func judgeWritesSucceed(m *facts.Matter) Finding {
+func judgeWritesSucceed(m *facts.Case) Finding {
 	if f := noMemberHit(m); f != nil {
 		return *f
 	}
@@ -44,7 +44,7 @@ func judgeWritesSucceed(m *facts.Matter) Finding {
 		}
 	}
 	if tried < enoughWrites {
-		return Inconclusive("%s tried during the %s, fewer than the %d required for a verdict", text.Plural(tried, "write"), m.Fault.What(), enoughWrites)
+		return Inconclusive("%s %s tried during the %s, fewer than the %d required for a verdict", text.Plural(tried, "write"), text.Was(tried), m.Fault.What(), enoughWrites)
 	}
 	share := fmt.Sprintf("%.0f %%", 100*float64(done)/float64(tried))
 	if float64(done) < least*float64(tried) {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Matter is the input of a judge.
-type Matter struct {
+// Case is the input of a judge.
+type Case struct {
 	Run   *record.Run
 	Check record.Check
 	// Bound is nil if the check names none.
@@ -29,7 +29,7 @@ type Matter struct {
 
 // Collections returns what the record shows of collections. The judges of one record
 // share it.
-func (m *Matter) Collections() *Collections {
+func (m *Case) Collections() *Collections {
 	if m.Shared != nil {
 		return m.Shared()
 	}
@@ -37,7 +37,7 @@ func (m *Matter) Collections() *Collections {
 }
 
 // Param returns a parameter of the check, or its default.
-func (m *Matter) Param(name, def string) string {
+func (m *Case) Param(name, def string) string {
 	if v, ok := m.Check.Params[name]; ok && v != "" {
 		return v
 	}
@@ -47,7 +47,7 @@ func (m *Matter) Param(name, def string) string {
 // Quiet is the period in which nothing should change in the cluster: from the baseline check to
 // the first fault or change of a node, or to the end of the record. Faults of the named components
 // do not affect the judge.
-func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
+func (m *Case) Quiet(harmless ...string) (from, to record.Nanos) {
 	for _, s := range m.Run.Steadies {
 		if s.V.Phase == "before" && s.V.OK {
 			from = s.At
@@ -61,28 +61,28 @@ func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 
 // APIServers returns the names of the entrances of API servers that exist from the start to the
 // end, apart from those on the given nodes.
-func (m *Matter) APIServers(except ...string) []string {
+func (m *Case) APIServers(except ...string) []string {
 	return slices.DeleteFunc(slices.Clone(m.Run.Meta.Entrances), func(e string) bool {
 		return !m.IsNode(e) || !m.Stays(e) || slices.Contains(except, e)
 	})
 }
 
-func (m *Matter) IsNode(name string) bool {
+func (m *Case) IsNode(name string) bool {
 	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
 }
 
 // WasNode reports whether a control-plane node of that name ever existed.
-func (m *Matter) WasNode(name string) bool {
+func (m *Case) WasNode(name string) bool {
 	return slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool { return n.Name == name })
 }
 
 // NodesWith returns the nodes that should run a component.
-func (m *Matter) NodesWith(component string) []record.Node {
+func (m *Case) NodesWith(component string) []record.Node {
 	return slices.DeleteFunc(slices.Clone(m.Run.Meta.Nodes), func(n record.Node) bool { return !slices.Contains(n.Components, component) })
 }
 
 // Address returns the address of a node, empty if it never existed.
-func (m *Matter) Address(node string) string {
+func (m *Case) Address(node string) string {
 	for _, n := range NodeLives(m.Run) {
 		if n.Name == node {
 			return n.Address
@@ -92,12 +92,12 @@ func (m *Matter) Address(node string) string {
 }
 
 // NextInjection returns when the first fault after a time is injected.
-func (m *Matter) NextInjection(after record.Nanos) record.Nanos {
+func (m *Case) NextInjection(after record.Nanos) record.Nanos {
 	return m.NextInjectionOf(after, func(*record.Fault) bool { return true })
 }
 
 // NextInjectionOf returns when the first fault after a time is injected that a function accepts.
-func (m *Matter) NextInjectionOf(after record.Nanos, accepts func(*record.Fault) bool) record.Nanos {
+func (m *Case) NextInjectionOf(after record.Nanos, accepts func(*record.Fault) bool) record.Nanos {
 	next := Endless
 	for _, inj := range m.Faults {
 		if f := inj.Injected; f != nil && f.Called > after && accepts(f) {
@@ -109,7 +109,7 @@ func (m *Matter) NextInjectionOf(after record.Nanos, accepts func(*record.Fault)
 
 // UntilNext returns when the next fault or change of a node after a time is requested, or the end
 // of the record.
-func (m *Matter) UntilNext(after record.Nanos) record.Nanos {
+func (m *Case) UntilNext(after record.Nanos) record.Nanos {
 	return min(m.Run.EndAt, NextDisturbance(m.Run, after), m.NextInjection(after))
 }
 
@@ -205,7 +205,7 @@ func Impossible(run *record.Run) (what, why string) {
 // Lasts reports whether operations are answered during the check's fault: it lasts for longer
 // than the measuring margin, and spares most nodes. The effect of any other fault shows in later
 // operations.
-func (m *Matter) Lasts() bool {
+func (m *Case) Lasts() bool {
 	if m.Fault.Healed == nil || m.Fault.Healed.Called-m.Fault.Effect() <= record.Nanos(m.Run.Meta.Settings["M"]) {
 		return false
 	}
@@ -214,6 +214,6 @@ func (m *Matter) Lasts() bool {
 
 // Meets reports whether an operation that was called at some time met the check's fault: one that
 // was called after a lasting fault was healed did not.
-func (m *Matter) Meets(called record.Nanos) bool {
+func (m *Case) Meets(called record.Nanos) bool {
 	return m.Fault != nil && called >= m.Fault.Effect() && (!m.Lasts() || called < m.Fault.Healed.Called)
 }

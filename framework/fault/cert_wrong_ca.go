@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// AuthorityRotated makes a component serve with a certificate of a new CA
+// CertWrongCA makes a component serve with a certificate of a new CA
 // that its clients do not trust yet.
-var AuthorityRotated = onCertificates(&Fault{
-	Name:    "authority-rotated",
+var CertWrongCA = onCertificates(&Fault{
+	Name:    "cert-wrong-ca",
 	Summary: "makes a component serve with a certificate of a new CA that its clients do not trust yet",
 }, badCertificate{
 	defect: framework.CertificateUntrusted,
