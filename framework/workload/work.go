@@ -52,7 +52,7 @@ func (p work) start() error {
 	})
 }
 
-// pod returns a pod that is for the scheduler alone: a kubelet on Linux rejects it at once because of
+// pod returns a pod that is for the scheduler alone: a kubelet on Linux rejects it because of
 // its operating system, where starting its container would take more of a node than all else here.
 func (p work) pod(name string) []byte {
 	return mustJSON(map[string]any{
