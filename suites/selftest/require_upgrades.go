@@ -93,7 +93,7 @@ func upgradePlants() []Plant {
 			}},
 		{Name: "members-together", Violation: "the other etcd members are upgraded with the first one, without waiting for their turn",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 3, Do: upgradeMembers,
-			Catches: []Catch{{Requirement: "HA-UP-003", Says: "etcd on node-3 reported v3.7.3 before its turn"}},
+			Catches: []Catch{{Requirement: "HA-UP-003", Says: "reported v3.7.3 before its turn"}},
 			May:     []string{"restarts", "steady-state", "available-through-changes"}},
 		{Name: "member-stays-old", Violation: "an etcd member that still has the old version once all are upgraded",
 			Cluster: previousEtcdProxied, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 5,
