@@ -30,9 +30,8 @@ const (
 	ErrFrozen     = agenthttp.NothingDone("it is already frozen")
 )
 
-// begin finds the process to end and begins to hold the component down. Between two processes,
-// a hold keeps the next one from running, and there is no process to kill. If a hold is already
-// active, or none is requested, there is nothing to do. With mu held.
+// begin finds the process to kill, which is nil between two processes, and begins to hold the component
+// down. If a hold is already active, or none is requested, there is nothing to do. With mu held.
 func (w *watcher) begin(hold time.Duration) (*process, error) {
 	w.look()
 	if (w.proc == nil || w.proc.stray) && (hold <= 0 || w.down()) {

@@ -120,7 +120,7 @@ func TestImpairRefusesShapes(t *testing.T) {
 		"uniform, normal, pareto": {Delay: time.Second, Jitter: 1, Distribution: "cauchy"},
 		"1ms":                     {Cut: true, FlapOn: time.Second},
 		"1ms or longer":           {Cut: true, FlapOn: time.Second, FlapOff: -time.Second},
-		"cannot be combined":                 {Cut: true, Reset: true},
+		"cannot be combined":      {Cut: true, Reset: true},
 	} {
 		_, err := d.Impair(Rule{Links: []Link{{From: "a", To: "b"}}, Impairment: imp})
 		if err == nil || !strings.Contains(err.Error(), words) {
