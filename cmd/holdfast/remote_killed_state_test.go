@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -64,6 +66,11 @@ func (f *foreign) states() map[string]string {
 	}
 	if !strings.Contains(all[theCluster], "key /registry/namespaces/kube-system\n") {
 		f.t.Fatalf("etcd cannot be read:\n%s", all[theCluster])
+	}
+	for _, name := range f.nodes() {
+		if !strings.Contains(all[name], "runs: kube-apiserver\n") {
+			f.t.Fatalf("the processes of %s cannot be read:\n%s", name, all[name])
+		}
 	}
 	return all
 }
@@ -282,6 +289,38 @@ func (f *foreign) ownVolume() (undo func()) {
 	}
 	move(ownVolumeScript)
 	return func() { move(sharedVolumeScript) }
+}
+
+// The script finds what it looks for.
+func TestProcessScript(t *testing.T) {
+	script := func() string {
+		out, err := exec.Command("sh", "-c", processScript).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for name, line := range map[string]string{"holdfast-node-test": "of holdfast: sleep\n", "kube-apiserver": "runs: sleep\n"} {
+		before := strings.Count(script(), line)
+		sleeps := exec.Command("sleep", "60")
+		sleeps.Args[0] = name
+		if err := sleeps.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = sleeps.Process.Kill(), sleeps.Wait() })
+		if err := sleeps.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			out := script()
+			if strings.Count(out, line) == before+1 && strings.Contains(out, "stopped: sleep\n") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s is missing:\n%s", name, out)
+			}
+		}
+	}
 }
 
 // Keys and leases that only change on their own are left out, and those of a fault are not.
