@@ -200,7 +200,7 @@ func TestKillMomentAwait(t *testing.T) {
 	}
 }
 
-// Only an overloaded machine excuses another verdict, and only one that says neither pass nor fail.
+// Only an overloaded machine justifies another verdict, and only one that says neither pass nor fail.
 func TestDifferences(t *testing.T) {
 	made := func(verdict, harness judge.Verdict, victims ...string) *certify.Verification {
 		row := certify.Row{ID: "HA-LE-015", Verdict: verdict, Victims: victims}

@@ -99,8 +99,8 @@ func quorumBack(m *facts.Case, lost, called, back record.Nanos, nodes []string, 
 			continue
 		}
 		if w := known.StaleAgainst(read); w != nil {
-			return Failed("No acknowledged write may be lost with the quorum: once it was back, %[2]s was read through %[1]s as %[3]s %[4]s, although %[5]s had been acknowledged %[6]s.",
-				read.Entrance, read.Key, text.Quoted(read.Value, read.Found), text.At(read.Call), facts.WrittenAs(w), text.At(w.Return)).
+			return Failed("No acknowledged write may be lost with the quorum: once it was back, %s was read through %s as %s %s, although %s had been acknowledged %s.",
+				read.Key, read.Entrance, text.Quoted(read.Value, read.Found), text.At(read.Call), facts.WrittenAs(w), text.At(w.Return)).
 				Took(took).Shows(text.Describe(*w), text.Describe(read))
 		}
 		if slices.ContainsFunc(known.Of(read).Writes, func(w record.Op) bool { return w.Outcome == record.OK && w.Return < lost }) {
