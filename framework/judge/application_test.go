@@ -303,6 +303,38 @@ func slowlyBound(each float64) *application {
 	return a
 }
 
+// slowNodes is quietly, with one more pod every 6 s from 20 s on. Each time the control plane is done
+// after some time. The nodes start all of them together at 52 s.
+func slowNodes(own float64) *application {
+	a := quietly()
+	for n := 3; n <= 7; n++ {
+		t := 20 + 6*float64(n-3)
+		a.change(t, record.OpPatch, "store", n)
+		a.pod(t+own-0.1, "store", 5+n, func(o *record.Object) { o.Pod.Phase, o.Pod.Ready = "Pending", false })
+		a.object(t+own, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{
+			Wanted: n, Generation: int64(n), Observed: int64(n), Replicas: n, Updated: n, Ready: 2, Served: true}})
+	}
+	ready := []string{"Pod/store-0", "Pod/store-1"}
+	for n := 3; n <= 7; n++ {
+		a.pod(52, "store", 5+n, nil)
+		ready = append(ready, fmt.Sprintf("Pod/store-%d", 5+n))
+	}
+	a.object(52.1, record.Object{Kind: record.ObjectSlice, Name: "store", Part: "store", Slice: &record.SliceState{Ready: ready}})
+	a.deployment(52.2, "store", 7, 7, 0)
+	return a
+}
+
+// lateWork is quietly, with one more pod from 18 s on, which the control plane creates after 14 s, and
+// which its node never starts.
+func lateWork() *application {
+	a := quietly()
+	a.change(18, record.OpPatch, "store", 3)
+	a.pod(31.9, "store", 8, func(o *record.Object) { o.Pod.Phase, o.Pod.Ready = "Pending", false })
+	a.object(32, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{
+		Wanted: 3, Generation: 11, Observed: 11, Replicas: 3, Updated: 3, Ready: 2, Served: true}})
+	return a
+}
+
 func TestApplicationFollows(t *testing.T) {
 	broken := func(s *story) *story {
 		return s.change(func(r *record.Run) {
@@ -337,6 +369,23 @@ func TestApplicationFollows(t *testing.T) {
 		}},
 		{name: "a scheduler that binds a pod in ten seconds", want: Fail, says: "store was not in its desired state for 20", story: func() *story { return slowlyBound(10).sorted() }},
 		{name: "a scheduler that binds a pod in four seconds", want: Pass, says: "each within 12s", story: func() *story { return slowlyBound(4).sorted() }},
+		{name: "each change done in three seconds, and nodes that take longer", want: Pass, says: "followed 6 changes, each within 12s", story: func() *story { return slowNodes(3).sorted() }},
+		{name: "each change done in seven seconds, the next one before", want: Fail, says: "store was not in its desired state for 32", story: func() *story { return slowNodes(7).sorted() }},
+		{name: "a pod created after fourteen seconds, and a node that takes longer", want: Fail, took: "14s", says: "for 39s, in 14s of which the control plane had work left (18.000s to 57.000s)", story: func() *story { return lateWork().sorted() }},
+		{name: "the same on a machine at a third of its speed", want: Inconclusive, says: "3.0 tasks shared each CPU on average", story: func() *story {
+			return lateWork().sorted().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Queue = 3.05
+				}
+			})
+		}},
+		{name: "nodes that never finish", want: Inconclusive, says: "only their nodes had work left", story: func() *story {
+			a := slowNodes(3)
+			a.run.Objects = slices.DeleteFunc(a.run.Objects, func(o record.Timed[record.Object]) bool {
+				return o.V.Kind != record.ObjectHeartbeat && o.At >= sec(52)
+			})
+			return a.sorted()
+		}},
 		{name: "nor when the first fault comes", want: Pass, took: "10s", says: "followed 5 changes", story: func() *story {
 			a := quietly()
 			a.change(30, record.OpPatch, "store", 4)

@@ -63,8 +63,10 @@ func LastSeen(run *record.Run) record.Nanos {
 type Lack struct {
 	Part     string
 	From, To record.Nanos
-	Open     bool   // it lasts until the end of the observations
-	Why      string // what was missing last
+	Open     bool // it lasts until the end of the observations
+	// Superseded: it ended with the next change, when only nodes had work left for this one.
+	Superseded bool
+	Why        string // what was missing last
 	// nodes are the periods in which the rest was up to the nodes.
 	nodes []Interval
 }
@@ -97,15 +99,17 @@ func (l *Lack) own(from record.Nanos) time.Duration {
 	return left
 }
 
-// Took is how long a lack lasted from a given time. If it exceeds a limit only because of the
-// nodes, and they did their share in the end, the nodes' time does not count, except while a node
-// was silent. If they did not, or if the silent time alone exceeds the limit, the lack proves
-// nothing: the simulated nodes do not retry after an error of an API server, and real ones may
-// not have reached any.
+// Took is how long a lack lasted from a given time. Beyond a limit, the nodes' time does not count,
+// except while a node was silent, and only if they did their share in the end. If they did not, or
+// if the silent time alone exceeds the limit, the lack proves nothing: the simulated nodes do not
+// retry after an error of an API server, and real ones may not have reached any.
 func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (took time.Duration, unproven bool) {
 	whole := text.Span(from, l.To)
-	if took = l.own(from); whole <= limit || took > limit {
+	if whole <= limit {
 		return whole, false
+	}
+	if took = l.own(from); took > limit {
+		return took, false
 	}
 	for _, n := range l.nodes {
 		for _, s := range silent {
@@ -113,6 +117,15 @@ func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (
 		}
 	}
 	return took, l.Open || took > limit
+}
+
+// Length describes how long a lack lasted from a given time, and the part of it that counts.
+func (l *Lack) Length(from record.Nanos) string {
+	whole, own := text.Short(text.Span(from, l.To)), text.Short(l.own(from))
+	if whole == own {
+		return whole
+	}
+	return fmt.Sprintf("%s, in %s of which the control plane had work left", whole, own)
 }
 
 // Silence returns the intervals in which a heartbeat of some worker node was overdue by half of
@@ -178,14 +191,15 @@ func Besides(nodes time.Duration) string {
 }
 
 // LacksOf returns every lack, in the order of their starts. A lack starts when a change is
-// acknowledged that does not show yet, or when it is seen.
+// acknowledged that does not show yet, or when it is seen. If only nodes had work left at a change,
+// the control plane's work for the earlier changes was done: another lack starts.
 func LacksOf(run *record.Run) []*Lack {
 	var now record.Standing
 	var all []*Lack
 	open := map[string]*Lack{}
 	acknowledged := map[string]string{} // version of the last change
 	for _, mo := range moments(run) {
-		part := ""
+		part, superseded := "", false
 		switch {
 		case mo.object != nil:
 			now.Take(*mo.object)
@@ -197,12 +211,17 @@ func LacksOf(run *record.Run) []*Lack {
 			delete(acknowledged, part)
 		default:
 			part = DeploymentOf(*mo.change)
+			superseded = now.UpToWorkers(part, acknowledged[part])
 			acknowledged[part] = mo.change.Revision
 		}
 		if part == "" {
 			continue
 		}
 		why := now.Lacks(part, acknowledged[part])
+		if l := open[part]; l != nil && superseded {
+			l.To, l.Superseded = mo.at, true
+			delete(open, part)
+		}
 		switch l := open[part]; {
 		case why == "" && l != nil:
 			l.To = mo.at

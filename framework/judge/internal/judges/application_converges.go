@@ -68,7 +68,7 @@ func judgeApplicationConverges(m *facts.Case) Finding {
 	switch {
 	case took > m.Bound.Limit:
 		return Failed("The application must be in its desired state within %s of the %s and of each change: %s was not in it for %s (%s to %s): %s.",
-			m.Bound, m.Fault.What(), worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
+			m.Bound, m.Fault.What(), worst.Part, worst.Length(worst.From), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
 	case held != nil:
 		return Inconclusive("%s", held.Says(held.From))
 	case unfinished != nil:

@@ -56,7 +56,7 @@ func judgeApplicationFollows(m *facts.Case) Finding {
 		if worst == nil || mine > took {
 			worst, took = l, mine
 		}
-		if !l.Open {
+		if !l.Open && !l.Superseded {
 			parts[l.Part] = true
 			followed++
 		}
@@ -68,7 +68,7 @@ func judgeApplicationFollows(m *facts.Case) Finding {
 		return Inconclusive("no ready node that accepts pods was seen, and no node with a pod, so the application had nowhere to run")
 	case took > m.Bound.Limit:
 		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not in its desired state for %s (%s to %s): %s.",
-			m.Bound, worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
+			m.Bound, worst.Part, worst.Length(worst.From), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
 	case held != nil:
 		return Inconclusive("%s", held.Says(held.From))
 	case followed < least:

@@ -67,7 +67,7 @@ func judgeWorkGoesOn(m *facts.Case) Finding {
 	switch {
 	case took > m.Bound.Limit:
 		return Failed("Deployments created while %s has no active instance must be reconciled within %s of the %s: %s, created by %s, had not been reconciled after %s: %s.",
-			m.Fault.Injected.Component, m.Bound, m.Fault.What(), longest.Part, text.When(longest.From), text.Short(took), longest.Why).Took(took).Rests(from, longest.To)
+			m.Fault.Injected.Component, m.Bound, m.Fault.What(), longest.Part, text.When(longest.From), longest.Length(from), longest.Why).Took(took).Rests(from, longest.To)
 	case unfinished != nil:
 		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s, which is less than the bound of %s: %s",
 			unfinished.Part, text.Short(text.Span(from, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
