@@ -40,15 +40,19 @@ const (
 type look func(ctx context.Context) (held bool, seen string)
 
 // await checks until the condition holds, limit has passed or ctx is done. It returns when the
-// condition was first seen to hold, if it did, and what was seen last.
+// condition was first seen to hold, if it did, and what was seen last: of a check that the end of the
+// time cut short, only if it was the first.
 func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held bool, seen string) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
-		held, seen = l(ctx)
+		held, now := l(ctx)
 		if held {
-			return time.Now(), true, seen
+			return time.Now(), true, now
+		}
+		if seen == "" || ctx.Err() == nil {
+			seen = now
 		}
 		select {
 		case <-ctx.Done():
@@ -192,7 +196,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 		defer cancel()
 		if undoErr := a.undo(undoing); undoErr != nil {
-			later := "the provider heals it when its time to live is over"
+			later := "the provider heals it when its time to live expires"
 			if a.ttl > 0 {
 				later = "holdfast keeps trying"
 				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
@@ -217,7 +221,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 	return i, nil
 }
 
-// expire heals the fault when its time to live is over, or when no caller holds the injection to
+// expire heals the fault when its time to live expires, or when no caller holds the injection to
 // heal it. It does not give up: no other process may be left to do it.
 func (i *injection) expire() {
 	persist(func() bool {

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,4 +111,19 @@ func TestKillWhileStopped(t *testing.T) {
 			t.Errorf("%+v, asked %d times", i.Proof(), c.asked)
 		}
 	})
+}
+
+// A check that the limit cuts short does not replace what was seen before.
+func TestAwaitLastSeen(t *testing.T) {
+	checks := 0
+	_, held, seen := await(t.Context(), 100*time.Millisecond, func(ctx context.Context) (bool, string) {
+		if checks++; checks == 1 {
+			return false, "status 500"
+		}
+		<-ctx.Done()
+		return false, "it does not answer"
+	})
+	if held || !strings.HasPrefix(seen, "status 500, after ") {
+		t.Errorf("held %v, seen %q", held, seen)
+	}
 }
