@@ -121,6 +121,7 @@ func TestCertificatesRotated(t *testing.T) {
 	refused := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Refused, false, "Unauthorized" }
 	accepted := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.OK, true, "" }
 	alert := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Refused, false, "TLS alert" }
+	busy := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Refused, false, "TooManyRequests" }
 	lost := func(o *record.Op) { o.Purpose = "not recorded" }
 	// A replacement of Kubernetes' CA alone.
 	keptEtcd := func(n int, o *record.Op) {
@@ -183,6 +184,8 @@ func TestCertificatesRotated(t *testing.T) {
 		{name: "a port that was not looked at", want: Inconclusive, says: "etcd/peer on node-1", story: rotated(all, at(1, "node-1", "etcd/peer", unseen))},
 		{name: "a client that got no answer", want: Inconclusive, says: "whether the API server on node-2 accepts", story: rotated(all, at(4, "node-2", "certificate/old", unseen))},
 		{name: "no request in the end", want: Inconclusive, says: "serves at the end", story: rotated(all, at(9, "node-1", "alone/new", unseen))},
+		{name: "a busy API server in the end", want: Inconclusive, says: "serves at the end", story: rotated(all, at(9, "node-1", "alone/new", busy))},
+		{name: "a busy API server does not show that it refuses the old one", want: Inconclusive, says: "serves at the end", story: rotated(all, at(9, "node-3", "certificate/old", busy))},
 		{name: "a member that has dropped etcd's old CA early", want: Fail, says: "the peer port on node-2 refused a client with a certificate from old etcd", story: rotated(all, at(4, "node-2", "etcd-peer/old etcd", alert))},
 		{name: "a member that serves with a CA that another does not trust yet", want: Fail, says: "the client port on node-3 refused a client with a certificate from new etcd, which issued that of node-1", story: rotated(all, at(4, "node-3", "etcd-client/new etcd", alert))},
 		{name: "etcd's new CA is refused before any member serves with it", want: Pass, took: "45 certificates", story: rotated(all, at(3, "node-3", "etcd-client/new etcd", alert))},
