@@ -55,6 +55,14 @@ type EndpointLister interface {
 	ServingEndpoints(c Component) ([]ServingEndpoint, error)
 }
 
+// EtcdListener is the ability of a node to report where its etcd member listens apart from its
+// serving endpoints.
+type EtcdListener interface {
+	// FurtherListeners returns every other port of the node's address on which the member listens for
+	// clients or for peers, named "client" or "peer", with TLS or without.
+	FurtherListeners() []ServingEndpoint
+}
+
 // ServingEndpoint is an address at which a component serves TLS.
 type ServingEndpoint struct {
 	// Name distinguishes the endpoints of a component, such as "peer".

@@ -39,3 +39,12 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 	}
 	return nil, fmt.Errorf("node %s has no %s that serves TLS", n.Name(), c)
 }
+
+// FurtherListeners implements framework.EtcdListener.
+func (n *node) FurtherListeners() []framework.ServingEndpoint {
+	n.mu.Lock()
+	args := n.spec.ExtraArgs.Merge(n.reconfigured)[framework.Etcd]
+	n.mu.Unlock()
+	serving, _ := n.ServingEndpoints(framework.Etcd) // never an error
+	return clusters.FurtherListeners(n.Address(), func(flag string) string { return args[flag] }, serving)
+}

@@ -61,6 +61,7 @@ var (
 	_ framework.Zoner           = (*node)(nil)
 
 	_ framework.EndpointLister     = (*node)(nil)
+	_ framework.EtcdListener       = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.ClockShifter       = (*node)(nil)
 	_ framework.AuditReader        = (*node)(nil)

@@ -15,6 +15,7 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
@@ -37,6 +38,7 @@ var (
 	_ framework.Node               = (*node)(nil)
 	_ framework.Zoner              = (*node)(nil)
 	_ framework.EndpointLister     = (*node)(nil)
+	_ framework.EtcdListener       = (*node)(nil)
 	_ framework.ProcessReporter    = (*node)(nil)
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.AuditSupporter     = (*node)(nil)
@@ -85,6 +87,16 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 		return nil, unknown
 	}
 	return []framework.ServingEndpoint{at("client", client, "/version"), at("peer", peer, "")}, nil
+}
+
+// FurtherListeners implements framework.EtcdListener.
+func (n *node) FurtherListeners() []framework.ServingEndpoint {
+	etcd := n.found.processes[framework.Etcd]
+	if len(etcd.args) == 0 {
+		return nil
+	}
+	serving, _ := n.ServingEndpoints(framework.Etcd) // without them, it is all further
+	return clusters.FurtherListeners(n.address, etcd.flag, serving)
 }
 
 // AuditSupport implements framework.AuditSupporter.

@@ -2,7 +2,10 @@ package remote
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,5 +119,27 @@ func TestLogElsewhere(t *testing.T) {
 	}
 	if err := n.SpoilCertificates(t.Context(), framework.Etcd, framework.CertificateExpired, time.Hour); err != nil {
 		t.Error(err)
+	}
+}
+
+// Without the CA of etcd, every port on which the member listens is tried.
+func TestFurtherListeners(t *testing.T) {
+	etcd := process{args: []string{"etcd", "--listen-client-urls=https://127.0.0.1:2379,https://10.0.0.11:2379,http://10.0.0.11:4001",
+		"--advertise-client-urls=https://10.0.0.11:2379", "--listen-peer-urls=https://10.0.0.11:2380", "--initial-advertise-peer-urls=https://10.0.0.11:2380"}}
+	for _, tc := range []struct {
+		name      string
+		processes map[framework.Component]process
+		ca        *x509.CertPool
+		want      []string
+	}{
+		{"another port", map[framework.Component]process{framework.Etcd: etcd}, x509.NewCertPool(), []string{"10.0.0.11:4001"}},
+		{"no CA", map[framework.Component]process{framework.Etcd: etcd}, nil, []string{"10.0.0.11:2379", "10.0.0.11:4001", "10.0.0.11:2380"}},
+		{"no etcd", nil, nil, nil},
+	} {
+		n := &node{plain: &plain{address: netip.MustParseAddr("10.0.0.11")}, found: &found{processes: tc.processes}, etcdCA: tc.ca}
+		got := framework.Map(n.FurtherListeners(), func(e framework.ServingEndpoint) string { return e.Address })
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }

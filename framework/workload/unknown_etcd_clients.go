@@ -53,6 +53,9 @@ func etcdReads(endpoint string) []etcdRead {
 // member's certificate, if that verified. The kind is "own CA" if the harness has no certificate,
 // and only the CA to verify the member's. A node that does not report where etcd serves has one
 // operation, with the key "no access".
+//
+// Of a port on which a member listens besides, only what it serves there is recorded: a client need
+// not reach it.
 func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	// The name of etcd's superuser, if etcd authorizes clients by the name in their certificate.
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "root"})
@@ -63,8 +66,8 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 	if err != nil {
 		return fmt.Errorf("unknown etcd clients: making a certificate: %w", err)
 	}
+	var unknown error
 	var all sync.WaitGroup
-	defer all.Wait()
 	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		lister, ok := n.(framework.EndpointLister)
 		if !ok {
@@ -74,9 +77,7 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 			continue
 		}
 		endpoints, err := lister.ServingEndpoints(framework.Etcd)
-		if err != nil {
-			return fmt.Errorf("unknown etcd clients: %w", err)
-		}
+		unknown = errors.Join(unknown, err)
 		for _, e := range endpoints {
 			all.Go(func() {
 				for _, u := range unknownClients(e, foreign) {
@@ -84,8 +85,16 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 				}
 			})
 		}
+		if listener, ok := n.(framework.EtcdListener); ok {
+			for _, e := range listener.FurtherListeners() {
+				all.Go(func() { readFurther(ctx, n.Name(), e, foreign, w) })
+			}
+		}
 	}
 	all.Wait()
+	if unknown != nil {
+		return fmt.Errorf("unknown etcd clients: %w", unknown)
+	}
 	return w.Err()
 }
 
@@ -120,6 +129,19 @@ func (u unknownClient) read(ctx context.Context, node string, w *record.Writer) 
 		_ = w.Append(record.KindOp, op)
 		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
 			return
+		}
+	}
+}
+
+// readFurther records what an endpoint serves to clients that the member does not know.
+func readFurther(ctx context.Context, node string, e framework.ServingEndpoint, foreign tls.Certificate, w *record.Writer) {
+	for _, u := range unknownClients(e, foreign) {
+		if strings.HasPrefix(u.kind, "own") {
+			continue
+		}
+		if op := u.try(ctx, node, w); op.Found {
+			op.Error += " at " + u.Address
+			_ = w.Append(record.KindOp, op)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func etcdServer(t *testing.T, name string, accepted, own tls.Certificate, versio
 // etcdNode is a node that runs only etcd; it is the only one of its cluster.
 type etcdNode struct {
 	framework.Cluster
-	endpoints []framework.ServingEndpoint
+	endpoints, further []framework.ServingEndpoint
 }
 
 func (n etcdNode) Nodes() []framework.Node           { return []framework.Node{n} }
@@ -79,6 +79,37 @@ func (n etcdNode) Address() netip.Addr               { return netip.Addr{} }
 func (n etcdNode) Components() []framework.Component { return []framework.Component{framework.Etcd} }
 func (n etcdNode) ServingEndpoints(framework.Component) ([]framework.ServingEndpoint, error) {
 	return n.endpoints, nil
+}
+
+func (n etcdNode) FurtherListeners() []framework.ServingEndpoint { return n.further }
+
+// What a member serves on a further port is recorded, and nothing else about that port.
+func TestUnknownEtcdClientsOnFurtherPorts(t *testing.T) {
+	own := pair(t)
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"kvs": []}`) }))
+	defer plain.Close()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	guarded := etcdServer(t, "client", own, own, tls.VersionTLS13)
+	at := func(s *httptest.Server) framework.ServingEndpoint {
+		return framework.ServingEndpoint{Name: "client", Address: s.Listener.Addr().String(), TLS: guarded.TLS}
+	}
+	n := etcdNode{endpoints: []framework.ServingEndpoint{guarded}, further: []framework.ServingEndpoint{at(plain), at(closed), etcdServer(t, "client", own, own, tls.VersionTLS13)}}
+	w, read := recording(t)
+	if err := UnknownEtcdClients(t.Context(), n, w); err != nil {
+		t.Fatal(err)
+	}
+	served := 0
+	for _, o := range read().Ops {
+		if o.V.Key == "client/plaintext" && o.V.Found && o.V.Error == "POST /v3/kv/range: served at "+plain.Listener.Addr().String() {
+			served++
+		} else if o.V.Found != (o.V.Key == "client/own") {
+			t.Errorf("%+v", o.V)
+		}
+	}
+	if ops := read().Ops; served != 1 || len(ops) != 5 {
+		t.Errorf("%d operations, %d of which were served in plaintext", len(ops), served)
+	}
 }
 
 // A member that serves HTTP at another address closes the connections of HTTP clients. It serves

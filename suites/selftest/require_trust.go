@@ -18,6 +18,8 @@ const (
 	trusting = "trusting"
 	// trustingGRPC has one whose client port has no HTTP API either.
 	trustingGRPC = "trusting-grpc"
+	// plaintextPort has an etcd member that serves in plaintext on a second port.
+	plaintextPort = "plaintext-port"
 	// autoTLS has etcd members that generate their own peer certificates.
 	autoTLS = "auto-tls"
 	// opened is healthy, for a ClusterRoleBinding that stays.
@@ -27,12 +29,13 @@ const (
 )
 
 func trustKinds() map[string]kind {
-	one, alone := with(nil), with(nil)
+	one, alone, second := with(nil), with(nil), with(nil)
 	one.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": ""}}
 	alone.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": "",
 		"listen-client-http-urls": "http://127.0.0.1:2382"}}
+	second.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"listen-client-urls": "https://0.0.0.0:2379,http://0.0.0.0:4001"}}
 	return map[string]kind{
-		trusting: {one, false}, trustingGRPC: {alone, false},
+		trusting: {one, false}, trustingGRPC: {alone, false}, plaintextPort: {second, false},
 		opened:  {with(nil), false},
 		watched: {with(nil), false},
 		autoTLS: {with(clusters.ExtraArgs{framework.Etcd: {"peer-auto-tls": "true", "peer-client-cert-auth": "false",
@@ -49,6 +52,9 @@ func trustPlants() []Plant {
 		{Name: "trusting-etcd-grpc", Violation: "an etcd member without --client-cert-auth whose client port serves gRPC alone, with --listen-client-http-urls",
 			Cluster: trustingGRPC, Scenario: "catalogue/steady",
 			Catches: both("HA-SEC-001", "etcd-authenticates", "the client port on node-2 served data to a client without a certificate")},
+		{Name: "plaintext-port", Violation: "an etcd member that serves clients in plaintext on a second port",
+			Cluster: plaintextPort, Scenario: "catalogue/steady",
+			Catches: both("HA-SEC-001", "etcd-authenticates", "the client port on node-2 served data to a client without TLS")},
 		{Name: "peers-of-anybody", Violation: "etcd --peer-auto-tls, without --peer-client-cert-auth",
 			Cluster: autoTLS, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-SEC-002", Says: "served data to a client without a certificate (GET /members"}}},
