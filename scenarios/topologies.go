@@ -62,7 +62,7 @@ func (t *Topology) expand() error {
 		return nil
 	}
 	if !t.AsTheRun() {
-		return errors.New("a named topology allows no settings beside it, except own and needs")
+		return errors.New("a named topology allows no other settings, except own and needs")
 	}
 	named, ok := Topologies()[t.Name]
 	if !ok {

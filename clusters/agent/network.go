@@ -274,7 +274,7 @@ func (n *network) end(handle string) error {
 	if s.detoured() {
 		if done, err = n.endDetour(handle); err != nil {
 			// Nothing is done to them there, but devices and weaker filters are left until it succeeds.
-			complain(fmt.Errorf("no longer routing links through user space: %w", err))
+			complain(fmt.Errorf("failed to stop routing links through user space: %w", err))
 			n.timers.Start(&n.mu, rebuilding, retryPause, n.rebuild)
 		}
 	} else if done, err = n.endRules(handle, s); err != nil {

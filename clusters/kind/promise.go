@@ -15,7 +15,7 @@ var _ framework.Promiser = (*Cluster)(nil)
 // promises that could lose data permanently.
 func (c *Cluster) CheckPromise(u framework.Undoing) error {
 	if u.Lossy && c.foreign {
-		return fmt.Errorf("cluster %s was not made by holdfast, and what %s loses does not come back", c.Name(), u.Fault)
+		return fmt.Errorf("cluster %s was not created by holdfast, and data that %s loses cannot be recovered", c.Name(), u.Fault)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (r *rotation) renew(ctx context.Context) (proof string, err error) {
 	}
 	n := renewed(out)
 	if n == 0 {
-		return "", fmt.Errorf("kubeadm renewed none: %s", strings.TrimSpace(out))
+		return "", fmt.Errorf("kubeadm renewed no certificates: %s", strings.TrimSpace(out))
 	}
 	return fmt.Sprintf("kubeadm renewed %d certificates", n), nil
 }

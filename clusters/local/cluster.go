@@ -193,7 +193,7 @@ func (c *Cluster) startNetwork() error {
 	c.sw = vnet.New(vnet.Config{Seed: c.o.Seed})
 	port, err := c.sw.Attach(vnet.PortConfig{Name: framework.HarnessHost, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
 	if err != nil {
-		return fmt.Errorf("joining the harness to the network: %w", err)
+		return fmt.Errorf("connecting the harness to the network: %w", err)
 	}
 	c.backend = string(port.Backend())
 	if err := c.startNames(); err != nil || c.names == nil {

@@ -238,7 +238,7 @@ func (c *Cluster) CheckImpairment(ctx context.Context, links []framework.Link, i
 // promises that could lose data permanently.
 func (c *Cluster) CheckPromise(u framework.Undoing) error {
 	if u.Lossy {
-		return fmt.Errorf("cluster %s was not made by holdfast, and what %s loses does not come back", c.Name(), u.Fault)
+		return fmt.Errorf("cluster %s was not created by holdfast, and data that %s loses cannot be recovered", c.Name(), u.Fault)
 	}
 	level := Data
 	if u.Nothing {

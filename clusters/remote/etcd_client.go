@@ -47,7 +47,7 @@ func (f *found) chooseClient(ctx context.Context, s shell) error {
 	}
 	ca := f.file(framework.Etcd, "trusted-ca-file")
 	if ca == "" {
-		return fmt.Errorf("etcd on %s serves TLS at %s without --trusted-ca-file, by which holdfast could verify its certificate", f.node.Name, url)
+		return fmt.Errorf("etcd on %s serves TLS at %s without --trusted-ca-file, so holdfast cannot verify its certificate", f.node.Name, url)
 	}
 	pairs := f.keyPairs(ca)
 	out, err := s.run(ctx, printFiles(ca, pairs), nil)

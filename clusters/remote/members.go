@@ -74,6 +74,6 @@ func sameCluster(ctx context.Context, access framework.EtcdAccess, nodes []strin
 		if v := answer.Kvs[0].Value; bytes.HasPrefix(v, []byte("k8s:enc:")) || bytes.Contains(v, []byte(uid)) {
 			return nil
 		}
-		return fmt.Errorf("%w: etcd on %s keeps the objects of another cluster, whose kube-system has another UID than %s: correct ssh in the inventory", clusters.ErrUnsafe, node, uid)
+		return fmt.Errorf("%w: etcd on %s keeps the objects of another cluster, whose kube-system has a UID other than %s: correct ssh in the inventory", clusters.ErrUnsafe, node, uid)
 	})
 }

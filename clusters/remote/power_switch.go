@@ -174,7 +174,7 @@ func (p powered) PowerOn(ctx context.Context) error {
 	var now boot
 	err := await.Until(ctx, time.Second, func(ctx context.Context) (err error) {
 		if now, err = p.boot(ctx); err == nil && o.dark.Load() && now.id == o.before {
-			err = errors.New("the machine did not restart: are the power commands those of another machine?")
+			err = errors.New("the machine did not restart: do the power commands belong to another machine?")
 		}
 		if err == nil {
 			err = p.Ping(ctx)

@@ -71,7 +71,7 @@ for another reason, or the run had a problem, such as a cluster that it could no
 	flags := cmd.Flags()
 	flags.StringVar(&rows, "rows", "must", "must, conformance, observed, or IDs of requirements")
 	flags.StringVar(&key, "key", keyFile, "`file` of the key to sign with; see holdfast keygen")
-	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random, and in the bundle)")
+	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random; the bundle contains it)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that stopped early, to continue")
 	f.addTakeOver(cmd, &attach)

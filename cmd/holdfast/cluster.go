@@ -46,8 +46,8 @@ func newStatusCommand() *cobra.Command {
 list them.
 
 With --watch the status is printed again whenever it changes, until Ctrl-C or until the
-cluster is deleted: in place on a terminal, one below the other elsewhere, and with -o json
-as one JSON object after another.`,
+cluster is deleted: in place on a terminal; elsewhere each status follows the previous one,
+with -o json as one JSON object after another.`,
 		Example: `  holdfast status
   holdfast status --watch
   holdfast status --name five -o json`,

@@ -20,8 +20,8 @@ func newInjectCommand() *cobra.Command {
 		Use:   "inject FAULT --on TARGET [NAME=VALUE ...]",
 		Short: "Break a running cluster on purpose, for a while",
 		Long: `Break a running cluster on purpose. The fault stays active until 'holdfast heal' or
-until the time given by --for is over, even if this command is killed. It then heals
-automatically, without the API server.
+until the time given by --for has passed, even if this command is killed. It then heals
+automatically, without needing the API server.
 
 A target is a component or node by name, number or role, looked up once:
 etcd/leader, etcd/follower, etcd/2, apiserver/node-3, apiserver/any, kcm/active,

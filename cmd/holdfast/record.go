@@ -53,8 +53,8 @@ is, and the exit code is 3.`,
 	flags.DurationVar(&since, "since", 0, "only entries from this time on, such as 12s, on the clock of the record")
 	flags.DurationVar(&until, "until", 0, "only entries up to this time")
 	flags.StringVar(&filter.Node, "node", "", "only entries about a node, or through an entrance, of this name")
-	flags.StringVar(&filter.Client, "client", "", "only what a client did and saw")
-	flags.StringVar(&filter.Key, "key", "", "only entries about a key")
+	flags.StringVar(&filter.Client, "client", "", "only what this client did and saw")
+	flags.StringVar(&filter.Key, "key", "", "only entries about this key")
 	output := addOutputFlag[record.Entry](cmd, "text", "json")
 	flags.BoolVarP(&follow, "follow", "f", false, "wait for more, until the record ends")
 

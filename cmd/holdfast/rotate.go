@@ -62,8 +62,8 @@ the old and the new ones; every node receives certificates from the new CAs and 
 with the new key; every node trusts only the new CAs. Tokens that the old key signed are
 accepted until they expire: the API servers keep its public key.
 
-The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is updated after
-each node: it trusts both CAs in the meantime, and only the new one at the end. Replace earlier
+The cluster's kubeconfig, whose path 'holdfast kubeconfig' prints, is updated after each
+node: it trusts both CAs in the meantime, and only the new one at the end. Replace earlier
 copies of it before the last stage is done.
 
 If it fails or is interrupted, the error names the step: run the same command again to

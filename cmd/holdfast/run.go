@@ -98,7 +98,7 @@ problem, such as a cluster that it could not release.`,
 	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wildcards")
 	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, and report what is settled by then (default none)")
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own instead of a profile, in addition to --scenario; - is standard input")
-	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random, and printed)")
+	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random; it is printed)")
 	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1; 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")

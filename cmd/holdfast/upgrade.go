@@ -77,8 +77,8 @@ func newScaleCommand() *cobra.Command {
 		Use:   "scale N",
 		Short: "Add control-plane nodes to a running cluster, or remove some",
 		Long: `Add control-plane nodes to a running cluster, or remove those that joined last,
-one at a time, until the cluster has N of them. --remove removes another node first, such
-as one that is dead.
+one at a time, until the cluster has N of them. --remove removes the named node first, such
+as a dead one.
 
 A new node's etcd member joins as a learner and is promoted when it has caught up; the
 API server joins the load balancer when it is ready. A node is removed in the reverse

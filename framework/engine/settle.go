@@ -164,7 +164,7 @@ func (r *run) renewed(c framework.Component, since record.Nanos, retry time.Dura
 	case seen.Holder == "":
 		return errors.New("no instance holds it")
 	case !known:
-		return fmt.Errorf("%s holds it, which does not run on a node of the cluster", seen.Holder)
+		return fmt.Errorf("it is held by %s, which does not run on a node of the cluster", seen.Holder)
 	case seen.At < since, time.Duration(now-seen.At) > 2*retry+r.cluster.Settings().Margin:
 		return fmt.Errorf("%s holds it and does not renew it", seen.Holder)
 	}

@@ -28,7 +28,7 @@ func componentAnswers(c framework.Cluster, node string, component framework.Comp
 	case framework.APIServer, framework.LoadBalancer:
 		e, ok := entranceOf(c, node, component)
 		if !ok {
-			return nil, errors.New("the cluster names no entrance to it")
+			return nil, errors.New("the cluster has no entrance to it")
 		}
 		return func(ctx context.Context) (bool, string) { return ready(ctx, e) }, nil
 	case framework.Etcd:

@@ -15,7 +15,7 @@ import (
 )
 
 // Board holds the active injections on one cluster, so that a later caller can heal each by its
-// name, in any order. An injection that no caller heals is healed when its time to live is over.
+// name, in any order. An injection that no caller heals is healed when its time to live expires.
 type Board struct {
 	cluster framework.Cluster
 	told    func(Entry)

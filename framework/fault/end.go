@@ -10,7 +10,7 @@ import (
 )
 
 // restartParam says whether the component is started again.
-var restartParam = boolParam("restart", "true: the node's process watcher restarts it as usual; false: it is held down until healed or until the time to live is over", false)
+var restartParam = boolParam("restart", "true: the node's process watcher restarts it as usual; false: it is held down until healed or until its time to live expires", false)
 
 // ends are the effects of a fault that kills or stops a process.
 func ends(values map[string]string) []record.Effect {

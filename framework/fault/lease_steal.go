@@ -19,7 +19,7 @@ const stranger = "holdfast-stranger"
 var LeaseSteal = onLease(&Fault{
 	Name:    "lease-steal",
 	Summary: "takes over the lease of an elected component with an identity that no instance has, so that no instance is active; healing releases the lease",
-	Params:  []Param{boolParam("renew", "true: the new holder renews the lease until healed or until the time to live is over; false: it takes the lease over once, and the lease expires", true)},
+	Params:  []Param{boolParam("renew", "true: the new holder renews the lease until healed or until its time to live expires; false: it takes the lease over once, and the lease expires", true)},
 	Needs:   []string{"an entrance; EtcdAccess to release the lease immediately if no API server answers", promiserNeed},
 	Example: " renew=true",
 	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {

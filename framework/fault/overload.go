@@ -39,7 +39,7 @@ var Overload = &Fault{
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
-		intParam("rate", "maximum requests per second, in total", 0, 1, 100_000).unless("as many as are answered"),
+		intParam("rate", "maximum requests per second, in total", 0, 1, 100_000).unless("no limit"),
 	},
 	Needs:   []string{"an entrance to the API server; EtcdAccess, to delete the user's role if no API server answers", promiserNeed},
 	Example: "apiserver/any concurrency=600",

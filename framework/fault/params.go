@@ -130,7 +130,7 @@ func intParam(name, doc string, unset, low, high int) Param {
 // sizeParam is an int64, a number of bytes or bits from low to high, written as Kubernetes
 // writes quantities: 512Mi, 10M, 4096.
 func sizeParam(name, doc string, unset, low, high int64) Param {
-	return Param{Name: name, Doc: doc, Allowed: fmt.Sprintf("a size from %s to %s, such as 10M or 512Ki", quantity(low), quantity(high)), Default: quantity(unset),
+	return Param{Name: name, Doc: doc, Allowed: fmt.Sprintf("a size from %s to %s, in a form such as 10M, 512Ki or 4096", quantity(low), quantity(high)), Default: quantity(unset),
 		Parse: parsed(unset, func(v string) (int64, bool) {
 			q, err := resource.ParseQuantity(v)
 			n := q.Value()

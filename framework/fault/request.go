@@ -178,7 +178,7 @@ func (r Request) apiServer() (e framework.Entrance, err error) {
 	}
 	e, ok := entranceOf(r.Cluster, r.Target.Node, framework.APIServer)
 	if !ok {
-		return e, fmt.Errorf("cluster %s names no entrance to the API server on %s", r.Cluster.Name(), r.Target.Node)
+		return e, fmt.Errorf("cluster %s has no entrance to the API server on %s", r.Cluster.Name(), r.Target.Node)
 	}
 	return e, nil
 }

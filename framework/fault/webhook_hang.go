@@ -34,7 +34,7 @@ const (
 // WebhookHang registers an admission webhook that does not answer.
 var WebhookHang = &Fault{
 	Name:    "webhook-hang",
-	Summary: "registers a validating admission webhook, served by this process, that accepts requests and does not answer them; healing makes it allow everything and deletes it",
+	Summary: "registers a validating admission webhook, served by the process that injects the fault, that accepts requests and does not answer them; healing makes it allow everything and deletes it",
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		choiceParam("resources", "objects for which API servers call the webhook when they are created or changed", "configmaps", "all"),

@@ -103,7 +103,7 @@ func TestAddonsConverge(t *testing.T) {
 			s.run.Ops = s.run.Ops[:len(s.run.Ops)-1]
 			return s
 		}},
-		{name: "no managers", want: NotApplicable, says: "0 nodes of the cluster have an add-on manager", story: func() *story {
+		{name: "no managers", want: NotApplicable, says: "The number of nodes with an add-on manager is 0", story: func() *story {
 			s := upgradedAll()
 			s.run.Meta.Settings["A"] = 0
 			return s

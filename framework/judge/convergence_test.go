@@ -332,7 +332,7 @@ func TestTakeover(t *testing.T) {
 func TestTakeoverOfReleased(t *testing.T) {
 	check := record.Check{Requirement: "HA-LE-003", Judge: "takeover", Fault: "kill", Bound: "L + 4.4P + M", Params: map[string]string{"released": "2.2P + M"}}
 	rule(t, check, []ruling{
-		{name: "given up", want: Pass, took: "5s", says: "within 6.4s (2.2P + M, M = 2s, P = 2s), since that had released its lease", story: func() *story {
+		{name: "given up", want: Pass, took: "5s", says: "within 6.4s (2.2P + M, M = 2s, P = 2s), since the previous holder had released its lease", story: func() *story {
 			return taken(16).at(11).lease("kube-scheduler", "", 150, 11)
 		}},
 		{name: "given up, and nobody takes it", want: Fail, took: "15s", says: "within 6.4s", story: func() *story {

@@ -157,7 +157,7 @@ func thawed() *story {
 func TestStopsActing(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "stops-acting", Fault: "steal", Bound: "P + R + M"}, []ruling{
 		{name: "it does nothing more", story: dropped, want: Pass, took: "0s", says: "stopped acting within 14s (P + R + M, M = 2s, P = 2s, R = 10s) of the lease-steal of kube-scheduler on node-2: it did nothing more, while the others acted 2 times"},
-		{name: "until its deadline", want: Pass, took: "9s", says: "it acted 2 times more, for the last time 9s after it", story: func() *story {
+		{name: "until its deadline", want: Pass, took: "9s", says: "it acted 2 times after that, the last time 9s later", story: func() *story {
 			return dropped().action("node-2", 12).action("node-2", 19)
 		}},
 		{name: "it continues", want: Fail, says: "when holdfast-stranger had its lease: it acted 15s later, and was not elected again: create of pods/binding", story: func() *story {
@@ -181,7 +181,7 @@ func TestStopsActing(t *testing.T) {
 		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
 			return dropped().change(func(r *record.Run) { r.Probes = nil }).action("node-2", 25)
 		}},
-		{name: "read late, and within the bound", want: Pass, took: "10s", says: "it acted 1 time more", story: func() *story {
+		{name: "read late, and within the bound", want: Pass, took: "10s", says: "it acted 1 time after that", story: func() *story {
 			return dropped().action("node-2", 20).readLate(41)
 		}},
 		{name: "read late, and beyond the bound", want: Fail, took: "15s", story: func() *story { return dropped().action("node-2", 25).readLate(41) }},
@@ -222,7 +222,7 @@ func TestStopsActing(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-LE-004", Judge: "stops-acting", Fault: "freeze", Bound: "R + M", Params: map[string]string{"from": "heal"}}, []ruling{
 		{name: "nothing after the thaw", story: thawed, want: Pass, took: "0s", says: "of the end of the freeze of kube-scheduler on node-2: it did nothing more"},
-		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time more", story: func() *story { return thawed().action("node-2", 48) }},
+		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 time after that", story: func() *story { return thawed().action("node-2", 48) }},
 		{name: "it continues", want: Fail, says: "when node-3_c had its lease: it acted 15s later", story: func() *story { return thawed().action("node-2", 55) }},
 		{name: "read late, until its new deadline", want: Pass, took: "8s", story: func() *story { return thawed().action("node-2", 48).readLate(60) }},
 		{name: "it continues, read late", want: Fail, says: "it acted 15s later", story: func() *story { return thawed().action("node-2", 55).readLate(60) }},

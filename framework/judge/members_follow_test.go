@@ -136,13 +136,13 @@ func TestMembersFollow(t *testing.T) {
 			return s.lists(25.1, "node-2", "m1", "m2", "m3", "m4").at(30)
 		}},
 		{name: "one member lists it still", want: Fail, says: "others m1, m2, m3 and m4", story: with(25.2, func(s *record.EtcdStatus) { s.Members = []string{"m1", "m2", "m3", "m4"} })},
-		{name: "another member joined", want: Fail, says: "the member that has joined is m4, and the node's is m9", story: with(15.2, func(s *record.EtcdStatus) { s.Member = "m9" })},
+		{name: "another member joined", want: Fail, says: "the member that joined is m4, but the node's member is m9", story: with(15.2, func(s *record.EtcdStatus) { s.Member = "m9" })},
 		{name: "the new member never answered", want: Inconclusive, says: "the etcd member on node-4 did not answer after the addition of node-4", story: func() *story {
 			return joinedAndLeft().change(func(r *record.Run) {
 				r.Etcd = slices.DeleteFunc(r.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.V.Node == "node-4" })
 			})
 		}},
-		{name: "another member left", want: Fail, says: "the member that has left is m2, and the node's was m1", story: func() *story {
+		{name: "another member left", want: Fail, says: "the member that left is m2, but the node's member was m1", story: func() *story {
 			s := joinedAndLeft()
 			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
 			return s.lists(25.1, "node-2", "m1", "m3", "m4").at(30)

@@ -113,7 +113,7 @@ func TestObjectsBetweenVersions(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Type != record.OpPatch || !strings.HasPrefix(o.Key, "Secret/") })
 			})
 		}},
-		{name: "a kind cannot be listed", want: Inconclusive, says: "no Secret was read through an API server of another version than the one that wrote it, since the API server on node-2 did not list that kind (status 500", story: unlisted(0)},
+		{name: "a kind cannot be listed", want: Inconclusive, says: "no Secret was read through an API server of a version other than that of the one that wrote it, since the API server on node-2 did not list that kind (status 500", story: unlisted(0)},
 		{name: "a kind cannot be listed once", want: Pass, took: "36 reads", story: unlisted(3)},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{

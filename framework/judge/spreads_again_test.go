@@ -100,7 +100,7 @@ func TestSpreadsAgain(t *testing.T) {
 				r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(40), V: record.Backend{Name: "node-2", Standby: true}})
 			})
 		}},
-		{name: "a zone", want: Inconclusive, says: "hit no control-plane node", story: func() *story {
+		{name: "a zone", want: Inconclusive, says: "which is not a control-plane node", story: func() *story {
 			return keepers(0).change(func(r *record.Run) {
 				r.Faults[0].V.Node, r.Faults[0].V.Nodes, r.Faults[0].V.Target = "", []string{"node-2"}, "zone/b"
 			})

@@ -39,8 +39,8 @@ func TestTokensAccepted(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-SEC-006", Judge: "tokens-accepted"}, []ruling{
 		{name: "as it should be", want: Pass, took: "6 of 6 pairs", says: "For each of 6 ordered pairs of API servers (node-1, node-2 and node-3)", story: issued(nil)},
 		{name: "refused by one", want: Fail, says: "node-3 refused one that node-1 had issued: status: Unauthorized", story: spoil("node-1", "node-3", record.Refused, "Unauthorized")},
-		{name: "taken for another", want: Fail, says: "node-2 authenticated one with a token that node-3 had issued as admin", story: spoil("node-3", "node-2", record.OK, "admin")},
-		{name: "taken for another account", want: Fail, says: "a token that node-1 had issued is one of system:serviceaccount:holdfast:token-1 to one API server, and one of system:serviceaccount:holdfast:other to node-3",
+		{name: "taken for another", want: Fail, says: "with a token that node-3 had issued, node-2 authenticated a client as admin", story: spoil("node-3", "node-2", record.OK, "admin")},
+		{name: "taken for another account", want: Fail, says: "with a token that node-1 had issued, one API server authenticated a client as system:serviceaccount:holdfast:token-1, and node-3 authenticated it as system:serviceaccount:holdfast:other",
 			story: spoil("node-1", "node-3", record.OK, "system:serviceaccount:holdfast:other")},
 		{name: "other accounts, later", want: Pass, story: func() *story {
 			s := issued(nil)()

@@ -101,7 +101,7 @@ func TestVersionSkew(t *testing.T) {
 		{name: "another major", want: Fail, says: "kube-apiserver v1.37.1 on node-1 and kube-apiserver v2.0.0 on node-3",
 			story: versions("v1.37.1", "node-3 kube-apiserver v2.0.0")},
 		{name: "one older", story: versions("v1.37.1", "node-1 kube-scheduler v1.36.3"), want: Pass, says: "within the policy"},
-		{name: "two older", want: Fail, says: "kube-scheduler v1.35.8 on node-1 is 2 older than kube-apiserver v1.37.1 on node-1",
+		{name: "two older", want: Fail, says: "kube-scheduler v1.35.8 on node-1 is 2 minor versions older than kube-apiserver v1.37.1 on node-1",
 			story: versions("v1.37.1", "node-1 kube-scheduler v1.35.8")},
 		{name: "newer", want: Fail, says: "kube-controller-manager v1.37.1 on node-1 talks to kube-apiserver v1.36.3 on node-1",
 			story: versions("v1.36.3", "node-1 kube-controller-manager v1.37.1")},
@@ -127,7 +127,7 @@ func TestVersionSkew(t *testing.T) {
 		{name: "two apart, without access to processes", want: Fail, says: "kube-apiserver v1.35.8 on node-2", story: hidden("kube-scheduler", "v1.37.1", "node-2 kube-apiserver v1.35.8")},
 		{name: "not understood", story: versions("v1.37.1", "node-1 kube-scheduler head"), want: Inconclusive, says: "the version of kube-scheduler on node-1"},
 		{name: "kubelets up to three older", want: Pass, took: "11 components", says: "11 components are within the policy", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.34.2", "kube-proxy/worker-1", "v1.37.0")},
-		{name: "a kubelet four older", want: Fail, says: "kubelet v1.33.2 on worker-1 is 4 older than kube-apiserver", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.33.2")},
+		{name: "a kubelet four older", want: Fail, says: "kubelet v1.33.2 on worker-1 is 4 minor versions older than kube-apiserver", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.33.2")},
 		{name: "a kube-proxy that is newer", want: Fail, says: "kube-proxy v1.38.0 on worker-2 is newer than kube-apiserver", story: onNodes("v1.37.1", "kube-proxy/worker-2", "v1.38.0")},
 		{name: "a kubelet newer than the oldest API server", want: Fail, says: "is newer than kube-apiserver v1.36.3 on node-3", story: func() *story {
 			s := versions("v1.37.1", "node-3 kube-apiserver v1.36.3", "node-3 kube-controller-manager v1.36.3", "node-3 kube-scheduler v1.36.3")()

@@ -51,7 +51,7 @@ func TestEtcdAuthenticates(t *testing.T) {
 		{name: "the other port served", want: Pass, story: spoil("node-2", "peer/plaintext", record.OK)},
 		{name: "no answer", want: Inconclusive, says: "a client without a certificate on node-2: GET /members: what came", took: "8 attempts refused", story: spoil("node-2", "client/no certificate", record.Unknown)},
 		{name: "the right certificate refused", want: Inconclusive, says: "the right certificate on node-2", story: spoil("node-2", "client/own", record.Refused)},
-		{name: "the harness has only the CA", want: Pass, says: "its own certificate on node-2 shows that it answers", story: tried(func(op *record.Op) bool {
+		{name: "the harness has only the CA", want: Pass, says: "on node-2 only its server certificate shows that it answers", story: tried(func(op *record.Op) bool {
 			if op.Entrance == "node-2" && op.Key == "client/own" {
 				op.Key, op.Outcome, op.Found, op.Value = "client/own CA", record.Refused, false, "01"
 			}
@@ -91,7 +91,7 @@ func TestEtcdAuthenticates(t *testing.T) {
 	rule(t, check("peer"), []ruling{
 		{name: "peer: as it should be", want: Pass, says: "it served a client with the right one", story: tried(nil)},
 		{name: "peer: served", want: Fail, says: "the peer port on node-1 served data", story: spoil("node-1", "peer/foreign CA", record.OK)},
-		{name: "peer: the harness has no certificate", want: Pass, says: "its own certificate on node-2 shows that it answers", story: spoil("node-2", "peer/own", record.Refused)},
+		{name: "peer: the harness has no certificate", want: Pass, says: "on node-2 only its server certificate shows that it answers", story: spoil("node-2", "peer/own", record.Refused)},
 		{name: "peer: neither has the member", want: Inconclusive, says: "the right certificate on node-2", story: tried(func(op *record.Op) bool {
 			if op.Entrance == "node-2" && op.Key == "peer/own" {
 				op.Outcome, op.Found, op.Value = record.Refused, false, ""

@@ -58,7 +58,7 @@ func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string
 	case err != nil:
 		v.Problems = append(v.Problems, err.Error())
 	case stated.Type != TestResultType || text(stated.Body) != text(summaryOf(v.Outcome, v.Statement.Tool)):
-		v.Problems = append(v.Problems, filepath.Base(file)+keyless.Suffix+" states another result than the records give")
+		v.Problems = append(v.Problems, filepath.Base(file)+keyless.Suffix+" states a result other than the one that the records give")
 	default:
 		v.Identity = identity
 	}

@@ -118,7 +118,7 @@ func TestVerifyForged(t *testing.T) {
 				m.Checks = slices.Clone(m.Checks)
 				m.Checks[0].Bound = "10L"
 			})
-		}, "asks for other checks than the catalogue"},
+		}, "asks for checks that differ from those of the catalogue"},
 		"a record cut short": {func(dir string, _ *Statement) {
 			path := filepath.Join(record.Dir(dir, second.Metadata.Name), record.FileName)
 			if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-6) != nil {

@@ -56,7 +56,7 @@ func (v *verifier) records() {
 			v.problem("the record of %s is not complete: %s", name, seen.Problem)
 		}
 		if !sameChecks(seen.Meta.Checks, s.Experiment().Checks) {
-			v.problem("the record of %s asks for other checks than the catalogue", name)
+			v.problem("the record of %s asks for checks that differ from those of the catalogue", name)
 		}
 		if seen.Meta.Harness != v.plan.Harness || seen.Meta.Provider != v.plan.Provider {
 			v.problem("the record of %s was made by holdfast %s on provider %s, and the run by holdfast %s on provider %s",

@@ -139,8 +139,8 @@ func TestVerifyIdentity(t *testing.T) {
 	}{
 		"its own":                   {sign, "ci@example.com", "and by ci@example.com"},
 		"another's":                 {sign, "someone@example.com", "does not show that someone@example.com"},
-		"a result of its own":       {state(TestResultType), "ci@example.com", "bundle.tar.sigstore.json states another result than the records give"},
-		"another kind of statement": {state(SVRType), "ci@example.com", "bundle.tar.sigstore.json states another result than the records give"},
+		"a result of its own":       {state(TestResultType), "ci@example.com", "bundle.tar.sigstore.json states a result other than the one that the records give"},
+		"another kind of statement": {state(SVRType), "ci@example.com", "bundle.tar.sigstore.json states a result other than the one that the records give"},
 	} {
 		if err := test.sign(); err != nil {
 			t.Fatal(err)

@@ -60,7 +60,7 @@ func Find(ctx context.Context) (Engine, error) {
 		return Engine{}, ctx.Err()
 	}
 	if err != nil {
-		return Engine{}, fmt.Errorf("%w: asking the one of the Docker client's context, %s: %w", ErrNone, e.Host, err)
+		return Engine{}, fmt.Errorf("%w: failed to query the engine of the Docker client's context, %s: %w", ErrNone, e.Host, err)
 	}
 	return e, nil
 }

@@ -52,7 +52,7 @@ func (c *Card) Take() error {
 // Drop takes the address from the device, if it has it.
 func (c *Card) Drop() error {
 	if err := netlink.AddrDel(c.link, c.netlink); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-		return fmt.Errorf("giving %s up: %w", c.addr, err)
+		return fmt.Errorf("releasing %s: %w", c.addr, err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func judgeEndpointReturned(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	address := m.Address(node)
 	if address == "" {
-		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault hit %q, which is not a control-plane node", m.Fault.Injected.Target)
 	}
 	if m.EtcdAlone(node) {
 		return noneBeside(node)

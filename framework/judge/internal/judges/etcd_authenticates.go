@@ -74,7 +74,7 @@ func judgeEtcdAuthenticates(m *facts.Case) Finding {
 	}
 	alive := "it served a client with the right one"
 	if len(unread) > 0 {
-		alive = fmt.Sprintf("its own certificate on %s shows that it answers, since the harness has none that it accepts", text.And(unread))
+		alive = fmt.Sprintf("on %s only its server certificate shows that it answers, since the harness has no client certificate that it accepts", text.And(unread))
 	}
 	return Passed("On %s, etcd's %s port refused %d attempts: in plaintext, without a certificate, and with one that a foreign CA signed; %s.", text.And(names), port, tried, alive).
 		counted("%d attempts refused", tried)

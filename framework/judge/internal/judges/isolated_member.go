@@ -21,7 +21,7 @@ func judgeIsolatedMember(m *facts.Case) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	node := m.Fault.Node()
 	if !m.IsNode(node) {
-		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault hit %q, which is not a control-plane node", m.Fault.Injected.Target)
 	}
 	if m.EtcdAlone(node) {
 		return noneBeside(node)

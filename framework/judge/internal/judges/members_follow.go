@@ -177,7 +177,7 @@ func oneMemberMore(m *facts.Case, c record.NodeChange, before, after *votes) *Fi
 			len(left), len(before.members), len(joined), text.And(after.members), wantLeft, wantJoined)
 	}
 	if own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member; wantLeft == 1 && own != "" && left[0] != own {
-		return must("the member that has left is %s, and the node's was %s", left[0], own)
+		return must("the member that left is %s, but the node's member was %s", left[0], own)
 	}
 	switch own := after.own[c.Node.Name]; {
 	case wantJoined == 0 || own == joined[0]:
@@ -185,7 +185,7 @@ func oneMemberMore(m *facts.Case, c record.NodeChange, before, after *votes) *Fi
 	case own == "":
 		return Inconclusive("the etcd member on %s did not answer after the %s, so it is not known whether the new member is its own", c.Node.Name, facts.Changing(c)).problem()
 	default:
-		return must("the member that has joined is %s, and the node's is %s", joined[0], own)
+		return must("the member that joined is %s, but the node's member is %s", joined[0], own)
 	}
 }
 

@@ -33,7 +33,7 @@ func judgeNoHiddenDependency(m *facts.Case) Finding {
 	servers := m.APIServers(hit...)
 	switch {
 	case !m.IsNode(m.Fault.Node()) || m.Fault.Injected.Component != "":
-		return Inconclusive("the fault did not take down a whole node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault on %q did not take down a whole node", m.Fault.Injected.Target)
 	case len(servers) == 0:
 		return Inconclusive("the record names no API server on another node")
 	case text.Span(from, to) <= m.Bound.Limit:
@@ -52,7 +52,7 @@ func judgeNoHiddenDependency(m *facts.Case) Finding {
 	case len(unknown) > 0:
 		return Inconclusive("with %s gone: %s", m.Fault.Node(), strings.Join(unknown, "; ")).Shows(unknown...)
 	case w.instances == 0:
-		return Inconclusive("no controller manager and no scheduler that elects its active instance is on another node than %s", m.Fault.Node())
+		return Inconclusive("no controller manager and no scheduler that elects its active instance is on a node other than %s", m.Fault.Node())
 	}
 	return bounded(w.allowed)(Passed("With %s gone for %s, the API servers on %s acknowledged writes and answered quorum reads, and each of %d instances of elected components there had requests about its lease answered, the longest time without one was %s, within %s.",
 		m.Fault.Node(), text.Short(text.Span(from, to)), text.And(servers), w.instances, text.Short(w.worst), w.allowed).Took(w.worst))

@@ -108,7 +108,7 @@ func judgeObjectsBetweenVersions(m *facts.Case) Finding {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(left)) {
 		if op := left[kind]; !kinds[kind] {
-			return Inconclusive("no %s was read through an API server of another version than the one that wrote it, since the API server on %s did not list that kind (%s)", kind, op.Entrance, op.Error).Shows(text.Describe(op))
+			return Inconclusive("no %s was read through an API server of a version other than that of the one that wrote it, since the API server on %s did not list that kind (%s)", kind, op.Entrance, op.Error).Shows(text.Describe(op))
 		}
 	}
 	others := ""

@@ -18,7 +18,7 @@ var quorumLoss = Definition{verdict.Doc{
 	Lasting:    true,
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
-		"faults":   "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",
+		"faults":   "IDs of all injections that together break the quorum, separated by commas (default: the check's fault)",
 		"attempts": "how many writes, and how many quorum reads, must have been tried through each surviving API server while there was no quorum (default 10, the minimum)",
 	},
 }, judgeQuorumLoss}

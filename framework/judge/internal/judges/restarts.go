@@ -82,7 +82,7 @@ func judgeRestarts(m *facts.Case) Finding {
 	}
 	f := Passed("None of %d components exited while nothing was broken.", len(last)).number(len(last), "component")
 	if explained > 0 {
-		f = f.Shows(fmt.Sprintf("%s, one exited while a fault that reaches it was active, while its node was being changed, or soon after", text.Plural(explained, "time")))
+		f = f.Shows(fmt.Sprintf("%s, a component exited while a fault that reaches it was active, while its node was being changed, or soon after", text.Plural(explained, "time")))
 	}
 	return f
 }

@@ -38,7 +38,7 @@ func judgeReturnsReady(m *facts.Case) Finding {
 	}
 	node := m.Fault.Node()
 	if m.Address(node) == "" {
-		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault hit %q, which is not a control-plane node", m.Fault.Injected.Target)
 	}
 	from, back := m.Fault.Injected.Called, m.Fault.Healed.Called
 	to := m.UntilNext(m.Fault.HealEffect())

@@ -83,7 +83,7 @@ func judgeSpreadsAgain(m *facts.Case) Finding {
 	}
 	node, back := m.Fault.Node(), m.Fault.HealEffect()
 	if m.Address(node) == "" {
-		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault hit %q, which is not a control-plane node", m.Fault.Injected.Target)
 	}
 	from, to := back+record.Nanos(m.Bound.Limit), m.UntilNext(back)
 	if m.StandsBy(node, back, to) {

@@ -91,7 +91,7 @@ func judgeStopsActing(m *facts.Case) Finding {
 	}
 	did := "it did nothing more"
 	if acted > 0 {
-		did = fmt.Sprintf("it acted %s more, for the last time %s after it", text.Plural(acted, "time"), text.Short(text.Span(from, last)))
+		did = fmt.Sprintf("it acted %s after that, the last time %s later", text.Plural(acted, "time"), text.Short(text.Span(from, last)))
 	}
 	return Passed("The instance of %s on %s stopped acting within %s of %s: %s, while the others acted %s.", component, node, m.Bound, what, did, text.Plural(others, "time")).
 		Took(text.Span(from, last))

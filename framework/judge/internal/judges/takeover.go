@@ -84,7 +84,7 @@ func judgeTakeover(m *facts.Case) Finding {
 	}
 	released := ""
 	if from > effect || bound.Formula != m.Bound.Formula {
-		released = ", since that had released its lease"
+		released = ", since the previous holder had released its lease"
 	}
 	return f(Passed("%s on %s took over %s from %s %s after the %s, within %s%s, and renewed its lease; %s did not hold it again.",
 		first.V.Holder, facts.HolderNode(first.V), component, old.Holder, text.Short(took), m.Fault.What(), bound, released, old.Holder).Took(took).Shows(firstAction(m, component, facts.HolderNode(first.V), first.At)...))

@@ -38,11 +38,11 @@ func judgeTokensAccepted(m *facts.Case) Finding {
 			return Failed("A token that one API server issued must be accepted by every other one: %s refused one that %s had issued: %s.",
 				p.To, p.From, op.Error).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
 		case op.Outcome == record.OK && op.Found && !strings.HasPrefix(op.Value, "system:serviceaccount:"):
-			return Failed("A client with a token must be authenticated as the service account that it was issued for: %s authenticated one with a token that %s had issued as %s.",
-				p.To, p.From, op.Value).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
+			return Failed("A client with a token must be authenticated as the service account that it was issued for: with a token that %s had issued, %s authenticated a client as %s.",
+				p.From, p.To, op.Value).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
 		case op.Outcome == record.OK && op.Found && users[p.From] != "" && users[p.From] != op.Value:
-			return Failed("A client with a token must be authenticated as the service account that it was issued for: a token that %s had issued is one of %s to one API server, and one of %s to %s.",
-				p.From, users[p.From], op.Value, p.To).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
+			return Failed("A client with a token must be authenticated as the service account that it was issued for: with a token that %s had issued, one API server authenticated a client as %s, and %s authenticated it as %s.",
+				p.From, users[p.From], p.To, op.Value).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
 		case op.Outcome == record.OK && op.Found:
 			users[p.From] = op.Value
 			accepted[p] = true

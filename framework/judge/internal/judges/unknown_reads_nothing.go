@@ -36,7 +36,7 @@ func judgeUnknownReadsNothing(m *facts.Case) Finding {
 			return Failed("An API server must serve nothing but health checks and the version to clients that it does not know: %s served %s to %s.",
 				op.Entrance, path, text.Stranger[op.Key]).Shows(text.Describe(op), op.Error)
 		case op.Outcome == record.OK && path != "":
-			return Failed("An API server must not let unknown clients read any object: %s answered %s that the object at %s does not exist, instead of refusing to say so.",
+			return Failed("An API server must not let unknown clients read any object: %s answered %s that the object at %s does not exist, instead of refusing the request.",
 				op.Entrance, text.Stranger[op.Key], path).Shows(text.Describe(op), op.Error)
 		}
 		last[[2]string{op.Entrance, op.Key}] = op

@@ -58,7 +58,7 @@ func judgeVersionSkew(m *facts.Case) Finding {
 			case !ok || n > 0:
 				return Failed("No component may be newer than an API server that it talks to: %s talks to %s.", c, s).number(all, "component")
 			case n < -1:
-				return Failed("A component may be at most one minor version older than an API server that it talks to: %s is %d older than %s.", c, -n, s).
+				return Failed("A component may be at most one minor version older than an API server that it talks to: %s is %d minor versions older than %s.", c, -n, s).
 					number(all, "component")
 			}
 		}
@@ -76,10 +76,10 @@ func judgeVersionSkew(m *facts.Case) Finding {
 		}
 		all++
 		if n, ok := c.Newer(oldest.Minor); !ok || n > 0 {
-			return Failed("No component of a node may be newer than an API server: %s is newer than %s.", c, oldest).number(all, "component")
+			return Failed("No kubelet or kube-proxy may be newer than any API server: %s is newer than %s.", c, oldest).number(all, "component")
 		}
 		if n, ok := c.Newer(newest.Minor); !ok || n < -maxNodeSkew {
-			return Failed("A component of a node may be at most %d minor versions older than an API server: %s is %d older than %s.", maxNodeSkew, c, -n, newest).
+			return Failed("A kubelet or kube-proxy may be at most %d minor versions older than any API server: %s is %d minor versions older than %s.", maxNodeSkew, c, -n, newest).
 				number(all, "component")
 		}
 		clients = append(clients, c)

@@ -24,7 +24,7 @@ func judgeWatchesReturn(m *facts.Case) Finding {
 	node := m.Fault.Node()
 	address := m.Address(node)
 	if address == "" {
-		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+		return Inconclusive("the fault hit %q, which is not a control-plane node", m.Fault.Injected.Target)
 	}
 	broken, f := reestablished(m, node, address)
 	if f != nil {
