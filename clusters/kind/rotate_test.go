@@ -104,7 +104,7 @@ func TestRenew(t *testing.T) {
 	}
 	wantCalls(t, dir, "exec x-control-plane2 kubeadm certs renew all\n")
 	says("nothing to do\n")
-	if _, err := r.renew(t.Context()); err == nil || !strings.Contains(err.Error(), "renewed none: nothing to do") {
+	if _, err := r.renew(t.Context()); err == nil || !strings.Contains(err.Error(), "renewed no certificates: nothing to do") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "fails"), nil, 0o600); err != nil {

@@ -195,7 +195,7 @@ func (p *power) examine(ctx context.Context, s *sight) Check {
 	case err != nil:
 		c.Problem = err.Error()
 	case !on && s != nil:
-		c.Problem = "its status command reports off, but the node answers: are the commands those of another machine?"
+		c.Problem = "its status command reports off, but the node answers: do the commands belong to another machine?"
 	case !on:
 		c.Problem = "off"
 	case s != nil && !s.systemd:

@@ -242,7 +242,7 @@ func TestExaminePower(t *testing.T) {
 	}{
 		{"on", "on", &sight{systemd: true}, Check{Found: "on"}},
 		{"off", "off", nil, Check{Problem: "off"}},
-		{"off, while the node answers", "off", &sight{systemd: true}, Check{Problem: "its status command reports off, but the node answers: are the commands those of another machine?"}},
+		{"off, while the node answers", "off", &sight{systemd: true}, Check{Problem: "its status command reports off, but the node answers: do the commands belong to another machine?"}},
 		{"without systemd", "on", &sight{}, Check{Found: "on; it stays on, since the node does not run systemd, which would start the agent again"}},
 	} {
 		s := newSocket(t)

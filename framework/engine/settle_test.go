@@ -77,7 +77,7 @@ func TestSettle(t *testing.T) {
 		{name: "taken over", holder: "node-2_b", want: []string{dead + " true", lease + " true", live + " true"}},
 		{name: "healthy in a while", missing: true, dead: true, again: true, want: []string{dead + " true", lease + " true", live + " true"}},
 		{name: "nobody renews", want: []string{dead + " true", lease + " false node-1_a holds it and does not renew it", live + " true"}},
-		{name: "a stranger renews", holder: "stranger_c", want: []string{dead + " true", lease + " false stranger_c holds it, which does not run on a node of the cluster", live + " true"}},
+		{name: "a stranger renews", holder: "stranger_c", want: []string{dead + " true", lease + " false it is held by stranger_c, which does not run on a node of the cluster", live + " true"}},
 		{name: "no address", holder: "node-2_b", missing: true, want: []string{dead + " true", lease + " true", live + " false through node-"}},
 		{name: "a dead address", holder: "node-2_b", dead: true, want: []string{dead + " false through node-", lease + " true", live + " true"}},
 		{name: "unlisted", holder: "node-2_b", unlisted: true, want: []string{lease + " true"}},
