@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"crypto/tls"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -32,7 +31,7 @@ func FurtherListeners(node netip.Addr, flag func(name string) string, serving []
 			address := netip.AddrPortFrom(node, at.Port()).String()
 			known := func(e framework.ServingEndpoint) bool { return e.Address == address }
 			if !slices.ContainsFunc(serving, known) && !slices.ContainsFunc(all, known) {
-				all = append(all, framework.ServingEndpoint{Name: f.endpoint, Address: address, TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
+				all = append(all, framework.ServingEndpoint{Name: f.endpoint, Address: address})
 			}
 		}
 	}

@@ -59,7 +59,8 @@ type EndpointLister interface {
 // serving endpoints.
 type EtcdListener interface {
 	// FurtherListeners returns every other port of the node's address on which the member listens for
-	// clients or for peers, named "client" or "peer", with TLS or without.
+	// clients or for peers, named "client" or "peer", without a configuration of TLS: it may serve
+	// in plaintext.
 	FurtherListeners() []ServingEndpoint
 }
 

@@ -80,14 +80,18 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 		unknown = errors.Join(unknown, err)
 		for _, e := range endpoints {
 			all.Go(func() {
-				for _, u := range unknownClients(e, foreign) {
-					u.read(ctx, n.Name(), w)
+				for _, u := range append(unknownClients(e, foreign), ownClient(e)) {
+					u.read(ctx, n.Name(), false, w)
 				}
 			})
 		}
 		if listener, ok := n.(framework.EtcdListener); ok {
 			for _, e := range listener.FurtherListeners() {
-				all.Go(func() { readFurther(ctx, n.Name(), e, foreign, w) })
+				all.Go(func() {
+					for _, u := range unknownClients(e, foreign) {
+						u.read(ctx, n.Name(), true, w)
+					}
+				})
 			}
 		}
 	}
@@ -106,42 +110,40 @@ type unknownClient struct {
 }
 
 func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unknownClient {
-	own := e.TLS.Clone()
-	if own.ServerName == "" {
-		own.ServerName, _, _ = net.SplitHostPort(e.Address)
-	}
 	// An unknown client does not verify the server, which may have a self-made certificate. A
 	// certificate among Certificates would only be sent to a server that names its CA.
 	without := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 	with := without.Clone()
 	with.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
+	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign CA", with}}
+}
+
+// ownClient is the harness itself, which shows that the endpoint answers.
+func ownClient(e framework.ServingEndpoint) unknownClient {
+	own := e.TLS.Clone()
+	if own.ServerName == "" {
+		own.ServerName, _, _ = net.SplitHostPort(e.Address)
+	}
 	kind := "own"
 	if len(own.Certificates) == 0 && own.GetClientCertificate == nil {
 		kind = "own CA"
 	}
-	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign CA", with}, {e, kind, own}}
+	return unknownClient{e, kind, own}
 }
 
-// read tries the endpoint and records that. It retries if a request had no answer.
-func (u unknownClient) read(ctx context.Context, node string, w *record.Writer) {
+// read tries the endpoint and records that, of a further port only what it serves. It retries if a
+// request had no answer.
+func (u unknownClient) read(ctx context.Context, node string, further bool, w *record.Writer) {
 	for range stepTries {
 		op := u.try(ctx, node, w)
-		_ = w.Append(record.KindOp, op)
+		if further {
+			op.Error += " at " + u.Address
+		}
+		if !further || op.Found {
+			_ = w.Append(record.KindOp, op)
+		}
 		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
 			return
-		}
-	}
-}
-
-// readFurther records what an endpoint serves to clients that the member does not know.
-func readFurther(ctx context.Context, node string, e framework.ServingEndpoint, foreign tls.Certificate, w *record.Writer) {
-	for _, u := range unknownClients(e, foreign) {
-		if strings.HasPrefix(u.kind, "own") {
-			continue
-		}
-		if op := u.try(ctx, node, w); op.Found {
-			op.Error += " at " + u.Address
-			_ = w.Append(record.KindOp, op)
 		}
 	}
 }

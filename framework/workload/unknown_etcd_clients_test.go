@@ -86,7 +86,14 @@ func (n etcdNode) FurtherListeners() []framework.ServingEndpoint { return n.furt
 // What a member serves on a further port is recorded, and nothing else about that port.
 func TestUnknownEtcdClientsOnFurtherPorts(t *testing.T) {
 	own := pair(t)
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"kvs": []}`) }))
+	busy := true // at the first attempt
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if busy {
+			busy = false
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, `{"kvs": []}`)
+	}))
 	defer plain.Close()
 	closed := httptest.NewServer(nil)
 	closed.Close()
@@ -228,7 +235,7 @@ func TestUnknownEtcdClientsWithoutAnAnswer(t *testing.T) {
 		"another status than refused": {other, 3, "/elsewhere", record.Unknown},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		got, _, err := unknownClients(tt.endpoint, pair(t))[tt.kind].ask(ctx, etcdRead{http.MethodGet, tt.path, ""})
+		got, _, err := append(unknownClients(tt.endpoint, pair(t)), ownClient(tt.endpoint))[tt.kind].ask(ctx, etcdRead{http.MethodGet, tt.path, ""})
 		cancel()
 		if got != tt.want || (err == nil) != (got == record.OK) {
 			t.Errorf("%s: %s, %v", name, got, err)
