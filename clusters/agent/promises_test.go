@@ -91,7 +91,7 @@ func promisedFaults(t *testing.T, client *clientv3.Client) map[string]promisedFa
 		"alarm": {undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE}),
 			func() { raise(t, client, id) },
 			func() bool { return alarms(t, client) > 0 }},
-		"fill-quota": {undoing(t, "fill-quota", 16<<20),
+		"fill-quota": {undoing(t, "fill-quota", nil),
 			func() {
 				put(strings.Repeat("x", 512<<10), "holdfast/fill/0", "holdfast/fill/1")
 				raise(t, client, id)

@@ -58,14 +58,11 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 		target: t,
 		what:   fmt.Sprintf("compacting etcd through %s to revision %d", t.Node, to),
 		ask: func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, compactLimit)
-			defer cancel()
 			var options []clientv3.CompactOption
 			if Value[bool](r, "physical") {
 				options = append(options, clientv3.WithCompactPhysical())
 			}
-			_, err := m.client.Compact(ctx, to, options...)
-			return err
+			return m.compact(ctx, to, options...)
 		},
 		effect: func(ctx context.Context) (bool, string) {
 			_, err := read(ctx, to-1)
@@ -75,6 +72,13 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 			return refusedWith(err, rpctypes.ErrCompacted), fmt.Sprintf("a read from etcd on %s at revision %d: %v", t.Node, to-1, err)
 		},
 	}.nothingToUndo("compacted revisions do not come back").injection(ctx)
+}
+
+func (m member) compact(ctx context.Context, to int64, options ...clientv3.CompactOption) error {
+	ctx, cancel := context.WithTimeout(ctx, compactLimit)
+	defer cancel()
+	_, err := m.client.Compact(ctx, to, options...)
+	return err
 }
 
 // compactLimit is how long a compaction or a defragmentation may take. Both

@@ -36,9 +36,8 @@ var FillQuota = onEtcd(&Fault{
 	Example: "etcd/any max=256Mi",
 	Effects: does(record.EffectAlarm),
 	takes:   func(r Request) time.Duration { return time.Duration(Value[int64](r, "max")/fillRate) * time.Second },
-	// The fault wrote as much as the quota, as far as is known.
-	Undo: undoes(func(ctx context.Context, c framework.Cluster, quota int64) error {
-		return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
+	Undo: undoes(func(ctx context.Context, c framework.Cluster, _ any) error {
+		return onMembers(c, func(all members) error { return all.makeSpace(ctx) })
 	}),
 }, func(r Request) (Inject, error) {
 	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return injectFillQuota(ctx, r, all) }), nil
@@ -91,9 +90,6 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 			seen := fmt.Sprintf("after %s were written etcd lists the alarms [%s]", mebibytes(written), alarmWords(list))
 			return all.refuse(ctx, rpctypes.ErrNoSpace, slices.ContainsFunc(list, noSpace), seen)
 		},
-		undo: func(ctx context.Context) error {
-			return onMembers(c, func(all members) error { return all.makeSpace(ctx, written) })
-		},
 		healed: func(ctx context.Context) (bool, string) {
 			return lookAt(c, func(all members) (bool, string, error) {
 				list, err := all.alarms(ctx)
@@ -104,7 +100,7 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 				return held, "etcd lists no alarm NOSPACE; " + seen, nil
 			})
 		},
-	}.promised(r, r.undoing(quota)).injection(ctx)
+	}.promised(r, r.undoing(nil)).injection(ctx)
 }
 
 // quota returns the size limit of the member's database.
@@ -122,7 +118,7 @@ func (m member) quota(ctx context.Context, access framework.EtcdAccess) (int64, 
 
 // makeSpace deletes what the fault wrote and frees the space on every member. A member that keeps
 // a large database would raise the alarm again, so none may be left out.
-func (all members) makeSpace(ctx context.Context, written int64) error {
+func (all members) makeSpace(ctx context.Context) error {
 	var revision int64
 	err := all.first(ctx, func(ctx context.Context, m member) error {
 		deleted, err := m.client.Delete(ctx, fillPrefix, clientv3.WithPrefix())
@@ -134,38 +130,24 @@ func (all members) makeSpace(ctx context.Context, written int64) error {
 	if err != nil {
 		return fmt.Errorf("deleting the keys %s*: %w", fillPrefix, err)
 	}
-	err = all.first(ctx, func(ctx context.Context, m member) error {
-		_, err := m.client.Compact(ctx, revision, clientv3.WithCompactPhysical())
-		if refusedWith(err, rpctypes.ErrCompacted) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("compacting to revision %d: %w", revision, err)
-	}
 	var problems []error
 	for _, m := range all {
-		if err := m.shrink(ctx, written/2); err != nil {
-			problems = append(problems, fmt.Errorf("defragmenting etcd on %s: %w", m.node, err))
+		if err := m.shrink(ctx, revision); err != nil {
+			problems = append(problems, fmt.Errorf("on %s: %w", m.node, err))
 		}
 	}
 	return errors.Join(append(problems, all.disarm(ctx, 0, pb.AlarmType_NOSPACE))...)
 }
 
-// shrink defragments a member until its database is smaller by this much, or was small before.
-// The fault waited for only one member to compact its database: others may still have to.
-func (m member) shrink(ctx context.Context, by int64) error {
-	before, err := m.status(ctx)
-	if err != nil {
-		return err
+// shrink removes what was discarded before a revision from a member's database. All members
+// compact together, but each in its own time: a member refuses a revision that is already
+// compacted only when its own compaction is done.
+func (m member) shrink(ctx context.Context, revision int64) error {
+	if err := m.compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !refusedWith(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("compacting etcd to revision %d: %w", revision, err)
 	}
-	await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {
-		var now *clientv3.StatusResponse
-		if err = m.defragment(ctx); err == nil {
-			now, err = m.status(ctx)
-		}
-		return err != nil || now.DbSize <= max(before.DbSize-by, by), ""
-	})
-	return err
+	if err := m.defragment(ctx); err != nil {
+		return fmt.Errorf("defragmenting etcd: %w", err)
+	}
+	return nil
 }

@@ -50,6 +50,21 @@ func TestFillQuota(t *testing.T) {
 	}
 }
 
+// TestMakeSpaceSlowly: compacting a large database takes longer than other requests may.
+func TestMakeSpaceSlowly(t *testing.T) {
+	t.Parallel()
+	c := operateEtcd(t)
+	err := onMembers(numbEtcd{c, func(method string, _ any) bool {
+		if method == "Compact" {
+			time.Sleep(tryLimit + 100*time.Millisecond)
+		}
+		return false
+	}}, func(all members) error { return all[:1].makeSpace(t.Context()) })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFillQuotaInTime: nothing is written once the nodes undo it.
 func TestFillQuotaInTime(t *testing.T) {
 	t.Parallel()
