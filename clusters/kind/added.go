@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // A node that is added to another tool's cluster has a label: if the process that added it is
@@ -94,11 +94,11 @@ func removeLeft(ctx context.Context, cli docker.CLI, name string) error {
 	if err != nil || !slices.ContainsFunc(all, isAdded) {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "holdfast-kind-")
+	dir, remove, err := scratch.Dir("holdfast-kind-")
 	if err != nil {
 		return fmt.Errorf("creating the state directory of cluster %s: %w", name, err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = remove() }()
 	ctx, cancel := context.WithTimeoutCause(ctx, leftLimit, fmt.Errorf("not done after %s", leftLimit))
 	defer cancel()
 	spec := clusters.Default()

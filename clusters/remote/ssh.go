@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // shell runs scripts on a node, as root.
@@ -110,7 +110,7 @@ func lastLine(text string) string {
 // that closes them.
 func shells(i *clusters.Inventory) (map[string]shell, func(), error) {
 	// Sockets need short paths, so the directory is not one of the caller's.
-	dir, err := os.MkdirTemp("", "hf-ssh-")
+	dir, remove, err := scratch.Dir("hf-ssh-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to create a directory for ssh: %w", err)
 	}
@@ -122,6 +122,6 @@ func shells(i *clusters.Inventory) (map[string]shell, func(), error) {
 		for _, s := range all {
 			s.close()
 		}
-		_ = os.RemoveAll(dir)
+		_ = remove()
 	}, nil
 }

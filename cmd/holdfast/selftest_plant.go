@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
@@ -40,11 +41,11 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 		}
 		p.dir = out
 	default:
-		dir, err := os.MkdirTemp("", "holdfast-selftest-")
+		dir, remove, err := scratch.Dir("holdfast-selftest-")
 		if err != nil {
 			return nil, fmt.Errorf("making a directory for records: %w; name one with --out", err)
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = remove() }()
 		p.dir = dir
 	}
 	work = selftest.Left(work, p.outcomes)

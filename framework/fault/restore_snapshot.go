@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,6 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // afterSnapshotKey is written after the snapshot, so that it must be gone when
@@ -94,11 +94,11 @@ func rewindOf(r Request) (*rewind, error) {
 
 func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 	c, t := asked.Cluster, asked.Target
-	dir, err := os.MkdirTemp("", "holdfast-snapshot-")
+	dir, remove, err := scratch.Dir("holdfast-snapshot-")
 	if err != nil {
 		return nil, asked.beforeFault(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = remove() }()
 	file := filepath.Join(dir, "snapshot.db")
 	var revision, last int64
 	var peers []framework.EtcdPeer
@@ -108,7 +108,15 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 			return err
 		}
 		peers = peersOf(list, "")
-		if revision, err = m.snapshot(ctx, file); err != nil {
+		// A key of an earlier run would be in the snapshot.
+		if _, err := m.client.Delete(ctx, afterSnapshotKey); err != nil {
+			return err
+		}
+		before, err := backup.Save(ctx, c.(framework.EtcdAccess), t.Node, file)
+		if err != nil {
+			return err
+		}
+		if revision, err = strconv.ParseInt(before, 10, 64); err != nil {
 			return err
 		}
 		last, err = r.wait(ctx, m, revision)
@@ -167,33 +175,6 @@ func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, err
 		return 0, errors.New(seen)
 	}
 	return last, nil
-}
-
-// snapshot saves the member's database and returns a lower bound of its revision.
-func (m member) snapshot(ctx context.Context, file string) (revision int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, compactLimit)
-	defer cancel()
-	s, err := m.status(ctx)
-	if err != nil {
-		return 0, err
-	}
-	// A key of an earlier run would be in the snapshot.
-	if _, err := m.client.Delete(ctx, afterSnapshotKey); err != nil {
-		return 0, err
-	}
-	r, err := m.client.Snapshot(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("asking for a snapshot: %w", err)
-	}
-	defer r.Close()
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	if _, err = io.Copy(f, r); err != nil {
-		err = fmt.Errorf("saving the snapshot: %w", err)
-	}
-	return s.Header.Revision, errors.Join(err, f.Close())
 }
 
 // back checks whether every member serves and has lost what was written after

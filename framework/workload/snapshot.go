@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -25,11 +25,11 @@ func Snapshot(ctx context.Context, c framework.Cluster, node string, w *record.W
 	if !ok {
 		return fmt.Errorf("snapshot: cluster %s gives no access to its etcd members", c.Name())
 	}
-	dir, err := os.MkdirTemp("", "holdfast-snapshot-")
+	dir, remove, err := scratch.Dir("holdfast-snapshot-")
 	if err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = remove() }()
 	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		if n.Name() == node {
 			continue

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
@@ -34,15 +34,15 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 		return nil, fmt.Errorf("the provider %s cannot take over clusters", provider.Name())
 	}
 	// The taken-over cluster's credentials do not belong in a results directory.
-	dir, err := os.MkdirTemp("", "holdfast-attached-")
+	dir, remove, err := scratch.Dir("holdfast-attached-")
 	if err != nil {
 		return nil, fmt.Errorf("creating the state directory of cluster %s: %w", spec.Metadata.Name, err)
 	}
 	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Snapshots: filepath.Join(results, clusters.SnapshotDir), Harmless: harmless, Progress: progress})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, remove())
 	}
-	taken := &takenOver{made, dir, cleanUpLimit, letGoLimit}
+	taken := &takenOver{made, remove, cleanUpLimit, letGoLimit}
 	if harmless { // the record of each scenario shows how healthy it is
 		return taken, nil
 	}
@@ -81,7 +81,7 @@ const healthyLimit = 30 * time.Second
 // abilities are its own methods.
 type takenOver struct {
 	cluster clusters.Made
-	dir     string
+	remove  func() error  // removes its state directory
 	limit   time.Duration // for deleting what the run made; cleanUpLimit outside of tests
 	release time.Duration // for releasing the cluster; letGoLimit outside of tests
 }
@@ -102,7 +102,7 @@ func (c *takenOver) Close(ctx context.Context) error {
 	}
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.release)
 	defer cancel()
-	return errors.Join(err, c.cluster.Close(releasing), os.RemoveAll(c.dir))
+	return errors.Join(err, c.cluster.Close(releasing), c.remove())
 }
 
 // ErrChanged is in the error of a Resume whose cluster is not as the plan describes it.

@@ -234,7 +234,7 @@ func (stuck) Close(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 
 // TestReleaseEnds: releasing a cluster ends, also if it never succeeds.
 func TestReleaseEnds(t *testing.T) {
-	c := &takenOver{stuck{lent{apitest.New(t, 1), &lender{}}}, t.TempDir(), cleanUpLimit, time.Millisecond}
+	c := &takenOver{stuck{lent{apitest.New(t, 1), &lender{}}}, func() error { return nil }, cleanUpLimit, time.Millisecond}
 	if err := c.Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
