@@ -17,6 +17,39 @@ func (s *story) ran(t float64, pid, restarts int) *story {
 	return add(s, &s.run.Processes, p)
 }
 
+// TestRestartsAfterRemoval: an etcd leader that removes a member without power may send nothing for
+// 10 s, so that the active instance of its node cannot renew its lease.
+func TestRestartsAfterRemoval(t *testing.T) {
+	// removed has node-2's scheduler exit at a time, after node-3 was removed with this phase.
+	removed := func(phase record.ChangePhase, leader, holder string, exit float64) func() *story {
+		return func() *story {
+			s := newStory()
+			for at := range 16 {
+				s.at(float64(at)).etcd("node-1", leader, 2).etcd("node-2", leader, 2)
+			}
+			s.at(5).lease("kube-scheduler", holder, 100, 5).at(12).lease("kube-scheduler", holder, 101, 12)
+			s.steps("node-3", 12, losing...).changed("three", phase, "node-3", "10.77.0.13", 10, 11)
+			s.run.Nodes[0].At = sec(15)
+			return s.ran(1, 7, 0).ran(exit-0.5, 7, 0).ran(exit, 9, 1)
+		}
+	}
+	wide(t, "restarts", []ruling{
+		{name: "the active instance beside the leader", want: Pass, story: removed(record.NodeLost, "m2", "node-2_a", 24)},
+		{name: "the leader is elsewhere", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m1", "node-2_a", 24)},
+		{name: "another instance is active", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m2", "node-1_b", 24)},
+		{name: "long afterwards", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m2", "node-2_a", 45)},
+		{name: "before", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m2", "node-2_a", 12)},
+		{name: "the removed node has power", want: Fail, says: "no fault was active", story: removed(record.NodeRemoved, "m2", "node-2_a", 24)},
+		{name: "a component that is not elected", want: Fail, says: "etcd on node-2", story: func() *story {
+			return removed(record.NodeLost, "m2", "node-2_a", 24)().change(func(r *record.Run) {
+				for i := range r.Processes {
+					r.Processes[i].V.Component = "etcd"
+				}
+			})
+		}},
+	})
+}
+
 func TestRestarts(t *testing.T) {
 	wide(t, "restarts", []ruling{
 		{name: "none", want: Pass, took: "1 component", story: func() *story { return newStory().ran(1, 7, 0).ran(60, 7, 0) }},

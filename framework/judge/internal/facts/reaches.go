@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -92,6 +93,29 @@ func (m *Case) Reached(by []*Injection, x Exit) bool {
 			return f.Hits("etcd") && m.mayLead(inj.Nodes(), f.Called-record.Nanos(m.Run.Meta.Settings["M"]), x.To)
 		}
 		return x.Component != "etcd"
+	})
+}
+
+// removalStall is how long an etcd leader that removes a member without power may send nothing to the
+// others: its two streams to that member hang in a write for 5 s each (Transport.RemovePeer and
+// ConnWriteTimeout in go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp).
+const removalStall = 10 * time.Second
+
+// Stalled reports whether an instance of an elected component may have lost its lease, so that it
+// exited, because the etcd member of its node led and removed one without power.
+func (m *Case) Stalled(x Exit) bool {
+	if !m.isElected(x.Component) {
+		return false
+	}
+	s := m.Settings(x.Component)
+	late, margin := record.Nanos(s["R"]+s["P"]+s["M"]), record.Nanos(s["M"])
+	return slices.ContainsFunc(m.Run.Steps, func(t record.Timed[record.Step]) bool {
+		began, done := t.V.Began, t.V.Done
+		lost := slices.ContainsFunc(m.Run.Nodes, func(c record.Timed[record.NodeChange]) bool {
+			return c.V.Phase == record.NodeLost && c.V.Node.Name == t.V.Node && c.V.Called <= began && done <= c.At
+		})
+		return lost && t.V.Name == record.StepRemove && began <= x.To && x.From <= done+record.Nanos(removalStall)+late &&
+			m.mayLead([]string{x.Node}, began-margin, done) && m.mayHold(x.Component, x.Node, began-late, x.To)
 	})
 }
 

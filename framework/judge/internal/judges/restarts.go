@@ -14,7 +14,7 @@ var restarts = Definition{verdict.Doc{
 	Name:      "restarts",
 	Needs:     []record.Access{record.Processes},
 	Invariant: "HA-INV-011",
-	Guarantee: "A component exits or restarts only while a fault that reaches it is active, while its node is being changed, or as a late consequence of either.",
+	Guarantee: "A component exits or restarts only while a fault that reaches it is active, while its node is being changed, or as a late consequence of either. The active instance of an elected component may also lose its lease and exit because the etcd member of its node leads and removes one without power: such a leader may send nothing for 10 s.",
 	Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 }, judgeRestarts}
 
@@ -60,7 +60,7 @@ func judgeRestarts(m *facts.Case) Finding {
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
 		active := m.Touching(from, p.At, late)
 		exit := facts.Exit{Node: p.V.Node, Component: p.V.Component, Since: began, From: from, To: p.At}
-		if m.Reached(active, exit) || changing(m, p.V.Node, from, p.At, late) || balancerStopped(m, p.V, from, p.At) {
+		if m.Reached(active, exit) || m.Stalled(exit) || changing(m, p.V.Node, from, p.At, late) || balancerStopped(m, p.V, from, p.At) {
 			explained++
 			continue
 		}
