@@ -385,7 +385,7 @@ func violated(f judges.Finding, end record.Nanos) (p *Period) {
 	if f.Verdict != Fail {
 		return nil
 	}
-	if f.Timed && (f.From > 0 || f.To < end) {
+	if f.To > 0 && (f.From > 0 || f.To < end) {
 		return &Period{From: f.From, To: f.To}
 	}
 	if f.Exhibit == nil {

@@ -248,6 +248,47 @@ func TestMembersFollow(t *testing.T) {
 	})
 }
 
+// TestMembersFollowUnderLoad: what members list may be older than the change before it unless the
+// list is linearizable, and a loaded machine delays what they learn. It does not change the order of
+// a change's steps.
+func TestMembersFollowUnderLoad(t *testing.T) {
+	loaded := func(s *story, current bool) *story {
+		s.run.Harness = nil
+		for at := range 30 {
+			s.run.Harness = append(s.run.Harness, record.Timed[record.Harness]{At: sec(float64(at + 1)), V: record.Harness{Queue: 7}})
+		}
+		for i := range s.run.Etcd {
+			if e := &s.run.Etcd[i]; current {
+				e.V.Listed = e.At - 1000
+			}
+		}
+		return s
+	}
+	stays := func(current bool) func() *story {
+		return func() *story {
+			s := joinedAndLeft()
+			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
+			return loaded(s.lists(25.1, "node-2", "m1", "m2", "m3", "m4").at(30), current)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-003", Judge: "members-follow"}, []ruling{
+		{name: "the member stays, in linearizable lists", want: Fail, says: "0 of 4 members have left", story: stays(true)},
+		{name: "the member stays, in its own lists", want: Inconclusive, says: "the machine was overloaded: 7.0 tasks", story: stays(false)},
+		{name: "a linearizable list from before the change ended", want: Inconclusive, says: "the machine was overloaded", story: func() *story {
+			return stays(true)().change(func(r *record.Run) { r.Etcd[len(r.Etcd)-1].V.Listed = sec(24.9) })
+		}},
+		{name: "the order of the steps", want: Fail, says: `"remove from the load balancer" began`, story: func() *story {
+			return loaded(joinedAndLeft(), false).change(func(r *record.Run) {
+				r.Steps[5].V.Name, r.Steps[6].V.Name = record.StepStop, record.StepUnbalance
+			})
+		}},
+		{name: "a step that is left out", want: Fail, says: `must include the step "remove from the load balancer"`, story: func() *story {
+			return loaded(joinedAndLeft(), false).change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 5, 6) })
+		}},
+		{name: "nothing is wrong", want: Pass, story: func() *story { return loaded(joinedAndLeft(), true) }},
+	})
+}
+
 // TestMembersFollowBackend checks that the load balancer uses a node that was added.
 func TestMembersFollowBackend(t *testing.T) {
 	joined := func(end float64, views ...viewAt) func() *story {

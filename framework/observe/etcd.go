@@ -149,8 +149,8 @@ func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 	defer closeMembers(members)
 	for _, m := range members {
 		s := m.status(ctx)
-		if s.OK {
-			_ = m.list(ctx, true, &s) // then it lists none
+		if asked := w.Now(); s.OK && m.list(ctx, true, &s) == nil {
+			s.Listed = asked
 		}
 		if err := w.Append(record.KindEtcd, s); err != nil {
 			return err

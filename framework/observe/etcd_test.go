@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -75,5 +76,42 @@ func TestMembersFromBeforeOutage(t *testing.T) {
 	}
 	if after == 0 {
 		t.Error("no answer after the outage")
+	}
+}
+
+// asked is a cluster of etcd members that counts the linearizable lists of members asked for.
+type asked struct {
+	*etcdtest.Cluster
+	linearizable *atomic.Int32
+}
+
+func (c asked) EtcdConfig(node string) (clientv3.Config, error) {
+	config, err := c.Cluster.EtcdConfig(node)
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if list, ok := req.(*pb.MemberListRequest); ok && list.Linearizable {
+				c.linearizable.Add(1)
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}))
+	return config, err
+}
+
+// Judges take a list with the time at which it was asked for as no older than that.
+func TestListEtcd(t *testing.T) {
+	c := asked{etcdtest.New(t, 2), new(atomic.Int32)}
+	w, _, read := recordtest.Growing(t)
+	before := w.Now()
+	if err := ListEtcd(t.Context(), c, w); err != nil {
+		t.Fatal(err)
+	}
+	all := read().Etcd
+	for _, e := range all {
+		if len(e.V.Members) != 2 || e.V.Listed <= before || e.V.Listed > e.At {
+			t.Errorf("asked after %d, recorded at %d: %+v", before, e.At, e.V)
+		}
+	}
+	if len(all) != 2 || c.linearizable.Load() != 2 {
+		t.Errorf("%d entries, %d linearizable lists", len(all), c.linearizable.Load())
 	}
 }

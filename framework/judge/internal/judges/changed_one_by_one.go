@@ -39,7 +39,7 @@ func judgeChangedOneByOne(m *facts.Case) Finding {
 	for i, c := range changes {
 		if i > 0 && c.Called < changes[i-1].Effect {
 			return Failed("Nodes must be changed one after the other: %s began %s, but %s was not complete until %s.",
-				facts.InPlaceWords(c), text.When(c.Called), facts.InPlaceWords(changes[i-1]), text.When(changes[i-1].Effect)).Rests(c.Called, changes[i-1].Effect)
+				facts.InPlaceWords(c), text.When(c.Called), facts.InPlaceWords(changes[i-1]), text.When(changes[i-1].Effect)).Over(c.Called, changes[i-1].Effect)
 		}
 		longest = max(longest, time.Duration(c.Effect-c.Called))
 		evidence = append(evidence, fmt.Sprintf("%s in %s", facts.InPlaceWords(c), text.Short(time.Duration(c.Effect-c.Called))))
@@ -156,7 +156,7 @@ func skewSteps(m *facts.Case, changes []record.NodeChange) (n int, broken *Findi
 		n++
 		judged[i]++
 		if why := now.skew(); why != "" {
-			return n, Failed("The version skew policy must hold at every step: after %q on %s, %s.", s.Name, s.Node, why).Rests(s.Began, s.Done).problem()
+			return n, Failed("The version skew policy must hold at every step: after %q on %s, %s.", s.Name, s.Node, why).Over(s.Began, s.Done).problem()
 		}
 	}
 	for i, c := range changes {

@@ -27,8 +27,8 @@ type Finding struct {
 	Exhibit  *verdict.Exhibit
 	// Bound replaces the check's bound in the result where set.
 	Bound *verdict.Bound
-	// Timed marks a failure that rests on a measured time, between from and
-	// to: a starved harness may have caused it.
+	// Timed marks a failure that rests on times measured between From and To: a starved harness may
+	// have caused it. Without it they are when it happened; 0 if that is not known.
 	Timed    bool
 	From, To record.Nanos
 	// Optional means that NotApplicable is about something that the cluster need not have, so that
@@ -82,6 +82,12 @@ func (f Finding) number(n int, thing string) Finding {
 // Rests marks a failure as resting on times measured between from and to.
 func (f Finding) Rests(from, to record.Nanos) Finding {
 	f.Timed, f.From, f.To = true, from, to
+	return f
+}
+
+// Over marks a failure as having happened between from and to, in an order that no load explains.
+func (f Finding) Over(from, to record.Nanos) Finding {
+	f.From, f.To = from, to
 	return f
 }
 

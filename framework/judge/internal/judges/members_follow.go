@@ -57,14 +57,14 @@ type votes struct {
 }
 
 // votesBetween returns what members listed between two times, the last list of each; nil
-// if none listed any.
-func votesBetween(m *facts.Case, from, to record.Nanos) *votes {
+// if none listed any. With current, only linearizable lists count that were asked for in that time.
+func votesBetween(m *facts.Case, from, to record.Nanos, current bool) *votes {
 	v := votes{lists: map[string][]string{}, own: map[string]string{}}
 	for at, s := range record.Each(m.Run.Etcd) {
 		if at < from || at > to || !s.OK {
 			continue
 		}
-		if v.own[s.Node] = s.Member; len(s.Members) == 0 {
+		if v.own[s.Node] = s.Member; len(s.Members) == 0 || current && (s.Listed == 0 || s.Listed < from) {
 			continue
 		}
 		v.at, v.cluster, v.members, v.extra = at, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
@@ -98,10 +98,19 @@ func judgeMembersFollow(m *facts.Case) Finding {
 		if !slices.ContainsFunc(changes, func(o record.NodeChange) bool { return o.Called == c.Called && o.Node.Name == c.Node.Name }) {
 			continue
 		}
-		before, after := votesBetween(m, 0, c.Called), votesBetween(m, t.At, nextAfter(m, i))
-		if i > 0 {
-			before = votesBetween(m, m.Run.Nodes[i-1].At, nextAfter(m, i-1))
+		beforeAndAfter := func(current bool) (before, after *votes) {
+			after = votesBetween(m, t.At, nextAfter(m, i), current)
+			if i == 0 {
+				return votesBetween(m, 0, c.Called, current), after
+			}
+			return votesBetween(m, m.Run.Nodes[i-1].At, nextAfter(m, i-1), current), after
 		}
+		if before, after := beforeAndAfter(true); before != nil && after != nil {
+			if f := oneMemberMore(m, c, before, after); f != nil && f.Verdict == verdict.Fail {
+				return f.Over(c.Called, after.at).Shows(evidence...)
+			}
+		}
+		before, after := beforeAndAfter(false)
 		if before == nil || after == nil {
 			return Inconclusive("no etcd member listed the members before and after the %s", facts.Changing(c)).Shows(evidence...)
 		}
@@ -209,14 +218,14 @@ func inOrder(m *facts.Case, c record.NodeChange, done record.Nanos, led bool) *F
 	}
 	for _, name := range must {
 		if !slices.ContainsFunc(took, func(s record.Step) bool { return s.Name == name }) {
-			return Failed("The %s must include the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Rests(c.Called, done).problem()
+			return Failed("The %s must include the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Over(c.Called, done).problem()
 		}
 	}
 	for i, s := range took {
 		for _, earlier := range took[:i] {
 			if slices.Index(order, earlier.Name) > slices.Index(order, s.Name) || s.Began < earlier.Done {
 				return Failed("The steps of the %s must come in the required order (%s): %q began %s, and %q was complete %s.",
-					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Rests(earlier.Began, s.Done).problem()
+					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Over(earlier.Began, s.Done).problem()
 			}
 		}
 	}

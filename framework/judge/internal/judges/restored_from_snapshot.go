@@ -102,7 +102,7 @@ func judgeRestoredFromSnapshot(m *facts.Case) Finding {
 	for _, w := range after {
 		if record.Number(w.Revision) <= seen {
 			return Failed("Versions must never go back for clients: %s was created as version %s %s, after the restore, and clients had seen %d before.",
-				w.Key, w.Revision, text.At(w.Return), seen).Rests(w.Call, w.Return).Shows(text.Describe(w.Op))
+				w.Key, w.Revision, text.At(w.Return), seen).Over(w.Call, w.Return).Shows(text.Describe(w.Op))
 		}
 	}
 	newest := map[string]uint64{}
@@ -110,7 +110,7 @@ func judgeRestoredFromSnapshot(m *facts.Case) Finding {
 		if op := o.V; op.Purpose == facts.PurposeInformedVersion && op.Revision != "" {
 			if n := record.Number(op.Revision); n < newest[op.Client] {
 				return Failed("Versions must never go back for clients: %s was at version %d, and %s at %d.", op.Client, newest[op.Client], text.At(op.Call), n).
-					Rests(called, op.Call).Shows(text.Describe(op))
+					Over(called, op.Call).Shows(text.Describe(op))
 			}
 			newest[op.Client] = record.Number(op.Revision)
 		}
