@@ -253,16 +253,12 @@ func TestMembersFollow(t *testing.T) {
 // a change's steps.
 func TestMembersFollowUnderLoad(t *testing.T) {
 	loaded := func(s *story, current bool) *story {
-		s.run.Harness = nil
-		for at := range 30 {
-			s.run.Harness = append(s.run.Harness, record.Timed[record.Harness]{At: sec(float64(at + 1)), V: record.Harness{Queue: 7}})
-		}
 		for i := range s.run.Etcd {
 			if e := &s.run.Etcd[i]; current {
 				e.V.Listed = e.At - 1000
 			}
 		}
-		return s
+		return s.loaded()
 	}
 	stays := func(current bool) func() *story {
 		return func() *story {

@@ -73,6 +73,7 @@ func TestRestoredFromSnapshot(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-RC-005", Judge: "restored-from-snapshot", Fault: "restored"}, []ruling{
 		{name: "with a bump", want: Pass, took: "380 writes, 30 lost", says: "No version went back for 3 informers", story: with(1000, as)},
 		{name: "without", want: Fail, says: "Versions must never go back for clients", story: with(0, as)},
+		{name: "without, on a loaded machine", want: Fail, says: "Versions must never go back for clients", story: func() *story { return with(0, as)().loaded() }},
 		{name: "an informer goes back", want: Fail, says: "informer/node-1 was at version", story: with(1000, func(o *record.Op) {
 			if o.Purpose == "informed-version" && o.Call > sec(38) {
 				o.Revision = "150"

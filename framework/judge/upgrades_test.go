@@ -86,14 +86,18 @@ func TestChangedOneByOne(t *testing.T) {
 			})
 		}
 	}
+	twoAtOnce := func() *story {
+		return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 14).upgraded("three", "node-3", release36, release37, 30)
+	}
+	schedulerFirst := func() *story {
+		return fleetOf(release36).inPlace("one", "upgrade", "node-1", release36, release37, 10, 16, "kube-scheduler", "kube-apiserver", "kube-controller-manager")
+	}
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "changed-one-by-one", Params: map[string]string{"complete": "true"}}, []ruling{
 		{name: "one after the other", want: Pass, took: "3 changes", says: "after each of 9 steps", story: upgradedAll},
-		{name: "two at once", want: Fail, says: "must be changed one after the other: upgrade of node-2", story: func() *story {
-			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 14).upgraded("three", "node-3", release36, release37, 30)
-		}},
-		{name: "the scheduler before the API server", want: Fail, says: "kube-scheduler v1.37.1 on node-1 runs beside kube-apiserver v1.36.3", story: func() *story {
-			return fleetOf(release36).inPlace("one", "upgrade", "node-1", release36, release37, 10, 16, "kube-scheduler", "kube-apiserver", "kube-controller-manager")
-		}},
+		{name: "two at once", want: Fail, says: "must be changed one after the other: upgrade of node-2", story: twoAtOnce},
+		{name: "two at once, on a loaded machine", want: Fail, says: "must be changed one after the other", story: func() *story { return twoAtOnce().loaded() }},
+		{name: "the scheduler before the API server", want: Fail, says: "kube-scheduler v1.37.1 on node-1 runs beside kube-apiserver v1.36.3", story: schedulerFirst},
+		{name: "the scheduler before the API server, on a loaded machine", want: Fail, says: "runs beside kube-apiserver v1.36.3", story: func() *story { return schedulerFirst().loaded() }},
 		{name: "two minor versions", want: Fail, says: "kube-controller-manager v1.35.8 on node-1 runs beside kube-apiserver v1.37.1", story: func() *story {
 			return fleetOf("v1.35.8").upgraded("one", "node-1", "v1.35.8", release37, 10)
 		}},
