@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // server creates the cluster and serves requests for it.
@@ -152,7 +153,7 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
-			if !system.HasPath(s.files[serverLock], filepath.Join(s.dir, lockFile)) {
+			if !scratch.HasPath(s.files[serverLock], filepath.Join(s.dir, lockFile)) {
 				return fmt.Errorf("the cluster's state in %s was removed, and without it no command finds the cluster (systemd-logind removes it at the user's last logout: run 'loginctl enable-linger')", s.dir)
 			}
 		case err := <-failed:

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // UpOptions are options of Up.
@@ -88,7 +89,7 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 		if _, err := l.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 			return startLock{}, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
 		}
-		if system.HasPath(l.lock, l.lock.Path()) {
+		if scratch.HasPath(l.lock, l.lock.Path()) {
 			return l, nil
 		}
 		_ = l.lock.Unlock() // of a file that its last owner removed

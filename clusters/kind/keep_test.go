@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
-	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 func TestKubeconfig(t *testing.T) {
@@ -116,7 +116,7 @@ func TestHoldRemoved(t *testing.T) {
 	held := make(chan error, 1)
 	go func() {
 		again, err := hold("demo")
-		if err == nil && !system.HasPath(again, lockOf("demo")) {
+		if err == nil && !scratch.HasPath(again, lockOf("demo")) {
 			err = errors.New("the lock is on a file that is gone")
 		}
 		held <- err

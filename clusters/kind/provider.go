@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/image"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // Provider creates clusters of kind's nodes in a Docker engine: a running one, if it is
@@ -223,7 +224,7 @@ func hold(name string) (*flock.Flock, error) {
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			return nil, errors.Join(fmt.Errorf("%w: %s belongs to another process", ErrExists, name), err)
 		}
-		if system.HasPath(lock, lock.Path()) {
+		if scratch.HasPath(lock, lock.Path()) {
 			return lock, nil
 		}
 		_ = lock.Close() // of a file that its last owner removed
@@ -296,7 +297,7 @@ func sweep(ctx context.Context, engine, name string) error {
 		return err // its process still runs
 	}
 	defer left.Close()
-	if !system.HasPath(left, left.Path()) {
+	if !scratch.HasPath(left, left.Path()) {
 		return nil // its process has deleted it, and another one may be creating it again
 	}
 	if err := Delete(ctx, name, engine); err != nil {

@@ -2,7 +2,6 @@ package system
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,15 +33,4 @@ func MakeStateRoot() error {
 		return fmt.Errorf("%s must be a directory that belongs to this user, with mode 0700, and is not; remove it, or set XDG_RUNTIME_DIR", root)
 	}
 	return nil
-}
-
-// HasPath reports whether an open file still has its path. A lock on a file that its last owner has removed
-// excludes no other process: release it, and lock the new file.
-func HasPath(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	theirs, err := os.Stat(path)
-	return err == nil && os.SameFile(mine, theirs)
 }

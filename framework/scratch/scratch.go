@@ -5,6 +5,7 @@ package scratch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -51,7 +52,7 @@ func hold(dir string) (*os.File, error) {
 		err = errTaken
 	case err != nil:
 		err = fmt.Errorf("failed to lock %s: %w", dir, err)
-	case !isAt(f, dir):
+	case !HasPath(f, dir):
 		err = errTaken
 	}
 	if err != nil {
@@ -61,14 +62,15 @@ func hold(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// isAt reports whether an open directory still has its path.
-func isAt(f *os.File, path string) bool {
+// HasPath reports whether an open file still has its path. A lock on a file that its last owner has removed
+// excludes no other process: release it, and lock the new file.
+func HasPath(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	now, err := os.Lstat(path)
-	return err == nil && os.SameFile(mine, now)
+	theirs, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, theirs)
 }
 
 // removeLeft removes a directory of this user that no process holds. It is tried again next time if
