@@ -270,8 +270,8 @@ type EtcdStatus struct {
 	Members []string `json:"members,omitempty"`
 	// Learners are the members that do not vote yet.
 	Learners []string `json:"learners,omitempty"`
-	// Listed is when the member was asked for a linearizable list of them, which is no older than
-	// that; 0 if they are those that the member knew.
+	// Listed is when the member was asked for a linearizable list of them, which is as of that time
+	// or later; 0 if the list is the member's own, which may be older.
 	Listed Nanos `json:"listed,omitempty"`
 	// Hash is the key-value hash at HashRevision, if it was queried.
 	Hash         uint32 `json:"hash,omitempty"`
