@@ -21,7 +21,7 @@ func (s *story) ran(t float64, pid, restarts int) *story {
 // 10 s, so that the active instance of its node cannot renew its lease.
 func TestRestartsAfterRemoval(t *testing.T) {
 	// removed has node-2's scheduler exit at a time, after node-3 was removed with this phase.
-	removed := func(phase record.ChangePhase, leader, holder string, exit float64) func() *story {
+	removed := func(phase record.ChangePhase, leader, holder string, exit float64, after ...string) func() *story {
 		return func() *story {
 			s := newStory()
 			for at := range 16 {
@@ -30,11 +30,14 @@ func TestRestartsAfterRemoval(t *testing.T) {
 			s.at(5).lease("kube-scheduler", holder, 100, 5).at(12).lease("kube-scheduler", holder, 101, 12)
 			s.steps("node-3", 12, losing...).changed("three", phase, "node-3", "10.77.0.13", 10, 11)
 			s.run.Nodes[0].At = sec(15)
+			s.at(16).etcd("node-2", leader, 2).etcd("node-1", append(after, "m1")[0], 3)
 			return s.ran(1, 7, 0).ran(exit-0.5, 7, 0).ran(exit, 9, 1)
 		}
 	}
 	wide(t, "restarts", []ruling{
 		{name: "the active instance beside the leader", want: Pass, story: removed(record.NodeLost, "m2", "node-2_a", 24)},
+		{name: "no other leader can be elected", want: Pass, story: removed(record.NodeLost, "m2", "node-2_a", 24, "")},
+		{name: "the leader is followed throughout", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m2", "node-2_a", 24, "m2")},
 		{name: "the leader is elsewhere", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m1", "node-2_a", 24)},
 		{name: "another instance is active", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m2", "node-1_b", 24)},
 		{name: "long afterwards", want: Fail, says: "no fault was active", story: removed(record.NodeLost, "m2", "node-2_a", 45)},

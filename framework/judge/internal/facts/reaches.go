@@ -102,7 +102,8 @@ func (m *Case) Reached(by []*Injection, x Exit) bool {
 const removalStall = 10 * time.Second
 
 // Stalled reports whether an instance of an elected component may have lost its lease, so that it
-// exited, because the etcd member of its node led and removed one without power.
+// exited, because the etcd member of its node led and removed one without power. If that member sends
+// nothing, another one reports that it follows no leader, or another one.
 func (m *Case) Stalled(x Exit) bool {
 	if !m.isElected(x.Component) {
 		return false
@@ -115,7 +116,15 @@ func (m *Case) Stalled(x Exit) bool {
 			return c.V.Phase == record.NodeLost && c.V.Node.Name == t.V.Node && c.V.Called <= began && done <= c.At
 		})
 		return lost && t.V.Name == record.StepRemove && began <= x.To && x.From <= done+record.Nanos(removalStall)+late &&
-			m.mayLead([]string{x.Node}, began-margin, done) && m.mayHold(x.Component, x.Node, began-late, x.To)
+			m.mayLead([]string{x.Node}, began-margin, done) && m.left(x.Node, began, x.To) && m.mayHold(x.Component, x.Node, began-late, x.To)
+	})
+}
+
+// left reports whether an etcd member between two times did not follow the one on a node.
+func (m *Case) left(node string, from, to record.Nanos) bool {
+	led := LastStatus(m.Run, node, to).Member
+	return slices.ContainsFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
+		return e.V.OK && e.V.Node != node && e.V.Leader != led && e.At >= from && e.At <= to
 	})
 }
 
