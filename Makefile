@@ -12,6 +12,9 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 # With the commit, by which bin/holdfast recognizes bin/holdfast-agent as its own, and without gRPC's
 # tracing pages, whose templates keep the linker from leaving out unused methods: the agent is a fifth smaller.
 BUILD    := $(GO) build -tags grpcnotrace -trimpath -buildvcs=$(shell git status >/dev/null 2>&1 && echo true || echo false)
+# The agent makes no request over HTTP/2, except those of gRPC, which brings its own, and is in no hurry: without
+# both it is another eighth smaller.
+SMALL    := -tags grpcnotrace,nethttpomithttp2 -gcflags=all=-l -ldflags '-s -w'
 ARCHES   := amd64 arm64
 CGO_ENABLED := 0
 export CGO_ENABLED
@@ -57,7 +60,7 @@ e2e-variants: build ## The core profile on healthy clusters with other settings 
 
 .PHONY: build
 build: ## Build bin/holdfast, and bin/holdfast-agent, which it copies to the nodes of a vendor's cluster or of kind
-	$(BUILD) -ldflags '-s -w' -o $(AGENT) ./cmd/holdfast-agent
+	$(BUILD) $(SMALL) -o $(AGENT) ./cmd/holdfast-agent
 	$(BUILD) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 .PHONY: fetch

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -371,17 +370,45 @@ type Promiser interface {
 	Withdraw(ctx context.Context, handle string) error
 }
 
-// Undoing is what undoes a fault. It can be repeated, by several nodes at the same time.
+// Undoing is what undoes a fault on the cluster's side, with etcd and the abilities of nodes alone
+// (undo.Do). It can be repeated, by several nodes at the same time.
 type Undoing struct {
-	// Fault is the name of the fault, which carries it out (fault.Undo) with Data.
-	Fault string          `json:"fault"`
-	Data  json.RawMessage `json:"data"`
+	// Fault is the name of the fault.
+	Fault string `json:"fault"`
 	// Node is the only node that can do it; empty for any.
 	Node string `json:"node,omitempty"`
 	// Lossy reports that data are lost permanently, even after the undo.
 	Lossy bool `json:"lossy,omitempty"`
 	// Nothing reports that the fault needs no undo: it changes no data.
 	Nothing bool `json:"-"`
+
+	// What is to be done: one of these is set.
+
+	// Disarm is an alarm of etcd to remove.
+	Disarm *EtcdAlarm `json:"disarm,omitempty"`
+	// FreeSpace is a prefix of keys to delete from etcd, with their space and the alarm NOSPACE.
+	FreeSpace string `json:"freeSpace,omitempty"`
+	// Delete are keys to delete from etcd.
+	Delete []string `json:"delete,omitempty"`
+	// Release is a lease to leave without its holder.
+	Release *HeldLease `json:"release,omitempty"`
+	// Rejoin are the peer URLs of the member on Node, to add again without data.
+	Rejoin []string `json:"rejoin,omitempty"`
+	// Restart are processes to kill, by component and node ("kube-scheduler/node-1"), as
+	// Process.ID returns them.
+	Restart map[string]string `json:"restart,omitzero"`
+}
+
+// EtcdAlarm is an alarm that a member has raised.
+type EtcdAlarm struct {
+	Member uint64 `json:"member"`
+	Type   string `json:"type"` // such as NOSPACE
+}
+
+// HeldLease is a Lease and who holds it.
+type HeldLease struct {
+	Key    string `json:"key"` // in etcd
+	Holder string `json:"holder"`
 }
 
 // Lapser is the ability of a cluster to heal faults early when the harness is silent, or another one

@@ -8,6 +8,7 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -235,4 +236,12 @@ type Process struct {
 	Standby bool `json:"standby,omitempty"`
 	// CrashLooped reports that the watcher kills it after each start on request.
 	CrashLooped bool `json:"crashLooped,omitempty"`
+}
+
+// Ended reports whether there is no process; a zombie has exited too.
+func (p Process) Ended() bool { return p.PID == 0 || p.State == "Z" || p.State == "X" }
+
+// ID identifies a process of a node uniquely.
+func (p Process) ID() string {
+	return fmt.Sprintf("process %d (started at tick %d)", p.PID, p.StartTicks)
 }

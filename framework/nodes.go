@@ -164,13 +164,18 @@ type Reconfigurer interface {
 	Reconfigure(ctx context.Context, name string, args map[Component]map[string]string) error
 }
 
-// EtcdOperator is the ability of a node to give its etcd member other data, as an operator who
-// repairs a cluster does.
-type EtcdOperator interface {
+// EtcdRejoiner is the ability of a node to have its etcd member start again without its data.
+type EtcdRejoiner interface {
 	// RejoinEtcd stops the member, wipes its data and starts it as a new member of the cluster of
 	// these members, to which the caller has already added it. It returns once the start was
 	// requested.
 	RejoinEtcd(ctx context.Context, members []EtcdPeer) error
+}
+
+// EtcdOperator is the ability of a node to give its etcd member other data, as an operator who
+// repairs a cluster does.
+type EtcdOperator interface {
+	EtcdRejoiner
 	// RestoreEtcd replaces the data of a member that is held down by a snapshot: the path of a
 	// file as etcd's Snapshot call writes it. From its next start on, the member is one of these
 	// members of a new cluster. All of them must be restored from the same snapshot. The revision

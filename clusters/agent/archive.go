@@ -22,7 +22,7 @@ const programName = "holdfast-agent"
 
 // Program returns the path of the program to copy to nodes: what ProgramEnv names, else
 // holdfast-agent in the directory of this program, if both were built from the same commit. Else it
-// is this program, which is more than twice as large.
+// is this program, which is five times as large.
 func Program() (string, error) {
 	if file := os.Getenv(ProgramEnv); file != "" {
 		if _, err := os.Stat(file); err != nil {

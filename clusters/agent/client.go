@@ -30,7 +30,7 @@ var (
 	_ framework.Freezer            = (*Client)(nil)
 	_ framework.CrashLooper        = (*Client)(nil)
 	_ framework.CertificateFaulter = (*Client)(nil)
-	_ framework.EtcdOperator       = (*Client)(nil)
+	_ framework.EtcdRejoiner       = (*Client)(nil)
 	_ framework.EtcdPeerReporter   = (*Client)(nil)
 	_ framework.DiskWiper          = (*Client)(nil)
 	_ framework.AuditReader        = (*Client)(nil)

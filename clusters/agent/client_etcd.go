@@ -3,47 +3,38 @@ package agent
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// RejoinEtcd implements framework.EtcdOperator.
+// RejoinEtcd implements framework.EtcdRejoiner.
 func (c *Client) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
 	return c.do(ctx, changeLimit, http.MethodPost, "rejoin", "changing the data of etcd", &request{Cluster: members}, nil)
 }
 
-// RestoreEtcd implements framework.EtcdOperator. The snapshot is a local file and is uploaded
-// to the node.
-func (c *Client) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	if err := c.upload(ctx, snapshot); err != nil {
-		return fmt.Errorf("sending a snapshot to %s: %w", c.node, err)
+// ReplaceEtcdData replaces the data of a member that is held down by those in a local directory.
+func (c *Client) ReplaceEtcdData(ctx context.Context, dir string) error {
+	ctx, cancel := agenthttp.Within(ctx, 2*changeLimit)
+	defer cancel()
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() { w.CloseWithError(etcddata.Pack(w, dir)) }()
+	resp, err := c.http.Send(ctx, http.MethodPut, "data", r)
+	if err != nil {
+		return fmt.Errorf("changing the data of etcd on %s: %w", c.node, err)
 	}
-	return c.do(ctx, changeLimit, http.MethodPost, "restore-etcd", "changing the data of etcd", &request{Cluster: members, Bump: bump}, nil)
+	return resp.Body.Close()
 }
 
 // EtcdPeer implements framework.EtcdPeerReporter.
 func (c *Client) EtcdPeer(ctx context.Context) (peer framework.EtcdPeer, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "etcd-peer", "reading the configuration of etcd", nil, &peer)
 	return peer, err
-}
-
-func (c *Client) upload(ctx context.Context, file string) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	ctx, cancel := agenthttp.Within(ctx, changeLimit)
-	defer cancel()
-	resp, err := c.http.Send(ctx, http.MethodPut, "snapshot", f)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
 }
 
 // WipeDisk takes the data of the etcd member away until RestoreDisk or until ttl has passed,

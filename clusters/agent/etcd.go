@@ -150,26 +150,26 @@ func (w *watcher) joins(ctx context.Context, cluster string) error {
 	return m.aside().edit(setArguments(map[string]string{"initial-cluster": cluster, "initial-cluster-state": "existing"}))
 }
 
-// identity returns the member's own name, peer URLs and token, from its arguments.
-func (w *watcher) identity() (name, peerURLs, token string, err error) {
-	const nameArg, urlsArg, tokenArg = "name", "initial-advertise-peer-urls", "initial-cluster-token"
-	if e := w.spec.Exec; e != nil {
-		return e.Argument(nameArg), e.Argument(urlsArg), e.Argument(tokenArg), nil
-	}
-	args, err := manifest(w.spec.Manifest).arguments()
-	return args[nameArg], args[urlsArg], args[tokenArg], err
-}
-
 // peer returns the member as its arguments have it.
 func (e *etcd) peer() (framework.EtcdPeer, error) {
+	const nameArg, urlsArg = "name", "initial-advertise-peer-urls"
 	if e.watcher == nil {
 		return framework.EtcdPeer{}, errNoMember
 	}
-	name, urls, _, err := e.watcher.identity()
-	if err == nil && (name == "" || urls == "") {
-		err = errors.New("the arguments of etcd do not have its name and its peer URLs")
+	var name, urls string
+	if spec := e.watcher.spec; spec.Exec != nil {
+		name, urls = spec.Exec.Argument(nameArg), spec.Exec.Argument(urlsArg)
+	} else {
+		args, err := manifest(spec.Manifest).arguments()
+		if err != nil {
+			return framework.EtcdPeer{}, err
+		}
+		name, urls = args[nameArg], args[urlsArg]
 	}
-	return framework.EtcdPeer{Name: name, URLs: strings.Split(urls, ",")}, err
+	if name == "" || urls == "" {
+		return framework.EtcdPeer{}, errors.New("the arguments of etcd do not have its name and its peer URLs")
+	}
+	return framework.EtcdPeer{Name: name, URLs: strings.Split(urls, ",")}, nil
 }
 
 // endPod removes the manifest of a pod that is held down, and returns when the kubelet has
@@ -212,8 +212,8 @@ func (w *watcher) letGo() (over bool, err error) {
 	return over, err
 }
 
-// restore replaces the data of a member that is held down by a snapshot.
-func (e *etcd) restore(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
+// replace replaces the data of a member that is held down by those in an archive.
+func (e *etcd) replace(ctx context.Context, archive io.Reader) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
 	}
@@ -229,13 +229,9 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	case e.wiped() != nil:
 		return errWiped
 	}
-	name, peerURLs, token, err := e.watcher.identity()
-	if err != nil {
-		return err
-	}
 	restored := e.restored()
 	if err := os.RemoveAll(restored); err != nil {
-		return fmt.Errorf("making room for the snapshot: %w", err)
+		return fmt.Errorf("making room for the data: %w", err)
 	}
 	point, err := mountPoint(e.data)
 	if err != nil {
@@ -246,10 +242,8 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	if err := e.store.updateDurably(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} }); err != nil {
 		return err
 	}
-	err = etcddata.Restore{Snapshot: snapshot, Name: name, PeerURLs: peerURLs,
-		Token: token, Members: members, Bump: bump}.Into(restored)
-	if err != nil {
-		return err
+	if err := etcddata.Unpack(archive, restored); err != nil {
+		return fmt.Errorf("receiving the data: %w", err)
 	}
 	return e.whileDown(ctx, false, func() error { return etcddata.Replace(e.data, restored) })
 }
@@ -278,28 +272,13 @@ func (e *etcd) list() (files []string, err error) {
 	return files, err
 }
 
-// snapshot is where an uploaded snapshot is stored.
-func (e *etcd) snapshot() string { return filepath.Join(e.dir, "snapshot.db") }
-
-func (e *etcd) serveUpload(w http.ResponseWriter, r *http.Request) {
-	f, err := os.OpenFile(e.snapshot(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err == nil {
-		_, err = io.Copy(f, r.Body)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		_ = os.Remove(e.snapshot())
-		agenthttp.Error(w, fmt.Errorf("receiving the snapshot: %w", err))
-	}
-}
-
 func (e *etcd) handle(mux *http.ServeMux) {
-	mux.HandleFunc("PUT /snapshot", e.serveUpload)
-	answer(mux, "POST /rejoin", func(ctx context.Context, r request) (any, error) { return nil, e.rejoin(ctx, r.Cluster) })
-	answer(mux, "POST /restore-etcd", func(ctx context.Context, r request) (any, error) {
-		defer os.Remove(e.snapshot())
-		return nil, e.restore(ctx, e.snapshot(), r.Cluster, r.Bump)
+	mux.HandleFunc("PUT /data", func(w http.ResponseWriter, r *http.Request) {
+		if err := e.replace(r.Context(), r.Body); err != nil {
+			agenthttp.Error(w, err)
+		}
 	})
+	answer(mux, "POST /rejoin", func(ctx context.Context, r request) (any, error) { return nil, e.rejoin(ctx, r.Cluster) })
 	answer(mux, "POST /wipe", func(ctx context.Context, r request) (any, error) { return e.wipe(ctx, r.For) })
 	answer(mux, "POST /unwipe", func(ctx context.Context, r request) (any, error) { return nil, e.unwipe(ctx, r.Handle) })
 	answer(mux, "GET /etcd-peer", func(context.Context, request) (any, error) { return e.peer() })

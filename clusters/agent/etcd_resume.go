@@ -15,7 +15,6 @@ func (e *etcd) resume(restarted, over bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dropRestored()
-	_ = os.Remove(e.snapshot())
 	w := e.wiped()
 	if w == nil {
 		return
@@ -35,7 +34,7 @@ func (e *etcd) resume(restarted, over bool) {
 	}
 }
 
-// restored returns the directory in which the member's data are restored from a snapshot. Like aside,
+// restored returns the directory that receives other data of the member. Like aside,
 // it is in the data directory.
 func (e *etcd) restored() string { return filepath.Join(e.data, etcddata.Others+"restored") }
 

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
@@ -175,22 +179,26 @@ func TestRestoreEtcd(t *testing.T) {
 	t.Cleanup(func() { must(t, unix.Unmount(n.config.EtcdData, unix.MNT_DETACH)) })
 	restored := filepath.Join(n.config.EtcdData, ".holdfast-restored")
 	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
-	if err := n.RestoreEtcd(t.Context(), snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "not held down") {
+	if err := restore.Etcd(t.Context(), n, snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "restoring a snapshot") {
+		t.Errorf("nonsense is a snapshot: %v", err)
+	}
+	must(t, os.Remove(snapshot))
+	revision := takeSnapshot(t, snapshot)
+	if err := restore.Etcd(t.Context(), n, snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "not held down") {
 		t.Errorf("restoring under a member that runs: %v", err)
 	}
 	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
-	if err := n.RestoreEtcd(t.Context(), snapshot, members, 0); err == nil {
-		t.Error("nonsense is a snapshot")
+	var archive bytes.Buffer
+	must(t, etcddata.Pack(&archive, filepath.Dir(n.config.EtcdData)))
+	archive.Truncate(archive.Len() / 2)
+	if _, err := n.http.Send(t.Context(), http.MethodPut, "data", &archive); err == nil || !strings.Contains(err.Error(), "receiving the data") {
+		t.Errorf("half of the data: %v", err)
 	}
-	if !exists(db) {
-		t.Error("the data went for nonsense")
-	}
-	if exists(filepath.Join(n.config.Dir, "snapshot.db")) || exists(restored) {
-		t.Error("the snapshot is left on the node")
+	if !exists(db) || exists(restored) {
+		t.Errorf("half of other data: the member's are there: %t; the others are left on the node: %t", exists(db), exists(restored))
 	}
 
-	revision := takeSnapshot(t, snapshot)
-	must(t, n.RestoreEtcd(t.Context(), snapshot, members, 0))
+	must(t, restore.Etcd(t.Context(), n, snapshot, members, 0))
 	status, err := etcdsnapshot.NewV3(zap.NewNop()).Status(db)
 	if err != nil || status.Revision != revision {
 		t.Errorf("the data restored are %+v, want revision %d: %v", status, revision, err)
@@ -210,13 +218,12 @@ func TestRestoreEtcd(t *testing.T) {
 	// As an agent leaves it that is killed before the data have taken their place.
 	n.kill()
 	mkdir(t, filepath.Join(restored, "member", "snap"))
-	write(t, filepath.Join(n.config.Dir, "snapshot.db"), "of all")
 	point, err := mountPoint(restored)
 	must(t, err)
 	n.saves("restoringEtcd", restoringState{restored, point})
 	n.up()
-	if exists(restored) || exists(filepath.Join(n.config.Dir, "snapshot.db")) || !exists(db) {
-		t.Errorf("the next agent: copies of the data are left: %t; the member's data are there: %t", exists(restored), exists(db))
+	if exists(restored) || !exists(db) {
+		t.Errorf("the next agent: a copy of the data is left: %t; the member's data are there: %t", exists(restored), exists(db))
 	}
 }
 

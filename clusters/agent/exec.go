@@ -18,9 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/storage/wal"
-
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/system"
@@ -420,7 +419,7 @@ func (w *watcher) arguments() Exec {
 	if joins == "" {
 		return spec
 	}
-	if wal.Exist(filepath.Join(spec.Argument("data-dir"), "member", "wal")) {
+	if logs, _ := filepath.Glob(filepath.Join(spec.Argument("data-dir"), etcddata.Member, "wal", "*.wal")); len(logs) > 0 {
 		w.note(func(st *componentState) { st.Joins = "" })
 		return spec
 	}

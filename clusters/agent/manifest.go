@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
@@ -185,24 +184,4 @@ func commandOf(pod map[string]any) (command []any, set func([]any), err error) {
 		}
 	}
 	return nil, nil, errors.New("its first container has no command")
-}
-
-// OnNode maps a path of a static pod's container to the node.
-func OnNode(pod corev1.Pod, file string) string {
-	if file == "" || len(pod.Spec.Containers) == 0 {
-		return file
-	}
-	at, longest := file, -1
-	for _, m := range pod.Spec.Containers[0].VolumeMounts {
-		rest, ok := strings.CutPrefix(file, strings.TrimSuffix(m.MountPath, "/"))
-		if !ok || rest != "" && rest[0] != '/' || len(m.MountPath) <= longest {
-			continue
-		}
-		for _, v := range pod.Spec.Volumes {
-			if v.Name == m.Name && v.HostPath != nil {
-				at, longest = filepath.Join(v.HostPath.Path, m.SubPath, rest), len(m.MountPath)
-			}
-		}
-	}
-	return at
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
 // A fault that is done through etcd or the API is not on any node. Its undo action is left with
@@ -85,7 +85,7 @@ func (p *promises) keep(handle string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), undoLimit)
 	defer cancel()
 	p.mu.Unlock()
-	err := fault.Undo(ctx, &ownCluster{a: p.a, own: s.Own, members: s.Members}, s.Undoing)
+	err := undo.Do(ctx, &ownCluster{a: p.a, own: s.Own, members: s.Members}, s.Undoing)
 	p.mu.Lock()
 	if err == nil {
 		p.a.store.note(func(st *state) { delete(st.Promises, handle) })
@@ -118,15 +118,10 @@ func (p *promises) handle(mux *http.ServeMux) {
 // ownCluster is the cluster as an agent sees it: all of etcd, and the abilities of its own
 // node. It bypasses the API servers, which may not answer.
 type ownCluster struct {
-	framework.Cluster // nil: the rest is not used
-	a                 *agent
-	own               string
-	members           map[string][]string
+	a       *agent
+	own     string
+	members map[string][]string
 }
-
-func (c *ownCluster) Name() string { return "of this node" }
-
-func (c *ownCluster) Entrances() []framework.Entrance { return nil }
 
 // Nodes returns the nodes with etcd, in the order of their names.
 func (c *ownCluster) Nodes() []framework.Node {
@@ -185,10 +180,6 @@ type ownNode struct {
 
 func (n ownNode) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
 	return n.a.etcd.rejoin(ctx, members)
-}
-
-func (n ownNode) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return n.a.etcd.restore(ctx, snapshot, members, bump)
 }
 
 func (n ownNode) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {

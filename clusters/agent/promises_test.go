@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,11 +43,9 @@ func promisingNode(t *testing.T, members int, pods ...framework.Component) (n *t
 // TestPromisesWithoutProxy: an agent reaches etcd directly, whatever the environment of its node.
 func TestPromisesWithoutProxy(t *testing.T) { etcdtest.IgnoresProxy(t) }
 
-func undoing(t *testing.T, fault string, data any) framework.Undoing {
-	t.Helper()
-	b, err := json.Marshal(data)
-	must(t, err)
-	return framework.Undoing{Fault: fault, Data: b}
+// disarming undoes the alarm of a member.
+func disarming(id uint64) framework.Undoing {
+	return framework.Undoing{Fault: "alarm", Disarm: &framework.EtcdAlarm{Member: id, Type: "NOSPACE"}}
 }
 
 // promisedFault is a fault as it is while its harness is killed: what it has done, what it has
@@ -78,26 +75,26 @@ func promisedFaults(t *testing.T, client *clientv3.Client) map[string]promisedFa
 	}
 	const lease = "/registry/leases/kube-system/kube-scheduler"
 	return map[string]promisedFault{
-		"webhook-hang": {undoing(t, "webhook-hang", "holdfast-webhook-hang-1"),
+		"webhook-hang": {framework.Undoing{Fault: "webhook-hang", Delete: []string{"/registry/validatingwebhookconfigurations/holdfast-webhook-hang-1"}},
 			func() { put("x", "/registry/validatingwebhookconfigurations/holdfast-webhook-hang-1") },
 			func() bool { return has("/registry/validatingwebhookconfigurations/holdfast") }},
-		"overload": {undoing(t, "overload", "holdfast-overload-1"),
+		"overload": {framework.Undoing{Fault: "overload", Delete: []string{"/registry/clusterroles/holdfast-overload-1", "/registry/clusterrolebindings/holdfast-overload-1"}},
 			func() {
 				put("x", "/registry/clusterroles/holdfast-overload-1", "/registry/clusterrolebindings/holdfast-overload-1")
 			},
 			func() bool {
 				return has("/registry/clusterroles/holdfast") || has("/registry/clusterrolebindings/holdfast")
 			}},
-		"alarm": {undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE}),
+		"alarm": {disarming(id),
 			func() { raise(t, client, id) },
 			func() bool { return alarms(t, client) > 0 }},
-		"fill-quota": {undoing(t, "fill-quota", nil),
+		"fill-quota": {framework.Undoing{Fault: "fill-quota", FreeSpace: "holdfast/fill/"},
 			func() {
 				put(strings.Repeat("x", 512<<10), "holdfast/fill/0", "holdfast/fill/1")
 				raise(t, client, id)
 			},
 			func() bool { return has("holdfast/fill/") || alarms(t, client) > 0 }},
-		"lease-steal": {undoing(t, "lease-steal", "kube-scheduler"),
+		"lease-steal": {framework.Undoing{Fault: "lease-steal", Release: &framework.HeldLease{Key: lease, Holder: "holdfast-stranger"}},
 			func() { put(stolenLease(t), lease) },
 			func() bool {
 				got, err := client.Get(t.Context(), lease)
@@ -166,7 +163,7 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 	members, err := client.MemberList(t.Context())
 	must(t, err)
 	id := members.Members[0].ID
-	u := undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE})
+	u := disarming(id)
 	must(t, n.promise(t.Context(), "a", u, urls, 500*time.Millisecond))
 	must(t, n.withdraw(t.Context(), "a"))
 	must(t, n.withdraw(t.Context(), "a"))
@@ -190,7 +187,7 @@ func TestPromisesOverLoopback(t *testing.T) {
 	must(t, err)
 	id := members.Members[0].ID
 	raise(t, client, id)
-	u := undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE})
+	u := disarming(id)
 	must(t, n.promise(t.Context(), "a", u, map[string][]string{"node-1": {"http://127.0.0.1:1"}}, 200*time.Millisecond))
 	eventually(t, "the alarm is gone", func() bool { return alarms(t, client) == 0 })
 }
@@ -203,7 +200,7 @@ func TestPromisesOfTheOwnNode(t *testing.T) {
 	n.up()
 	before := n.runs(framework.APIServer)
 	n.runs(framework.Etcd)
-	must(t, n.promise(t.Context(), "restore", undoing(t, "restore-snapshot", nil), urls, 200*time.Millisecond))
+	must(t, n.promise(t.Context(), "restore", framework.Undoing{Fault: "restore-snapshot", Restart: map[string]string{"kube-apiserver/node-1": before.ID()}}, urls, 200*time.Millisecond))
 	eventually(t, "the API server is another one", func() bool { p := n.process(framework.APIServer); return p.PID != 0 && p.PID != before.PID })
 
 	members, err := client.MemberList(t.Context())
@@ -211,7 +208,7 @@ func TestPromisesOfTheOwnNode(t *testing.T) {
 	at := slices.IndexFunc(members.Members, func(m *pb.Member) bool { return m.Name == "node-1" })
 	own := members.Members[at]
 	eventually(t, "the member can be removed", func() bool { _, err := client.MemberRemove(t.Context(), own.ID); return err == nil })
-	must(t, n.promise(t.Context(), "remove", undoing(t, "remove-member", map[string]any{"node": "node-1", "urls": own.PeerURLs}), urls, 200*time.Millisecond))
+	must(t, n.promise(t.Context(), "remove", framework.Undoing{Fault: "remove-member", Node: "node-1", Rejoin: own.PeerURLs}, urls, 200*time.Millisecond))
 	eventually(t, "the member is added, and started as one that joins", func() bool {
 		args, err := manifest(n.config.Components[0].Manifest).arguments()
 		return err == nil && args["initial-cluster-state"] == "existing"

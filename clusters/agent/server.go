@@ -182,8 +182,6 @@ type request struct {
 	Members map[string][]string `json:"members,omitempty"`
 	// Cluster are the members of the cluster that etcd joins or forms.
 	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
-	// Bump is the number to add to a restored revision.
-	Bump uint64 `json:"bump,omitempty"`
 	// Free is how many bytes are left on a file system that is filled.
 	Free int64 `json:"free,omitempty"`
 	// Until is for an admission, on the monotonic clock.

@@ -3,72 +3,18 @@
 package etcddata
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"go.etcd.io/etcd/etcdutl/v3/snapshot"
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
-
-// Restore describes a snapshot and the member whose data it becomes.
-type Restore struct {
-	// Snapshot is the path of a file written by etcd's Snapshot call.
-	Snapshot string
-	// Name, PeerURLs (separated by commas) and Token are the member's own
-	// --name, --initial-advertise-peer-urls and --initial-cluster-token.
-	Name, PeerURLs, Token string
-	// Members are the members of the new cluster.
-	Members []framework.EtcdPeer
-	// Bump is the number to add to the revision; all revisions before it are compacted.
-	Bump uint64
-}
-
-// Into creates a data directory from a snapshot; the directory must not exist yet. The new
-// cluster has a unique identity: a member that still has the old data must not join it.
-func (r Restore) Into(dir string) error {
-	sum, err := digest(r.Snapshot)
-	if err != nil {
-		return fmt.Errorf("reading the snapshot: %w", err)
-	}
-	err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
-		SnapshotPath:        r.Snapshot,
-		Name:                r.Name,
-		OutputDataDir:       dir,
-		PeerURLs:            strings.Split(r.PeerURLs, ","),
-		InitialCluster:      InitialCluster(r.Members),
-		RevisionBump:        r.Bump,
-		MarkCompacted:       r.Bump > 0,
-		InitialClusterToken: fmt.Sprintf("%s-%x-%d", r.Token, sum, r.Bump),
-	})
-	if err != nil {
-		return fmt.Errorf("restoring a snapshot: %w", err)
-	}
-	return nil
-}
-
-// digest returns the SHA-256 of a file, which may be as large as etcd's database.
-func digest(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil, err
-	}
-	return h.Sum(nil), nil
-}
 
 // InitialCluster formats members as etcd's argument --initial-cluster.
 func InitialCluster(members []framework.EtcdPeer) string {

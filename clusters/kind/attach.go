@@ -212,7 +212,7 @@ func auditLogOf(manifest string) (string, error) {
 	if path == "-" {
 		path = ""
 	}
-	return agent.OnNode(pod, path), nil
+	return clusters.OnNode(pod, path), nil
 }
 
 // AuditSupport implements framework.AuditSupporter.

@@ -119,7 +119,7 @@ func testHarnessKilled(t *testing.T, c *Cluster) {
 				return len(all) > 0, err
 			})
 			limit := ttl + slack
-			if f, err := fault.Find(test.fault); err == nil && f.Undo != nil {
+			if f, err := fault.Find(test.fault); err == nil && f.Promised {
 				limit = ttl + promised
 			}
 			if took := time.Since(began); took > limit {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -247,7 +248,7 @@ func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) err
 
 // RestoreEtcd implements framework.EtcdOperator.
 func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
-	return n.machine.agent.RestoreEtcd(ctx, file, members, bump)
+	return restore.Etcd(ctx, n.machine.agent, file, members, bump)
 }
 
 // EtcdPeer implements framework.EtcdPeerReporter.

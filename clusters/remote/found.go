@@ -207,7 +207,7 @@ func (f *found) file(component framework.Component, flag string) string {
 	if !ok {
 		return ""
 	}
-	return agent.OnNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
+	return clusters.OnNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
 }
 
 // logElsewhere returns why the data of etcd are not changed, if its write-ahead log is not in them:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -296,7 +297,7 @@ func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) err
 
 // RestoreEtcd implements framework.EtcdOperator.
 func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return n.changes("replace the data of etcd", framework.Etcd, withOtherData, 0, func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
+	return n.changes("replace the data of etcd", framework.Etcd, withOtherData, 0, func() error { return restore.Etcd(ctx, n.Client, snapshot, members, bump) })
 }
 
 // WipeDisk implements framework.DiskWiper.

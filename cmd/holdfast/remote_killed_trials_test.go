@@ -279,7 +279,7 @@ func TestInterruptedFaults(t *testing.T) {
 		seen[f.fault], seen[f.String()] = true, true
 	}
 	for _, f := range fault.All() {
-		if f.Undo != nil && !seen[f.Name] {
+		if f.Promised && !seen[f.Name] {
 			t.Errorf("%s, which nodes promise to undo, is missing", f.Name)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework/members"
 )
 
 func TestAlarm(t *testing.T) {
@@ -28,11 +30,11 @@ func TestAlarm(t *testing.T) {
 		}
 		t.Log(i.Proof().What)
 		if kind == "CORRUPT" {
-			err := onMember(c, target.Node, func(m member) error {
-				if _, err := m.client.Put(t.Context(), probeKey, ""); !refusedWith(err, rpctypes.ErrCorrupt) {
+			err := onMember(c, target.Node, func(m members.Member) error {
+				if _, err := m.Client.Put(t.Context(), probeKey, ""); !members.RefusedWith(err, rpctypes.ErrCorrupt) {
 					t.Errorf("a write: %v", err)
 				}
-				_, err := m.client.Get(t.Context(), probeKey)
+				_, err := m.Client.Get(t.Context(), probeKey)
 				return err
 			})
 			if err != nil {

@@ -182,7 +182,7 @@ func (m *movedClock) before(ctx context.Context) (why string, err error) {
 	switch {
 	case err != nil:
 		return "", err
-	case ended(p):
+	case p.Ended():
 		return fmt.Sprintf("%s does not run", m.component), nil
 	case stopped(p):
 		return fmt.Sprintf("%s is in state %s", m.component, p.State), nil
@@ -280,7 +280,7 @@ func (m *movedClock) remembers(ctx context.Context) (bool, string) {
 // clock of a process that has been restarted may not have been moved.
 func (m *movedClock) lasts(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
-	if err != nil || ended(p) || stopped(p) {
+	if err != nil || p.Ended() || stopped(p) {
 		return true, ""
 	}
 	r, err := m.shifter.ReadClock(ctx, m.component)
@@ -299,7 +299,7 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 // right checks whether a running component has the clock that it would have without this fault.
 func (m *movedClock) right(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
-	if err != nil || ended(p) {
+	if err != nil || p.Ended() {
 		return false, fmt.Sprintf("%s does not run, or its state could not be read: %v", m.component, err)
 	}
 	r, err := m.shifter.ReadClock(ctx, m.component)

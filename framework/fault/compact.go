@@ -3,11 +3,11 @@ package fault
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -32,13 +32,13 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 	if err != nil {
 		return nil, r.beforeFault(err)
 	}
-	defer m.client.Close()
+	defer m.Client.Close()
 	// A read at the revision before the first that stays reports whether it was
 	// forgotten: before the fault it must be readable.
 	read := func(ctx context.Context, revision int64) (*clientv3.GetResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, tryLimit)
 		defer cancel()
-		return m.client.Get(ctx, probeKey, clientv3.WithRev(revision), clientv3.WithCountOnly())
+		return m.Client.Get(ctx, probeKey, clientv3.WithRev(revision), clientv3.WithCountOnly())
 	}
 	now, err := read(ctx, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 		return notInjected(t, "no revision to compact: etcd is at %d and keep is %d", now.Header.Revision, keep), nil
 	}
 	switch _, err := read(ctx, to-1); {
-	case refusedWith(err, rpctypes.ErrCompacted):
+	case members.RefusedWith(err, rpctypes.ErrCompacted):
 		return notInjected(t, "revision %d was already compacted", to-1), nil
 	case err != nil:
 		return nil, fmt.Errorf("fault compact: reading from etcd on %s at revision %d before the fault: %w", t.Node, to-1, err)
@@ -62,25 +62,14 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 			if Value[bool](r, "physical") {
 				options = append(options, clientv3.WithCompactPhysical())
 			}
-			return m.compact(ctx, to, options...)
+			return m.Compact(ctx, to, options...)
 		},
 		effect: func(ctx context.Context) (bool, string) {
 			_, err := read(ctx, to-1)
 			if err == nil {
 				return false, fmt.Sprintf("etcd on %s still reads at revision %d", t.Node, to-1)
 			}
-			return refusedWith(err, rpctypes.ErrCompacted), fmt.Sprintf("a read from etcd on %s at revision %d: %v", t.Node, to-1, err)
+			return members.RefusedWith(err, rpctypes.ErrCompacted), fmt.Sprintf("a read from etcd on %s at revision %d: %v", t.Node, to-1, err)
 		},
 	}.nothingToUndo("compacted revisions do not come back").injection(ctx)
 }
-
-func (m member) compact(ctx context.Context, to int64, options ...clientv3.CompactOption) error {
-	ctx, cancel := context.WithTimeout(ctx, compactLimit)
-	defer cancel()
-	_, err := m.client.Compact(ctx, to, options...)
-	return err
-}
-
-// compactLimit is how long a compaction or a defragmentation may take. Both
-// grow with the database, which may have 8 GiB.
-const compactLimit = time.Minute

@@ -71,14 +71,14 @@ func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, af
 // killedTwice checks whether the process and at least one successor were killed.
 func (p process) killedTwice(old framework.Process) look {
 	return p.shows(func(now framework.Process) (bool, string) {
-		if same(now, old) && !ended(now) {
-			return false, fmt.Sprintf("%s still runs as %s", p.target.String(), id(old))
+		if same(now, old) && !now.Ended() {
+			return false, fmt.Sprintf("%s still runs as %s", p.target.String(), old.ID())
 		}
 		deaths := now.Restarts - old.Restarts
-		if ended(now) {
+		if now.Ended() {
 			deaths++
 		}
-		return deaths >= 2 && now.LastExit == killedExit, fmt.Sprintf("%s, %s at first, exited %d times%s", p.target.String(), id(old), deaths, lastExit(now))
+		return deaths >= 2 && now.LastExit == killedExit, fmt.Sprintf("%s, %s at first, exited %d times%s", p.target.String(), old.ID(), deaths, lastExit(now))
 	})
 }
 

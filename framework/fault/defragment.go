@@ -28,27 +28,27 @@ func injectDefragment(ctx context.Context, r Request) (Injection, error) {
 	if err != nil {
 		return nil, r.beforeFault(err)
 	}
-	defer m.client.Close()
-	before, err := m.status(ctx)
+	defer m.Client.Close()
+	before, err := m.Status(ctx)
 	if err != nil {
 		return nil, r.beforeFault(err)
 	}
-	count, err := m.metric(ctx, access, defragCount)
+	count, err := metric(ctx, m, access, defragCount)
 	if err != nil {
 		return nil, r.beforeFault(err)
 	}
 	return attempt{
 		target: t,
 		what:   "defragmenting etcd on " + t.Node,
-		ask:    m.defragment,
+		ask:    m.Defragment,
 		// A database without free pages does not shrink, so its size alone
 		// proves nothing.
 		effect: func(ctx context.Context) (bool, string) {
-			now, err := m.metric(ctx, access, defragCount)
+			now, err := metric(ctx, m, access, defragCount)
 			if err != nil {
 				return false, err.Error()
 			}
-			after, err := m.status(ctx)
+			after, err := m.Status(ctx)
 			if err != nil {
 				return false, err.Error()
 			}
@@ -56,11 +56,4 @@ func injectDefragment(ctx context.Context, r Request) (Injection, error) {
 				t.Node, now, count, mebibytes(after.DbSize), mebibytes(before.DbSize))
 		},
 	}.nothingToUndo("the database holds what it held before").injection(ctx)
-}
-
-func (m member) defragment(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, compactLimit)
-	defer cancel()
-	_, err := m.client.Defragment(ctx, m.client.Endpoints()[0])
-	return err
 }

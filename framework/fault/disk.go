@@ -184,7 +184,7 @@ func (p process) memberRuns(ctx context.Context) (bool, string) {
 	if _, ok := p.cluster.(framework.EtcdAccess); ok {
 		return p.runs(ctx)
 	}
-	return !ended(now), fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
+	return !now.Ended(), fmt.Sprintf("%s runs as %s", p.target.String(), now.ID())
 }
 
 // memberNow describes the state of the member.
@@ -193,10 +193,10 @@ func (p process) memberNow(ctx context.Context) string {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
-	case ended(now):
+	case now.Ended():
 		return fmt.Sprintf("%s exited%s", p.target.String(), lastExit(now))
 	}
-	return fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
+	return fmt.Sprintf("%s runs as %s", p.target.String(), now.ID())
 }
 
 // sound reports whether a probe saw no fault except perhaps a delay.

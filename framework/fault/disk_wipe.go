@@ -112,8 +112,8 @@ func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
 	switch {
 	case err != nil:
 		return false, fmt.Sprintf("failed to read the state of %s: %v", d.target.String(), err)
-	case !ended(now):
-		return false, fmt.Sprintf("%s still runs as %s", d.target.String(), id(now))
+	case !now.Ended():
+		return false, fmt.Sprintf("%s still runs as %s", d.target.String(), now.ID())
 	}
 	files, err := d.list(ctx)
 	if err != nil {

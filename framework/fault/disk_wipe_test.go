@@ -35,12 +35,12 @@ func TestDiskWipe(t *testing.T) {
 		old := state(c, 1, framework.Etcd)
 		i := inject(t, c)
 		between := state(c, 1, framework.Etcd)
-		if !i.Proof().Proven || !badDiskNow(c) || ended(between) || same(between, old) {
+		if !i.Proof().Proven || !badDiskNow(c) || between.Ended() || same(between, old) {
 			t.Fatalf("%+v; the member is %+v", i.Proof(), between)
 		}
 		healed, err := i.Heal(t.Context())
 		now := state(c, 1, framework.Etcd)
-		if err != nil || !healed.Proven || badDiskNow(c) || ended(now) || now.Held || same(now, between) {
+		if err != nil || !healed.Proven || badDiskNow(c) || now.Ended() || now.Held || same(now, between) {
 			t.Fatalf("%+v, %v; the member is %+v", healed, err, now)
 		}
 	})
@@ -97,7 +97,7 @@ func TestDiskWipe(t *testing.T) {
 	bubble("dead man", func(t *testing.T, c *fakeCluster) {
 		inject(t, c)
 		time.Sleep(ttl + time.Second)
-		if now := state(c, 1, framework.Etcd); badDiskNow(c) || ended(now) {
+		if now := state(c, 1, framework.Etcd); badDiskNow(c) || now.Ended() {
 			t.Errorf("the fault outlived its time to live; the member is %+v", now)
 		}
 	})

@@ -74,7 +74,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	if !e.restart {
 		// A reboot of the node starts the component.
 		a.lasts = e.orAway(e.shows(func(now framework.Process) (bool, string) {
-			return ended(now), fmt.Sprintf("%s already ran as %s", e.target.String(), id(now))
+			return now.Ended(), fmt.Sprintf("%s already ran as %s", e.target.String(), now.ID())
 		}))
 	}
 	i, err := a.inject(ctx)
@@ -97,15 +97,15 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 func (e end) gone(old framework.Process, killed *bool) look {
 	return e.shows(func(now framework.Process) (bool, string) {
 		switch {
-		case !ended(now) && same(now, old):
-			return false, fmt.Sprintf("%s still runs as %s", e.target.String(), id(old))
-		case !ended(now) && !e.restart:
-			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.String(), id(old), id(now))
+		case !now.Ended() && same(now, old):
+			return false, fmt.Sprintf("%s still runs as %s", e.target.String(), old.ID())
+		case !now.Ended() && !e.restart:
+			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.String(), old.ID(), now.ID())
 		}
 		if *killed = e.orderly && now.LastExit == killedExit; *killed {
-			return true, fmt.Sprintf("%s, %s, did not stop gracefully within its grace period, and was killed", e.target.String(), id(old))
+			return true, fmt.Sprintf("%s, %s, did not stop gracefully within its grace period, and was killed", e.target.String(), old.ID())
 		}
-		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
+		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), old.ID(), lastExit(now))
 	})
 }
 
@@ -119,10 +119,10 @@ func lastExit(p framework.Process) string {
 // replaced checks whether another process has replaced the old one.
 func (e end) replaced(old framework.Process) look {
 	return e.shows(func(now framework.Process) (bool, string) {
-		if ended(now) || same(now, old) {
+		if now.Ended() || same(now, old) {
 			return false, "the process watcher has not restarted it"
 		}
-		return true, "the process watcher restarted it as " + id(now)
+		return true, "the process watcher restarted it as " + now.ID()
 	})
 }
 

@@ -2,61 +2,32 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 )
 
-// member is a client of one etcd member.
-type member struct {
-	node   string
-	client *clientv3.Client
-}
-
 // openMember returns a client of the member on a node. The caller closes it.
-func openMember(c framework.Cluster, node string) (member, error) {
+func openMember(c framework.Cluster, node string) (members.Member, error) {
 	access, err := Ability[framework.EtcdAccess](c, "cluster "+c.Name(), "talking to etcd")
 	if err != nil {
-		return member{}, err
+		return members.Member{}, err
 	}
-	config, err := access.EtcdConfig(node)
-	if err != nil {
-		return member{}, fmt.Errorf("client configuration for etcd on %s: %w", node, err)
-	}
-	if config.Logger == nil {
-		config.Logger = zap.NewNop() // a stopped member is expected here
-	}
-	// gRPC waits at least a second before it dials again, and 20 s for one attempt, which would
-	// count as the cluster's recovery time.
-	config.DialOptions = append(slices.Clone(config.DialOptions), grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.5, MaxDelay: longestPause},
-		MinConnectTimeout: dialLimit,
-	}))
-	client, err := clientv3.New(config)
-	if err != nil {
-		return member{}, fmt.Errorf("client for etcd on %s: %w", node, err)
-	}
-	return member{node: node, client: client}, nil
+	return members.Open(access, node)
 }
 
-// status asks the member, and no other, for its status.
-func (m member) status(ctx context.Context) (*clientv3.StatusResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryLimit)
-	defer cancel()
-	s, err := m.client.Status(ctx, m.client.Endpoints()[0])
+// openMembers returns clients of every etcd member of the cluster, in the order of the nodes.
+func openMembers(c framework.Cluster) (members.All, error) {
+	access, err := Ability[framework.EtcdAccess](c, "cluster "+c.Name(), "talking to etcd")
 	if err != nil {
-		return nil, fmt.Errorf("status of etcd on %s: %w", m.node, err)
+		return nil, err
 	}
-	return s, nil
+	return members.OpenAll(access, framework.NodeNames(framework.NodesWith(c, framework.Etcd)))
 }
 
 // etcdAnswers checks whether a member answers Status.
@@ -65,8 +36,8 @@ func etcdAnswers(ctx context.Context, c framework.Cluster, node string) (bool, s
 	if err != nil {
 		return false, err.Error()
 	}
-	defer m.client.Close()
-	s, err := m.status(ctx)
+	defer m.Client.Close()
+	s, err := m.Status(ctx)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -80,11 +51,11 @@ func etcdReads(ctx context.Context, c framework.Cluster, node string) (bool, str
 	if err != nil {
 		return false, err.Error()
 	}
-	defer m.client.Close()
+	defer m.Client.Close()
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
 	// The key that etcd's own health check reads; it need not exist.
-	if _, err := m.client.Get(ctx, "health"); err != nil {
+	if _, err := m.Client.Get(ctx, "health"); err != nil {
 		return false, fmt.Sprintf("linearizable read from etcd on %s: %v", node, err)
 	}
 	return true, fmt.Sprintf("etcd on %s answers a linearizable read", node)
@@ -103,41 +74,14 @@ func (l leadership) String() string {
 	return fmt.Sprintf("%d of %d etcd members name the one on %s leader in term %d", l.agree, l.members, l.leader, l.term)
 }
 
-// members are clients of every etcd member.
-type members []member
-
-// openMembers returns clients of every etcd member of the cluster, in the order
-// of the nodes.
-func openMembers(c framework.Cluster) (members, error) {
-	var all members
-	for _, n := range framework.NodesWith(c, framework.Etcd) {
-		m, err := openMember(c, n.Name())
-		if err != nil {
-			all.close()
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no node of the cluster runs etcd")
-	}
-	return all, nil
-}
-
-func (all members) close() {
-	for _, m := range all {
-		_ = m.client.Close()
-	}
-}
-
 // roundLimit is how long one round of queries to all members may take. A member answers from
 // memory; during an election it pays to ask again soon.
 const roundLimit = time.Second
 
-// leadership queries all members in parallel and returns as soon as a majority names the same
+// leadershipOf queries all members in parallel and returns as soon as a majority names the same
 // leader in the same term and the leader itself has answered, or no majority is possible any
 // more, so that a silent member costs little time.
-func (all members) leadership(ctx context.Context) (leadership, error) {
+func leadershipOf(ctx context.Context, all members.All) (leadership, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
 	type answer struct {
@@ -148,8 +92,8 @@ func (all members) leadership(ctx context.Context) (leadership, error) {
 	answers := make(chan answer, len(all))
 	for _, m := range all {
 		go func() {
-			s, err := m.status(ctx)
-			answers <- answer{m.node, s, err}
+			s, err := m.Status(ctx)
+			answers <- answer{m.Node, s, err}
 		}()
 	}
 	type view struct{ leader, term uint64 }

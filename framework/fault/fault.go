@@ -8,7 +8,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,10 +41,9 @@ type Fault struct {
 	// Prepare refuses a request that does not fit the cluster, before it touches anything, and
 	// returns how to inject the fault. Its errors need not name the fault.
 	Prepare func(Request) (Inject, error)
-	// Undo undoes what an injection promised with this data to the nodes of a cluster, in another
-	// process than the injecting one. It is set for faults that no provider heals: those that go
-	// through etcd or the API.
-	Undo func(ctx context.Context, c framework.Cluster, data json.RawMessage) error
+	// Promised faults go through etcd or the API, so that no provider heals them: a cluster that
+	// outlives the process that injects is told before what undoes them, and when.
+	Promised bool
 
 	// lossy faults lose data permanently; a cluster that reports so refuses them.
 	lossy bool

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,9 +9,9 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -33,20 +32,18 @@ var FillQuota = onEtcd(&Fault{
 		sizeParam("max", "largest quota to fill, in bytes. etcd's default quota is 2Gi: set quota-backend-bytes in the cluster's extraArgs for etcd", 256<<20, 16<<20, 8<<30),
 		sizeParam("value", "size of each value, in bytes", 512<<10, 1<<10, 1<<20),
 	},
-	Example: "etcd/any max=256Mi",
-	Effects: does(record.EffectAlarm),
-	takes:   func(r Request) time.Duration { return time.Duration(Value[int64](r, "max")/fillRate) * time.Second },
-	Undo: undoes(func(ctx context.Context, c framework.Cluster, _ any) error {
-		return onMembers(c, func(all members) error { return all.makeSpace(ctx) })
-	}),
+	Example:  "etcd/any max=256Mi",
+	Effects:  does(record.EffectAlarm),
+	takes:    func(r Request) time.Duration { return time.Duration(Value[int64](r, "max")/fillRate) * time.Second },
+	Promised: true,
 }, func(r Request) (Inject, error) {
-	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return injectFillQuota(ctx, r, all) }), nil
+	return r.withMembers(func(ctx context.Context, all members.All) (Injection, error) { return injectFillQuota(ctx, r, all) }), nil
 })
 
-func injectFillQuota(ctx context.Context, r Request, all members) (Injection, error) {
+func injectFillQuota(ctx context.Context, r Request, all members.All) (Injection, error) {
 	c, t, most, value := r.Cluster, r.Target, Value[int64](r, "max"), Value[int64](r, "value")
-	m := all.on(t.Node)
-	quota, err := m.quota(ctx, c.(framework.EtcdAccess))
+	m := all.On(t.Node)
+	quota, err := quotaOf(ctx, m, c.(framework.EtcdAccess))
 	if err != nil {
 		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)
 	}
@@ -55,7 +52,7 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 			fmt.Sprintf("its quota is %s: set quota-backend-bytes in the extraArgs of etcd in the cluster file, for example to %d, or raise max", mebibytes(quota), 64<<20))
 	}
 	noSpace := func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }
-	switch list, err := all.alarms(ctx); {
+	switch list, err := all.Alarms(ctx); {
 	case err != nil:
 		return nil, r.beforeFault(err)
 	case slices.ContainsFunc(list, noSpace):
@@ -71,7 +68,7 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 			defer cancel()
 			bytes := make([]byte, value)
 			for n := 0; written < 2*quota; n++ {
-				full, err := putLarge(ctx, m.client, fillPrefix+strconv.Itoa(n), bytes)
+				full, err := putLarge(ctx, m.Client, fillPrefix+strconv.Itoa(n), bytes)
 				if err != nil && ctx.Err() != nil {
 					return fmt.Errorf("after %s were written: %w", mebibytes(written), context.Cause(ctx))
 				}
@@ -83,16 +80,16 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 			return nil // without the alarm there is no proof
 		},
 		effect: func(ctx context.Context) (bool, string) {
-			list, err := all.alarms(ctx)
+			list, err := all.Alarms(ctx)
 			if err != nil {
 				return false, err.Error()
 			}
 			seen := fmt.Sprintf("after %s were written etcd lists the alarms [%s]", mebibytes(written), alarmWords(list))
-			return all.refuse(ctx, rpctypes.ErrNoSpace, slices.ContainsFunc(list, noSpace), seen)
+			return refuse(ctx, all, rpctypes.ErrNoSpace, slices.ContainsFunc(list, noSpace), seen)
 		},
 		healed: func(ctx context.Context) (bool, string) {
-			return lookAt(c, func(all members) (bool, string, error) {
-				list, err := all.alarms(ctx)
+			return lookAt(c, func(all members.All) (bool, string, error) {
+				list, err := all.Alarms(ctx)
 				if err != nil || slices.ContainsFunc(list, noSpace) {
 					return false, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list)), err
 				}
@@ -100,54 +97,18 @@ func injectFillQuota(ctx context.Context, r Request, all members) (Injection, er
 				return held, "etcd lists no alarm NOSPACE; " + seen, nil
 			})
 		},
-	}.promised(r, r.undoing(nil)).injection(ctx)
+	}.promised(r, framework.Undoing{FreeSpace: fillPrefix}).injection(ctx)
 }
 
-// quota returns the size limit of the member's database.
-func (m member) quota(ctx context.Context, access framework.EtcdAccess) (int64, error) {
-	s, err := m.status(ctx)
+// quotaOf returns the size limit of the member's database.
+func quotaOf(ctx context.Context, m members.Member, access framework.EtcdAccess) (int64, error) {
+	s, err := m.Status(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if s.DbSizeQuota > 0 {
 		return s.DbSizeQuota, nil
 	}
-	bytes, err := m.metric(ctx, access, quotaMetric)
+	bytes, err := metric(ctx, m, access, quotaMetric)
 	return int64(bytes), err
-}
-
-// makeSpace deletes what the fault wrote and frees the space on every member. A member that keeps
-// a large database would raise the alarm again, so none may be left out.
-func (all members) makeSpace(ctx context.Context) error {
-	var revision int64
-	err := all.first(ctx, func(ctx context.Context, m member) error {
-		deleted, err := m.client.Delete(ctx, fillPrefix, clientv3.WithPrefix())
-		if err == nil {
-			revision = deleted.Header.Revision
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("deleting the keys %s*: %w", fillPrefix, err)
-	}
-	var problems []error
-	for _, m := range all {
-		if err := m.shrink(ctx, revision); err != nil {
-			problems = append(problems, fmt.Errorf("on %s: %w", m.node, err))
-		}
-	}
-	return errors.Join(append(problems, all.disarm(ctx, 0, pb.AlarmType_NOSPACE))...)
-}
-
-// shrink removes what was discarded before a revision from a member's database. All members
-// compact together, but each in its own time: a member refuses a revision that is already
-// compacted only when its own compaction is done.
-func (m member) shrink(ctx context.Context, revision int64) error {
-	if err := m.compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !refusedWith(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("compacting etcd to revision %d: %w", revision, err)
-	}
-	if err := m.defragment(ctx); err != nil {
-		return fmt.Errorf("defragmenting etcd: %w", err)
-	}
-	return nil
 }

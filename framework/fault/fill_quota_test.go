@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/holdfast-ha/holdfast/framework/members"
 )
 
 func TestFillQuota(t *testing.T) {
@@ -50,16 +52,16 @@ func TestFillQuota(t *testing.T) {
 	}
 }
 
-// TestMakeSpaceSlowly: compacting a large database takes longer than other requests may.
-func TestMakeSpaceSlowly(t *testing.T) {
+// TestFreeSpaceSlowly: compacting a large database takes longer than other requests may.
+func TestFreeSpaceSlowly(t *testing.T) {
 	t.Parallel()
 	c := operateEtcd(t)
 	err := onMembers(numbEtcd{c, func(method string, _ any) bool {
 		if method == "Compact" {
-			time.Sleep(tryLimit + 100*time.Millisecond)
+			time.Sleep(members.TryLimit + 100*time.Millisecond)
 		}
 		return false
-	}}, func(all members) error { return all[:1].makeSpace(t.Context()) })
+	}}, func(all members.All) error { return all[:1].FreeSpace(t.Context(), fillPrefix) })
 	if err != nil {
 		t.Error(err)
 	}

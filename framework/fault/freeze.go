@@ -34,13 +34,13 @@ func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time
 	case err != nil || none != nil:
 		return none, err
 	case stopped(old):
-		return notInjected(t, "%s, %s, was already frozen (state %s)", t.String(), id(old), old.State), nil
+		return notInjected(t, "%s, %s, was already frozen (state %s)", t.String(), old.ID(), old.State), nil
 	}
 	frozen := p.shows(func(now framework.Process) (bool, string) {
 		if !same(now, old) {
-			return false, fmt.Sprintf("%s, %s, had exited", t.String(), id(old))
+			return false, fmt.Sprintf("%s, %s, had exited", t.String(), old.ID())
 		}
-		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), id(now), now.State)
+		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), now.ID(), now.State)
 	})
 	return attempt{
 		target: t,

@@ -105,7 +105,7 @@ func TestHealWhileHeld(t *testing.T) {
 			time.Sleep(time.Minute)
 			p := proofs{fault: f, target: component("node-2", framework.APIServer)}
 			first := p.inject(t, c)
-			if now := state(c, 1, framework.APIServer); ended(now) {
+			if now := state(c, 1, framework.APIServer); now.Ended() {
 				time.Sleep(2 * watcherPause)
 			}
 			p.fault = Kill
@@ -113,7 +113,7 @@ func TestHealWhileHeld(t *testing.T) {
 			if healed, err := first.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "held down by another fault") {
 				t.Errorf("%s: %+v, %v", f.Name, healed, err)
 			}
-			if now := state(c, 1, framework.APIServer); !ended(now) || !now.Held {
+			if now := state(c, 1, framework.APIServer); !now.Ended() || !now.Held {
 				t.Errorf("%s: its healing healed the kill: %+v", f.Name, now)
 			}
 			if healed, err := second.Heal(t.Context()); err != nil || !healed.Proven {

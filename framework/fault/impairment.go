@@ -218,7 +218,7 @@ func (e party) dead(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if !ended(now) {
+		if !now.Ended() {
 			return "", nil
 		}
 	}

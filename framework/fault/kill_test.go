@@ -33,7 +33,7 @@ func TestKillRestart(t *testing.T) {
 		p := proofs{fault: Kill, target: component("node-2", framework.APIServer), params: map[string]string{"restart": "true"}}
 		i := p.inject(t, c)
 		now := state(c, 1, framework.APIServer)
-		if !i.Proof().Proven || now.PID == 0 || now.PID == old.PID || !strings.Contains(i.Proof().What, "restarted it as "+id(now)) {
+		if !i.Proof().Proven || now.PID == 0 || now.PID == old.PID || !strings.Contains(i.Proof().What, "restarted it as "+now.ID()) {
 			t.Fatalf("%+v; now %+v", i.Proof(), now)
 		}
 		if latency := i.Proof().Effect.Sub(i.Proof().Called); latency >= watcherPause {

@@ -94,7 +94,7 @@ func TestHealingLeavesLaterFaults(t *testing.T) {
 			if healed, err := first.Heal(t.Context()); err != nil || !healed.Proven || time.Since(began) > x.takes {
 				t.Errorf("%+v, %v, after %s", healed, err, time.Since(began))
 			}
-			if now := state(c, 1, framework.APIServer); !ended(now) {
+			if now := state(c, 1, framework.APIServer); !now.Ended() {
 				t.Errorf("the later fault is over: %+v", now)
 			}
 			if healed, err := later.Heal(t.Context()); err != nil || !healed.Proven || !later.Proof().Proven {

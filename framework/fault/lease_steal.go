@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
 // stranger is the holder that no instance knows.
@@ -17,15 +18,12 @@ const stranger = "holdfast-stranger"
 
 // LeaseSteal takes over the lease of an elected component.
 var LeaseSteal = onLease(&Fault{
-	Name:    "lease-steal",
-	Summary: "takes over the lease of an elected component with an identity that no instance has, so that no instance is active; healing releases the lease",
-	Params:  []Param{boolParam("renew", "true: the new holder renews the lease until healed or until its time to live expires; false: it takes the lease over once, and the lease expires", true)},
-	Needs:   []string{"an entrance; EtcdAccess to release the lease immediately if no API server answers", promiserNeed},
-	Example: " renew=true",
-	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {
-		leaseObject{c, name}.release(ctx)
-		return nil
-	}),
+	Name:     "lease-steal",
+	Summary:  "takes over the lease of an elected component with an identity that no instance has, so that no instance is active; healing releases the lease",
+	Params:   []Param{boolParam("renew", "true: the new holder renews the lease until healed or until its time to live expires; false: it takes the lease over once, and the lease expires", true)},
+	Needs:    []string{"an entrance; EtcdAccess to release the lease immediately if no API server answers", promiserNeed},
+	Example:  " renew=true",
+	Promised: true,
 }, func(r Request, l leaseObject) (Inject, error) {
 	if len(r.Cluster.Entrances()) == 0 {
 		return nil, fmt.Errorf("cluster %s has no entrance", r.Cluster.Name())
@@ -77,7 +75,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 		effect: stolen,
 		undo:   x.giveUp,
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
-	}.promised(r, r.undoing(l.name)).stored(r)
+	}.promised(r, l.stolen()).stored(r)
 	if renew {
 		a.lasts = func(ctx context.Context) (bool, string) { // until another holder takes it over
 			now, how, err := l.read(ctx)
@@ -141,6 +139,11 @@ func (x *theft) giveUp(ctx context.Context) error {
 	return nil
 }
 
+// stolen is what undoes the theft without an API server.
+func (l leaseObject) stolen() framework.Undoing {
+	return framework.Undoing{Release: &framework.HeldLease{Key: registry + l.key(), Holder: stranger}}
+}
+
 // release removes the stranger from the lease, if it is the holder.
 func (l leaseObject) release(ctx context.Context) {
 	release := func(l *coordinationv1.Lease) error {
@@ -153,7 +156,7 @@ func (l leaseObject) release(ctx context.Context) {
 		return nil
 	}
 	err := l.change(ctx, release)
-	if _, ok := l.cluster.(framework.EtcdAccess); ok && !errors.Is(err, errNotStranger) && !answered(err) {
-		_ = l.changeStored(ctx, release)
+	if c, ok := l.cluster.(undo.Cluster); ok && !errors.Is(err, errNotStranger) && !answered(err) {
+		_ = undo.Do(ctx, c, l.stolen())
 	}
 }

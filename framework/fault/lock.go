@@ -60,8 +60,8 @@ func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 			return "", err
 		}
 		go func() {
-			defer m.client.Close()
-			held, err := m.client.Get(ctx, key)
+			defer m.Client.Close()
+			held, err := m.Client.Get(ctx, key)
 			switch {
 			case err != nil:
 				answers <- answer{err: fmt.Errorf("reading %s through etcd on %s: %w", key, n.Name(), err)}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -30,12 +31,12 @@ var MoveLeader = onEtcd(&Fault{
 	if !slices.Contains(others, to) {
 		return nil, r.bad("to", "one of %s", listed(others))
 	}
-	return r.withMembers(func(ctx context.Context, all members) (Injection, error) { return moveLeadership(ctx, r, all, to) }), nil
+	return r.withMembers(func(ctx context.Context, all members.All) (Injection, error) { return moveLeadership(ctx, r, all, to) }), nil
 })
 
-func moveLeadership(ctx context.Context, r Request, all members, to string) (Injection, error) {
+func moveLeadership(ctx context.Context, r Request, all members.All, to string) (Injection, error) {
 	t := r.Target
-	before, err := all.leadership(ctx)
+	before, err := leadershipOf(ctx, all)
 	if err != nil {
 		return nil, r.beforeFault(err)
 	}
@@ -44,7 +45,7 @@ func moveLeadership(ctx context.Context, r Request, all members, to string) (Inj
 	}
 	target, ok := before.ids[to]
 	if !ok { // the majority that answered first was without it
-		s, err := all.on(to).status(ctx)
+		s, err := all.On(to).Status(ctx)
 		if err != nil {
 			return nil, r.beforeFault(err)
 		}
@@ -56,11 +57,11 @@ func moveLeadership(ctx context.Context, r Request, all members, to string) (Inj
 		ask: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, moveLimit)
 			defer cancel()
-			_, err := all.on(t.Node).client.MoveLeader(ctx, target)
+			_, err := all.On(t.Node).Client.MoveLeader(ctx, target)
 			return err
 		},
 		effect: func(ctx context.Context) (bool, string) {
-			now, err := all.leadership(ctx)
+			now, err := leadershipOf(ctx, all)
 			if err != nil {
 				return false, err.Error()
 			}

@@ -51,8 +51,7 @@ var Overload = &Fault{
 		o.entrance, err = r.apiServer()
 		return func(ctx context.Context) (Injection, error) { return o.inject(ctx, r) }, err
 	},
-	// The clients exited with their process.
-	Undo: undoes(takeRole),
+	Promised: true, // the clients exit with their process
 }
 
 // crowd is a user with many clients.
@@ -105,7 +104,7 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 		patience: healLimit / 2, // the API server that it asks is overloaded
 		undo:     o.end,
 		healed:   o.drained,
-	}.promised(r, r.undoing(o.name)).stored(r).injection(ctx)
+	}.promised(r, framework.Undoing{Delete: []string{registry + "clusterrolebindings/" + o.name, registry + "clusterroles/" + o.name}}).stored(r).injection(ctx)
 }
 
 // connect creates the client: with the user's name and with connections that no other traffic
@@ -233,14 +232,14 @@ func (o *crowd) end(ctx context.Context) error {
 	o.stop()
 	o.answer.Wait()
 	o.hangUp()
-	return takeRole(ctx, o.cluster, o.name)
+	return o.takeRole(ctx)
 }
 
 // takeRole removes the user's role.
-func takeRole(ctx context.Context, c framework.Cluster, name string) error {
+func (o *crowd) takeRole(ctx context.Context) error {
 	return errors.Join(
-		remove(ctx, c, rbacPath+"clusterrolebindings/"+name, "clusterrolebindings/"+name),
-		remove(ctx, c, rbacPath+"clusterroles/"+name, "clusterroles/"+name))
+		remove(ctx, o.cluster, rbacPath+"clusterrolebindings/"+o.name, "clusterrolebindings/"+o.name),
+		remove(ctx, o.cluster, rbacPath+"clusterroles/"+o.name, "clusterroles/"+o.name))
 }
 
 // queued checks whether requests of the user's level wait or are refused.

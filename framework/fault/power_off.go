@@ -140,8 +140,8 @@ func (o *outage) processes(ctx context.Context) (counted bool, lives string) {
 		switch {
 		case err != nil:
 			counted = false
-		case !ended(p):
-			alive = append(alive, fmt.Sprintf("%s runs as %s", c, id(p)))
+		case !p.Ended():
+			alive = append(alive, fmt.Sprintf("%s runs as %s", c, p.ID()))
 		}
 	}
 	return counted, strings.Join(alive, ", ")

@@ -52,7 +52,7 @@ func (p process) before(ctx context.Context) (now framework.Process, none Inject
 		return now, nil, fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
 	}
 	switch {
-	case ended(now):
+	case now.Ended():
 		return now, notInjected(p.target, "%s was not running", p.target.String()), nil
 	case now.Held: // it is being stopped
 		return now, notInjected(p.target, "%s is already held down", p.target.String()), nil
@@ -60,18 +60,10 @@ func (p process) before(ctx context.Context) (now framework.Process, none Inject
 	return now, nil, nil
 }
 
-// ended reports whether there is no process; a zombie has exited too.
-func ended(p framework.Process) bool { return p.PID == 0 || p.State == "Z" || p.State == "X" }
-
 // stopped reports whether a process was suspended by a signal.
 func stopped(p framework.Process) bool { return strings.HasPrefix(p.State, "T") }
 
 func same(a, b framework.Process) bool { return a.PID == b.PID && a.StartTicks == b.StartTicks }
-
-// id identifies a process uniquely.
-func id(p framework.Process) string {
-	return fmt.Sprintf("process %d (started at tick %d)", p.PID, p.StartTicks)
-}
 
 // shows returns a look at the component's process.
 func (p process) shows(l func(now framework.Process) (held bool, seen string)) look {
@@ -90,12 +82,12 @@ func (p process) runs(ctx context.Context) (bool, string) {
 	switch {
 	case err != nil:
 		return false, fmt.Sprintf("failed to read the state of %s: %v", p.target.String(), err)
-	case ended(now):
+	case now.Ended():
 		return false, p.target.String() + " does not run"
 	case stopped(now):
-		return false, fmt.Sprintf("%s, %s, is in state %s", p.target.String(), id(now), now.State)
+		return false, fmt.Sprintf("%s, %s, is in state %s", p.target.String(), now.ID(), now.State)
 	}
-	seen := fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
+	seen := fmt.Sprintf("%s runs as %s", p.target.String(), now.ID())
 	var answer answers
 	if answer, err = componentAnswers(p.cluster, p.target.Node, p.target.Component); err != nil {
 		return false, seen + ", but " + err.Error()
@@ -133,19 +125,19 @@ func (p process) outlives(d time.Duration) look {
 	var since time.Time
 	return p.shows(func(now framework.Process) (bool, string) {
 		switch {
-		case ended(now):
+		case now.Ended():
 			return false, p.target.String() + " does not run"
 		case !same(now, first):
 			first, since = now, time.Now()
 		}
-		return time.Since(since) > d, fmt.Sprintf("%s has been the same for %s", id(now), time.Since(since).Round(time.Millisecond))
+		return time.Since(since) > d, fmt.Sprintf("%s has been the same for %s", now.ID(), time.Since(since).Round(time.Millisecond))
 	})
 }
 
 // standsBy returns the node that runs a component while a process of it is down on purpose, since it
 // may run only where a lock is held; empty if it should run.
 func standsBy(ctx context.Context, c framework.Cluster, now framework.Process) (active string) {
-	if !ended(now) || !now.Standby || now.Held || now.CrashLooped {
+	if !now.Ended() || !now.Standby || now.Held || now.CrashLooped {
 		return ""
 	}
 	for _, n := range framework.NodesWith(c, now.Component) {
@@ -153,7 +145,7 @@ func standsBy(ctx context.Context, c framework.Cluster, now framework.Process) (
 		if !ok {
 			continue
 		}
-		if other, err := reporter.Process(ctx, now.Component); err == nil && !ended(other) {
+		if other, err := reporter.Process(ctx, now.Component); err == nil && !other.Ended() {
 			return n.Name()
 		}
 	}
@@ -205,7 +197,7 @@ func (p process) orHeld(l look) look {
 			return true, seen
 		}
 		now, err := p.reporter.Process(ctx, p.target.Component)
-		if err != nil || !ended(now) || !now.Held {
+		if err != nil || !now.Ended() || !now.Held {
 			return false, seen
 		}
 		return true, p.target.String() + " exited and is held down by another fault"

@@ -2,13 +2,14 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
 // A fault through etcd or the API does not go through a node whose agent could heal it in time.
@@ -21,22 +22,6 @@ const promiserNeed = "Promiser (on a cluster that outlives the process that inje
 // promiseGrace is how long after the time to live the nodes undo the fault if the injecting
 // process has not.
 const promiseGrace = 5 * time.Second
-
-// Undo carries out an Undoing on the cluster's side: c is the cluster as seen from there, where
-// some nodes may lack abilities. Nodes leave what they cannot do to others.
-func Undo(ctx context.Context, c framework.Cluster, u framework.Undoing) error {
-	f, err := Find(u.Fault)
-	if err != nil {
-		return err
-	}
-	if f.Undo == nil {
-		return fmt.Errorf("failed to undo %s: it is healed by its own provider", u.Fault)
-	}
-	if err := f.Undo(ctx, c, u.Data); err != nil {
-		return fmt.Errorf("failed to undo %s: %w", u.Fault, err)
-	}
-	return nil
-}
 
 // checkUndo refuses the fault if the cluster outlives this process but could not heal the fault
 // then.
@@ -58,7 +43,7 @@ func (r Request) checkUndo() error {
 // then lacks an ability that the fault needs.
 func (r Request) checkOwner(ability string) error {
 	p, ok := r.Cluster.(framework.Promiser)
-	if !ok || r.Fault.Undo != nil { // which the cluster is asked to promise
+	if !ok || r.Fault.Promised { // which the cluster is asked to promise
 		return nil
 	}
 	if err := p.CheckPromise(framework.Undoing{Fault: r.Fault.Name, Nothing: !r.Fault.permanent}); err != nil {
@@ -67,42 +52,23 @@ func (r Request) checkOwner(ability string) error {
 	return nil
 }
 
-// undoes reads what an injection promised, for Fault.Undo.
-func undoes[T any](undo func(context.Context, framework.Cluster, T) error) func(context.Context, framework.Cluster, json.RawMessage) error {
-	return func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-		var promised T
-		if err := json.Unmarshal(data, &promised); err != nil {
-			return err
-		}
-		return undo(ctx, c, promised)
-	}
-}
-
-// undoing returns what the fault promises.
-func (r Request) undoing(data any) *framework.Undoing {
-	b, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // the types of this package can all be written
-	}
-	return &framework.Undoing{Fault: r.Fault.Name, Data: b, Lossy: r.Fault.lossy}
-}
-
 // promised completes an attempt whose fault the cluster's nodes undo if this process cannot.
 // Without an undo of its own, it undoes what is promised.
-func (a attempt) promised(r Request, u *framework.Undoing) attempt {
+func (a attempt) promised(r Request, u framework.Undoing) attempt {
+	u.Fault, u.Lossy = r.Fault.Name, r.Fault.lossy
 	a.ttl = r.TTL
 	if a.undo == nil {
-		a.undo = func(ctx context.Context) error { return r.Fault.Undo(ctx, r.Cluster, u.Data) }
+		a.undo = func(ctx context.Context) error { return undo.Do(ctx, r.Cluster.(undo.Cluster), u) }
 	}
 	promiser, ok := r.Cluster.(framework.Promiser)
 	if !ok {
 		return a // the cluster ends with this process
 	}
-	ask, undo := a.ask, a.undo
+	ask, heal := a.ask, a.undo
 	handle, until := "", time.Time{}
 	a.ask = func(ctx context.Context) error {
 		until = time.Now().Add(a.ttl + promiseGrace)
-		given, err := promiser.Promise(ctx, *u, a.ttl+promiseGrace)
+		given, err := promiser.Promise(ctx, u, a.ttl+promiseGrace)
 		if err != nil {
 			return fmt.Errorf("failed to register with the cluster's nodes how to undo it: %w", err)
 		}
@@ -113,7 +79,7 @@ func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 		if handle == "" {
 			return nil // nothing was started
 		}
-		if err := undo(ctx); err != nil {
+		if err := heal(ctx); err != nil {
 			return err
 		}
 		if promiser.Withdraw(ctx, handle) != nil {
@@ -140,8 +106,8 @@ func (a attempt) stored(r Request) attempt {
 	ask := a.ask
 	a.ask = func(ctx context.Context) error {
 		found := int64(0)
-		err := onAny(ctx, r.Cluster, func(ctx context.Context, m member) error {
-			answer, err := m.client.Get(ctx, registry+"namespaces/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		err := onAny(ctx, r.Cluster, func(ctx context.Context, m members.Member) error {
+			answer, err := m.Client.Get(ctx, registry+"namespaces/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 			if err == nil {
 				found = answer.Count
 			}

@@ -17,6 +17,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
 // nodesPromise is the ability of a cluster whose nodes record what they promise.
@@ -82,6 +84,18 @@ type promisedFault struct {
 	params map[string]string
 	// start returns a cluster and a target, and a check of whether it is healthy.
 	start func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look)
+	// undoes reports whether u names what API servers keep in etcd of what the fault has done: the fake
+	// ones keep nothing there.
+	undoes func(u framework.Undoing) bool
+}
+
+// deletes reports whether u deletes the objects of these resources with one name.
+func deletes(name string, resources ...string) func(framework.Undoing) bool {
+	return func(u framework.Undoing) bool {
+		return slices.EqualFunc(u.Delete, resources, func(key, resource string) bool {
+			return strings.HasPrefix(key, "/registry/"+resource+"/"+name)
+		})
+	}
 }
 
 func promisedFaults() []promisedFault {
@@ -96,11 +110,11 @@ func promisedFaults() []promisedFault {
 		return func(ctx context.Context) (bool, string) { return etcdWrites(ctx, c, t.Node) }
 	}
 	return []promisedFault{
-		{Alarm, nil, etcd("etcd/follower", writes)},
-		{FillQuota, nil, etcd("etcd/follower", writes)},
+		{Alarm, nil, etcd("etcd/follower", writes), nil},
+		{FillQuota, nil, etcd("etcd/follower", writes), nil},
 		{RemoveMember, nil, etcd("etcd/follower", func(c *operatedEtcd, t Target) look {
 			return func(ctx context.Context) (bool, string) { return etcdReads(ctx, c, t.Node) }
-		})},
+		}), nil},
 		{RestoreSnapshot, map[string]string{"age": "0s"}, etcd("etcd/any", func(c *operatedEtcd, t Target) look {
 			first := map[string]int{}
 			for _, n := range c.nodes {
@@ -114,7 +128,7 @@ func promisedFaults() []promisedFault {
 				}
 				return true, ""
 			}
-		})},
+		}), nil},
 		{LeaseSteal, map[string]string{"renew": "false"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
 			c := newAPI(t)
 			l := leaseObject{c, "kube-controller-manager"}
@@ -126,6 +140,8 @@ func promisedFaults() []promisedFault {
 				}
 				return text(now.Spec.HolderIdentity) != stranger, "a stranger has it"
 			}
+		}, func(u framework.Undoing) bool {
+			return *u.Release == framework.HeldLease{Key: "/registry/leases/kube-system/kube-controller-manager", Holder: stranger}
 		}},
 		{Overload, map[string]string{"concurrency": "20"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
 			c := newAPI(t)
@@ -149,7 +165,7 @@ func promisedFaults() []promisedFault {
 				defer mu.Unlock()
 				return len(roles) == 0, strings.Join(slices.Sorted(maps.Keys(roles)), ", ")
 			}
-		}},
+		}, deletes("holdfast-overload-", "clusterrolebindings", "clusterroles")},
 		{WebhookHang, map[string]string{"timeout": "1s"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
 			c := newAPI(t)
 			a := &admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}}
@@ -159,7 +175,7 @@ func promisedFaults() []promisedFault {
 				defer a.mu.Unlock()
 				return len(a.hooks) == 0, "webhooks are registered"
 			}
-		}},
+		}, deletes("holdfast-webhook-hang-", "validatingwebhookconfigurations")},
 	}
 }
 
@@ -187,8 +203,14 @@ func TestFaultsArePromised(t *testing.T) {
 			if held, _ := whole(t.Context()); held {
 				t.Fatal("it is whole while the fault is active")
 			}
+			if f.undoes != nil && !f.undoes(u) {
+				t.Errorf("promised: %+v", u)
+			}
 			for range 2 { // the second time by another node
-				if err := Undo(t.Context(), c, u); err != nil {
+				if f.undoes != nil {
+					break
+				}
+				if err := undo.Do(t.Context(), c.(undo.Cluster), u); err != nil {
 					t.Fatal(err)
 				}
 				if _, held, seen := await(t.Context(), time.Minute, whole); !held {
@@ -202,9 +224,6 @@ func TestFaultsArePromised(t *testing.T) {
 				t.Errorf("%+v, %v, promised %v", healed, err, p.given)
 			}
 		})
-	}
-	if err := Undo(t.Context(), newFake(), framework.Undoing{Fault: "kill"}); err == nil {
-		t.Error("a kill was undone by nobody")
 	}
 }
 
@@ -220,7 +239,7 @@ func TestPromiseIsWithdrawnLater(t *testing.T) {
 			r := Request{Fault: Alarm, Cluster: c, TTL: ttl}
 			done := func(context.Context) error { return nil }
 			held := func(context.Context) (bool, string) { return true, "" }
-			i, err := attempt{ask: done, effect: held, undo: done, healed: held}.promised(r, r.undoing(nil)).inject(t.Context())
+			i, err := attempt{ask: done, effect: held, undo: done, healed: held}.promised(r, framework.Undoing{}).inject(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,8 +308,8 @@ func TestUndoneWhereItIsStored(t *testing.T) {
 		return WebhookHang.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"timeout": "1s"}})
 	}
 	put := func(key string) {
-		err := onMember(c, "node-1", func(m member) error {
-			_, err := m.client.Put(t.Context(), key, "x")
+		err := onMember(c, "node-1", func(m members.Member) error {
+			_, err := m.Client.Put(t.Context(), key, "x")
 			return err
 		})
 		if err != nil {

@@ -214,12 +214,12 @@ func knockEtcd(c framework.Cluster, node string) (knocker, error) {
 		return knocker{}, err
 	}
 	return knocker{
-		close: func() { _ = m.client.Close() },
+		close: func() { _ = m.Client.Close() },
 		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
 			// Status would dial again. Only this member answers this one.
-			_, err := m.client.Get(ctx, "health", clientv3.WithSerializable())
+			_, err := m.Client.Get(ctx, "health", clientv3.WithSerializable())
 			return err == nil
 		},
 	}, nil

@@ -77,7 +77,7 @@ func (o *outage) remember(ctx context.Context, running map[framework.Component]f
 		if err != nil {
 			return fmt.Errorf("asking for the process of %s before the fault: %w", c, err)
 		}
-		if !ended(p) {
+		if !p.Ended() {
 			running[c] = p
 		}
 	}
@@ -98,12 +98,12 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 			switch {
 			case err != nil:
 				return false, fmt.Sprintf("failed to read the state of %s on node %s: %v", c, name, err)
-			case ended(now):
+			case now.Ended():
 				continue // it may wait for another one
 			case same(now, before[c]):
-				return false, fmt.Sprintf("%s on node %s still runs as %s", c, name, id(now))
+				return false, fmt.Sprintf("%s on node %s still runs as %s", c, name, now.ID())
 			}
-			seen = append(seen, fmt.Sprintf("%s as %s instead of %s", c, id(now), id(before[c])))
+			seen = append(seen, fmt.Sprintf("%s as %s instead of %s", c, now.ID(), before[c].ID()))
 		}
 		if len(seen) == 0 {
 			return false, fmt.Sprintf("node %s was off, and nothing runs on it yet", name)
@@ -120,7 +120,7 @@ func (o *outage) complete(before map[framework.Component]framework.Process) look
 			if err != nil {
 				return false, fmt.Sprintf("failed to read the state of %s on node %s: %v", c, o.node.Name(), err)
 			}
-			if ended(now) && standsBy(ctx, o.cluster, now) == "" {
+			if now.Ended() && standsBy(ctx, o.cluster, now) == "" {
 				return false, fmt.Sprintf("%s on node %s does not run yet", c, o.node.Name())
 			}
 		}

@@ -30,7 +30,7 @@ func TestReboot(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := state(c, 1, framework.Scheduler)
-			if proof := i.Proof(); !proof.Proven || ended(now) || same(now, old) || !strings.Contains(proof.What, id(now)) || proof.Effect.Sub(proof.Called) < 3*time.Second {
+			if proof := i.Proof(); !proof.Proven || now.Ended() || same(now, old) || !strings.Contains(proof.What, now.ID()) || proof.Effect.Sub(proof.Called) < 3*time.Second {
 				t.Fatalf("%+v; now %+v", proof, now)
 			}
 			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {

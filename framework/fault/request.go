@@ -38,7 +38,7 @@ func (f *Fault) request(c framework.Cluster, t Target, p Params) (Request, error
 	if err := r.checkTarget(); err != nil {
 		return r, fmt.Errorf("fault %s: %w", f.Name, err)
 	}
-	if f.Undo != nil {
+	if f.Promised {
 		return r, r.checkUndo()
 	}
 	return r, nil

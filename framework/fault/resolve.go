@@ -256,7 +256,7 @@ func (c resolver) down(ctx context.Context, n framework.Node, component framewor
 		if err != nil {
 			return fmt.Sprintf("failed to read the state of %s on %s: %v", component, n.Name(), err)
 		}
-		if ended(p) {
+		if p.Ended() {
 			return fmt.Sprintf("%s on %s does not run", component, n.Name())
 		}
 	}
@@ -280,11 +280,11 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer all.close()
+	defer all.Close()
 	var found leadership
 	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
 		var err error
-		if found, err = all.leadership(ctx); err != nil {
+		if found, err = leadershipOf(ctx, all); err != nil {
 			return false, err.Error()
 		}
 		return true, ""

@@ -86,7 +86,7 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 			},
 			effect: func(ctx context.Context) (held bool, seen string) {
 				restarted, seen = all(e.orStandsBy(e.replaced(old)), exited)(ctx)
-				return restarted, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
+				return restarted, fmt.Sprintf("%s, %s: %s", t.String(), old.ID(), seen)
 			},
 			undo: func(ctx context.Context) error {
 				if refused || restarted { // if it is down again, another fault holds it down

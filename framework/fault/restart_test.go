@@ -35,7 +35,7 @@ func testRestart(t *testing.T, comp framework.Component, p Params) {
 			t.Fatal(err)
 		}
 		now := state(c, 1, comp)
-		if proof := i.Proof(); !proof.Proven || ended(now) || same(now, old) || !strings.Contains(proof.What, id(now)) || !strings.Contains(proof.What, id(old)) {
+		if proof := i.Proof(); !proof.Proven || now.Ended() || same(now, old) || !strings.Contains(proof.What, now.ID()) || !strings.Contains(proof.What, old.ID()) {
 			t.Fatalf("%+v; now %+v", proof, now)
 		}
 		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !same(now, state(c, 1, comp)) {

@@ -12,8 +12,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/scratch"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
 // afterSnapshotKey is written after the snapshot, so that it must be gone when
@@ -30,13 +32,10 @@ var RestoreSnapshot = onEtcd(&Fault{
 		intParam("bump", "by how much the revision is raised above the snapshot's, with all earlier revisions compacted, as etcd's recovery guide recommends; 0: the revision goes back", 0, 0, 1_000_000_000),
 		intParam("writes", "wait, beyond the age, until etcd has had this many more revisions", 0, 0, 1_000_000),
 	},
-	Needs:   []string{"EtcdOperator", "Killer", "Starter", "ProcessReporter"},
-	Example: "etcd/any age=10s",
-	Effects: does(record.EffectRestored),
-	// After healing, no process is left that ran before.
-	Undo: undoes(func(ctx context.Context, c framework.Cluster, before map[string]string) error {
-		return (&rewind{cluster: c, before: before, restarted: map[string]bool{}}).restart(ctx)
-	}),
+	Needs:    []string{"EtcdOperator", "Killer", "Starter", "ProcessReporter"},
+	Example:  "etcd/any age=10s",
+	Effects:  does(record.EffectRestored),
+	Promised: true,
 	takes: func(r Request) time.Duration {
 		return Value[time.Duration](r, "age") + Value[time.Duration](r, "down")
 	},
@@ -55,15 +54,10 @@ type rewind struct {
 	bump    uint64
 	ttl     time.Duration
 	nodes   []backup.Member
-	// before are the processes that may know of lost data, by component and node; nil if all may.
-	before map[string]string
-	// restarted are the processes that knew of lost data and were restarted, by component and
-	// node.
-	restarted map[string]bool
 }
 
 func rewindOf(r Request) (*rewind, error) {
-	x := &rewind{cluster: r.Cluster, ttl: r.TTL, restarted: map[string]bool{},
+	x := &rewind{cluster: r.Cluster, ttl: r.TTL,
 		age: Value[time.Duration](r, "age"), down: Value[time.Duration](r, "down"), writes: Value[int](r, "writes"), bump: uint64(Value[int](r, "bump"))}
 	for _, n := range framework.NodesWith(r.Cluster, framework.Etcd) {
 		m := backup.Member{Name: n.Name()}
@@ -79,7 +73,7 @@ func rewindOf(r Request) (*rewind, error) {
 		}
 		x.nodes = append(x.nodes, m)
 	}
-	for _, component := range stale {
+	for _, component := range undo.CachingComponents {
 		for _, n := range framework.NodesWith(r.Cluster, component) {
 			if _, err := onNode[framework.Killer](r, n); err != nil {
 				return nil, err
@@ -102,14 +96,14 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 	file := filepath.Join(dir, "snapshot.db")
 	var revision, last int64
 	var peers []framework.EtcdPeer
-	err = onMember(c, t.Node, func(m member) error {
-		list, err := members{m}.list(ctx)
+	err = onMember(c, t.Node, func(m members.Member) error {
+		list, err := members.All{m}.List(ctx)
 		if err != nil {
 			return err
 		}
-		peers = peersOf(list, "")
+		peers = members.PeersOf(list, "")
 		// A key of an earlier run would be in the snapshot.
-		if _, err := m.client.Delete(ctx, afterSnapshotKey); err != nil {
+		if _, err := m.Client.Delete(ctx, afterSnapshotKey); err != nil {
 			return err
 		}
 		before, err := backup.Save(ctx, c.(framework.EtcdAccess), t.Node, file)
@@ -128,14 +122,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 	if len(peers) != len(r.nodes) {
 		return notInjected(t, "etcd has %d members, and there are %d nodes with etcd", len(peers), len(r.nodes)), nil
 	}
-	before := map[string]string{}
-	err = r.eachStale(func(key string, p process, _ framework.Killer) error {
-		now, none, err := p.before(ctx)
-		if err == nil && none == nil {
-			before[key] = id(now)
-		}
-		return err
-	})
+	before, err := undo.Caching(ctx, c.Nodes())
 	if err != nil {
 		return nil, asked.beforeFault(err)
 	}
@@ -148,13 +135,12 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 		},
 		effect:   func(ctx context.Context) (bool, string) { return r.back(ctx, last) },
 		patience: healLimit, // the members start and elect a leader
-		undo:     r.restart,
 		healed:   r.serves,
-	}.promised(asked, asked.undoing(before)).injection(ctx)
+	}.promised(asked, framework.Undoing{Restart: before}).injection(ctx)
 }
 
 // wait returns when the snapshot is old enough, with the revision at that time.
-func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, error) {
+func (r *rewind) wait(ctx context.Context, m members.Member, snapshot int64) (int64, error) {
 	select {
 	case <-time.After(r.age):
 	case <-ctx.Done():
@@ -164,7 +150,7 @@ func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, err
 	_, held, seen := await(ctx, r.ttl, func(ctx context.Context) (bool, string) {
 		ctx, cancel := context.WithTimeout(ctx, tryLimit)
 		defer cancel()
-		answer, err := m.client.Put(ctx, afterSnapshotKey, "")
+		answer, err := m.Client.Put(ctx, afterSnapshotKey, "")
 		if err != nil {
 			return false, err.Error()
 		}
@@ -180,66 +166,21 @@ func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, err
 // back checks whether every member serves and has lost what was written after
 // the snapshot.
 func (r *rewind) back(ctx context.Context, last int64) (held bool, seen string) {
-	return lookAt(r.cluster, func(all members) (held bool, seen string, err error) {
+	return lookAt(r.cluster, func(all members.All) (held bool, seen string, err error) {
 		for _, m := range all {
 			ctx, cancel := context.WithTimeout(ctx, tryLimit)
-			answer, err := m.client.Get(ctx, afterSnapshotKey, clientv3.WithKeysOnly())
+			answer, err := m.Client.Get(ctx, afterSnapshotKey, clientv3.WithKeysOnly())
 			cancel()
 			if err != nil {
-				return false, "", fmt.Errorf("linearizable read from etcd on %s: %w", m.node, err)
+				return false, "", fmt.Errorf("linearizable read from etcd on %s: %w", m.Node, err)
 			}
-			seen = fmt.Sprintf("etcd on %s is at revision %d, %d before", m.node, answer.Header.Revision, last)
+			seen = fmt.Sprintf("etcd on %s is at revision %d, %d before", m.Node, answer.Header.Revision, last)
 			if answer.Count > 0 {
 				return false, seen + ", and knows a key that was written after the snapshot", nil
 			}
 		}
 		return true, seen + ", and no member knows a key that was written after the snapshot", nil
 	})
-}
-
-// stale are the components that cache what they have read from etcd.
-var stale = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
-
-// restart kills every process that may know of lost data, once, however often healing is tried;
-// the nodes' watchers restart them.
-func (r *rewind) restart(ctx context.Context) error {
-	return r.eachStale(func(key string, p process, k framework.Killer) error {
-		if r.restarted[key] {
-			return nil
-		}
-		now, none, err := p.before(ctx)
-		if err == nil && none == nil && (r.before == nil || r.before[key] == id(now)) { // a stopped process knows nothing
-			err = k.Kill(ctx, p.target.Component, 0)
-		}
-		if err != nil {
-			return fmt.Errorf("restarting %s: %w", p.target.String(), err)
-		}
-		r.restarted[key] = true
-		return nil
-	})
-}
-
-// eachStale calls do for each process that may know of lost data. Another node's process is up to
-// its own agent.
-func (r *rewind) eachStale(do func(key string, p process, k framework.Killer) error) error {
-	var problems []error
-	for _, component := range stale {
-		for _, n := range framework.NodesWith(r.cluster, component) {
-			killer, ok := n.(framework.Killer)
-			if !ok {
-				continue
-			}
-			key := string(component) + "/" + n.Name()
-			p := process{cluster: r.cluster, target: Target{Asked: key, Node: n.Name(), Component: component}}
-			if p.reporter, ok = n.(framework.ProcessReporter); !ok {
-				problems = append(problems, fmt.Errorf("%s does not report its processes", n.Name()))
-				continue
-			}
-			p.power, _ = n.(framework.PowerSwitch)
-			problems = append(problems, do(key, p, killer))
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // serves checks whether every member reads and every API server is ready.

@@ -3,7 +3,6 @@ package fault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
 func TestRestoreSnapshot(t *testing.T) {
@@ -87,35 +87,31 @@ func TestRestoreStartsAll(t *testing.T) {
 	})
 }
 
-// Healing that is tried again does not restart what it has restarted.
-func TestRestoreRestartsOnce(t *testing.T) {
-	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
-		r := &rewind{cluster: c, restarted: map[string]bool{}}
-		for range 3 {
-			if err := r.restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute)
-		}
-		if c.asked != 9 || state(c, 1, framework.Scheduler).Restarts != 1 {
-			t.Errorf("%d processes of 9 were ended, %+v", c.asked, state(c, 1, framework.Scheduler))
-		}
-	})
+// inUndo is a cluster as the nodes see it that undo a fault.
+type inUndo struct {
+	*fakeCluster
+	framework.EtcdAccess
 }
 
-// TestRestorePromise: a node that keeps a promise kills what has run since before the fault, and
-// nothing once that was restarted.
+// TestRestorePromise: what has run since before the fault is killed, and nothing once that was
+// restarted, also if healing is tried again.
 func TestRestorePromise(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
-		u := framework.Undoing{Fault: RestoreSnapshot.Name, Data: []byte(fmt.Sprintf(`{"kube-scheduler/node-2": %q}`, id(state(c, 1, framework.Scheduler))))}
-		for range 2 {
-			if err := Undo(t.Context(), c, u); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute)
+		key, now := "kube-scheduler/node-2", state(c, 1, framework.Scheduler)
+		before, err := undo.Caching(t.Context(), c.Nodes())
+		if err != nil || len(before) != 9 || before[key] != now.ID() {
+			t.Fatalf("what runs is %v, %v", before, err)
 		}
-		if c.asked != 1 || state(c, 1, framework.Scheduler).Restarts != 1 {
-			t.Errorf("%d processes of 1 were killed, %+v", c.asked, state(c, 1, framework.Scheduler))
+		for _, u := range []framework.Undoing{{Restart: map[string]string{key: now.ID()}}, {Restart: before}} {
+			for range 2 {
+				if err := undo.Do(t.Context(), inUndo{c, nil}, u); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+			}
+			if c.asked != len(u.Restart) || state(c, 1, framework.Scheduler).Restarts != 1 {
+				t.Errorf("%d processes were killed, want %d; %+v", c.asked, len(u.Restart), state(c, 1, framework.Scheduler))
+			}
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -86,8 +86,8 @@ func remove(ctx context.Context, c framework.Cluster, path, key string) error {
 	if _, ok := c.(framework.EtcdAccess); !ok {
 		return fmt.Errorf("deleting %s: %w", path, err)
 	}
-	inEtcd := onAny(ctx, c, func(ctx context.Context, m member) error {
-		_, err := m.client.Delete(ctx, registry+key)
+	inEtcd := onAny(ctx, c, func(ctx context.Context, m members.Member) error {
+		_, err := m.Client.Delete(ctx, registry+key)
 		return err
 	})
 	if inEtcd != nil {
@@ -114,7 +114,7 @@ func (l leaseObject) key() string { return "leases/kube-system/" + l.name }
 func (l leaseObject) read(ctx context.Context) (*coordinationv1.Lease, string, error) {
 	var missing error
 	if _, ok := l.cluster.(framework.EtcdAccess); ok {
-		lease, _, err := l.stored(ctx)
+		lease, err := l.stored(ctx)
 		if err == nil {
 			return lease, "in etcd", nil
 		}
@@ -161,47 +161,25 @@ func (l leaseObject) change(ctx context.Context, change func(*coordinationv1.Lea
 	}
 }
 
-// stored returns the lease from etcd, and its revision.
-func (l leaseObject) stored(ctx context.Context) (lease *coordinationv1.Lease, revision int64, err error) {
+// stored returns the lease from etcd.
+func (l leaseObject) stored(ctx context.Context) (lease *coordinationv1.Lease, err error) {
 	var answer *clientv3.GetResponse
-	err = onAny(ctx, l.cluster, func(ctx context.Context, m member) (err error) {
-		answer, err = m.client.Get(ctx, registry+l.key())
+	err = onAny(ctx, l.cluster, func(ctx context.Context, m members.Member) (err error) {
+		answer, err = m.Client.Get(ctx, registry+l.key())
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if len(answer.Kvs) == 0 {
-		return nil, 0, errGone
+		return nil, errGone
 	}
-	lease, revision = &coordinationv1.Lease{}, answer.Kvs[0].ModRevision
+	lease = &coordinationv1.Lease{}
 	_, _, err = leaseCodec().Decode(answer.Kvs[0].Value, nil, lease)
-	return lease, revision, err
+	return lease, err
 }
 
-// changeStored is change, but directly in etcd.
-func (l leaseObject) changeStored(ctx context.Context, change func(*coordinationv1.Lease) error) error {
-	lease, revision, err := l.stored(ctx)
-	if err != nil {
-		return err
-	}
-	if err := change(lease); err != nil {
-		return err
-	}
-	lease.APIVersion, lease.Kind = coordinationv1.SchemeGroupVersion.String(), "Lease"
-	var value bytes.Buffer
-	if err := leaseCodec().Encode(lease, &value); err != nil {
-		return err
-	}
-	return onAny(ctx, l.cluster, func(ctx context.Context, m member) error {
-		key := registry + l.key()
-		_, err := m.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
-			Then(clientv3.OpPut(key, value.String())).Commit()
-		return err
-	})
-}
-
-// leaseCodec encodes leases as API servers do.
+// leaseCodec reads leases as API servers store them.
 func leaseCodec() *protobuf.Serializer {
 	scheme := runtime.NewScheme()
 	_ = coordinationv1.AddToScheme(scheme) // fails for a type registered twice only

@@ -57,7 +57,7 @@ func TestLeaseStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.client.Close()
+	defer m.Client.Close()
 	name := stranger
 	lease := &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
 		ObjectMeta: metav1.ObjectMeta{Name: l.name, Namespace: "kube-system"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &name}}
@@ -65,7 +65,7 @@ func TestLeaseStored(t *testing.T) {
 	if err := leaseCodec().Encode(lease, &value); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.client.Put(t.Context(), registry+l.key(), value.String()); err != nil {
+	if _, err := m.Client.Put(t.Context(), registry+l.key(), value.String()); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})

@@ -51,10 +51,7 @@ var WebhookHang = &Fault{
 		w, err := webhookOf(r)
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r) }, err
 	},
-	// The webhook itself stopped with its process.
-	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {
-		return remove(ctx, c, webhooksPath+"/"+name, webhooksKey+name)
-	}),
+	Promised: true, // the webhook itself stops with its process
 }
 
 // hangingWebhook is a webhook and its registration.
@@ -119,7 +116,7 @@ func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, erro
 		patience: w.timeout + healLimit/2,
 		undo:     w.takeAway,
 		healed:   w.gone,
-	}.promised(r, r.undoing(w.name)).stored(r).injection(ctx)
+	}.promised(r, framework.Undoing{Delete: []string{registry + webhooksKey + w.name}}).stored(r).injection(ctx)
 	if !asked {
 		w.server.close()
 	}

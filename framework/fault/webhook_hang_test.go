@@ -138,10 +138,7 @@ func TestWebhookHangRefused(t *testing.T) {
 	if i, err := WebhookHang.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl}); !errors.Is(err, errRefuses) {
 		t.Fatalf("%v, %v", i, err)
 	}
-	var name string
-	if err := json.Unmarshal(p.refused.Data, &name); err != nil {
-		t.Fatal(err)
-	}
+	name := p.refused.Delete[0]
 	port := name[strings.LastIndexByte(name, '-')+1:]
 	if conn, err := net.Dial("tcp", net.JoinHostPort(c.Nodes()[1].Address().String(), port)); err == nil {
 		conn.Close()

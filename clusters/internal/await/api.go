@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -30,11 +29,11 @@ func Holder(body []byte) error {
 
 // HolderOf returns the holder of a lease.
 func HolderOf(body []byte) (string, error) {
-	var lease coordinationv1.Lease
-	if err := json.Unmarshal(body, &lease); err != nil || lease.Spec.HolderIdentity == nil {
-		return "", err
+	var lease struct {
+		Spec struct{ HolderIdentity string }
 	}
-	return *lease.Spec.HolderIdentity, nil
+	err := json.Unmarshal(body, &lease)
+	return lease.Spec.HolderIdentity, err
 }
 
 // LeasePath is where an elected component's lease is.
