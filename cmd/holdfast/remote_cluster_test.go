@@ -110,12 +110,22 @@ func newForeign(t testing.TB, up ...string) *foreign {
 	return f
 }
 
+// agentSize is the most that the node agent may have, in bytes: it is copied to each node.
+const agentSize = 15 << 20
+
 // buildAgent builds the node agent as `make build` does. holdfast would copy the test binary to the
-// nodes, which is three times as large.
+// nodes, which is several times as large.
 func buildAgent(t testing.TB, file string) {
 	t.Helper()
-	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", file, "../holdfast-agent").CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-C", "../..", "agent", "AGENT="+file).CombinedOutput(); err != nil {
 		t.Fatalf("building the node agent: %v\n%s", err, out)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > agentSize {
+		t.Errorf("the node agent has %d bytes, and %d are allowed: does it import a new library?", info.Size(), agentSize)
 	}
 }
 
