@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -371,7 +372,7 @@ type Promiser interface {
 }
 
 // Undoing is what undoes a fault on the cluster's side, with etcd and the abilities of nodes alone
-// (undo.Do). It can be repeated, by several nodes at the same time.
+// (package undo). It can be repeated, by several nodes at the same time.
 type Undoing struct {
 	// Fault is the name of the fault.
 	Fault string `json:"fault"`
@@ -394,9 +395,23 @@ type Undoing struct {
 	Release *HeldLease `json:"release,omitempty"`
 	// Rejoin are the peer URLs of the member on Node, to add again without data.
 	Rejoin []string `json:"rejoin,omitempty"`
-	// Restart are processes to kill, by component and node ("kube-scheduler/node-1"), as
-	// Process.ID returns them.
+	// Restart are processes to kill if they still run, by component and node
+	// ("kube-scheduler/node-1"), as Process.ID returns them.
 	Restart map[string]string `json:"restart,omitzero"`
+}
+
+// Check returns an error unless u says what is to be done, once.
+func (u Undoing) Check() error {
+	set := 0
+	for _, is := range []bool{u.Disarm != nil, u.FreeSpace != "", len(u.Delete) > 0, u.Release != nil, len(u.Rejoin) > 0, u.Restart != nil} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		return fmt.Errorf("what undoes %s is given %d times, and not once", u.Fault, set)
+	}
+	return nil
 }
 
 // EtcdAlarm is an alarm that a member has raised.

@@ -72,6 +72,9 @@ func doStep(ctx context.Context, s Step, do func(context.Context) (proof string,
 		err = ReportStep(ctx, s)
 	}
 	if err != nil {
+		if s.Node == "" {
+			return fmt.Errorf("step %q: %w", s.Name, err)
+		}
 		return fmt.Errorf("step %q on %s: %w", s.Name, s.Node, err)
 	}
 	return nil
@@ -176,12 +179,10 @@ type EtcdRejoiner interface {
 // repairs a cluster does.
 type EtcdOperator interface {
 	EtcdRejoiner
-	// RestoreEtcd replaces the data of a member that is held down by a snapshot: the path of a
-	// file as etcd's Snapshot call writes it. From its next start on, the member is one of these
-	// members of a new cluster. All of them must be restored from the same snapshot. The revision
-	// is raised by bump, and everything before counts as compacted, so that no client sees the
-	// revision go back; 0 leaves it as it was.
-	RestoreEtcd(ctx context.Context, snapshot string, members []EtcdPeer, bump uint64) error
+	EtcdPeerReporter
+	// ReplaceEtcdData replaces the data of a member that is held down by those in a local
+	// directory, as etcd's own tool makes them from a snapshot.
+	ReplaceEtcdData(ctx context.Context, dir string) error
 }
 
 // RejoinChecker is the ability of an EtcdOperator to report in advance that it cannot start its

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,26 +13,34 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// RejoinEtcd implements framework.EtcdRejoiner.
+// RejoinEtcd implements framework.EtcdOperator.
 func (c *Client) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
 	return c.do(ctx, changeLimit, http.MethodPost, "rejoin", "changing the data of etcd", &request{Cluster: members}, nil)
 }
 
-// ReplaceEtcdData replaces the data of a member that is held down by those in a local directory.
+// ReplaceEtcdData implements framework.EtcdOperator.
 func (c *Client) ReplaceEtcdData(ctx context.Context, dir string) error {
-	ctx, cancel := agenthttp.Within(ctx, 2*changeLimit)
+	ctx, cancel := agenthttp.Within(ctx, uploadLimit+changeLimit)
 	defer cancel()
 	r, w := io.Pipe()
-	defer r.Close()
-	go func() { w.CloseWithError(etcddata.Pack(w, dir)) }()
+	packed := make(chan error, 1)
+	go func() {
+		err := etcddata.Pack(w, dir)
+		w.CloseWithError(err)
+		packed <- err
+	}()
 	resp, err := c.http.Send(ctx, http.MethodPut, "data", r)
+	_ = r.Close()
+	if own := <-packed; own != nil && !errors.Is(own, io.ErrClosedPipe) {
+		err = own // of which the agent has seen only the end
+	}
 	if err != nil {
 		return fmt.Errorf("changing the data of etcd on %s: %w", c.node, err)
 	}
 	return resp.Body.Close()
 }
 
-// EtcdPeer implements framework.EtcdPeerReporter.
+// EtcdPeer implements framework.EtcdOperator.
 func (c *Client) EtcdPeer(ctx context.Context) (peer framework.EtcdPeer, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "etcd-peer", "reading the configuration of etcd", nil, &peer)
 	return peer, err

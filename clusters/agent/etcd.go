@@ -25,7 +25,8 @@ type etcd struct {
 	data    string
 	watcher *watcher // nil if the node has no member
 	store   *store
-	dir     string // of the agent
+
+	receiving sync.Mutex // held while other data arrive
 
 	mu     sync.Mutex            // held through every change of the data
 	timers expiry.Timers[string] // by handle
@@ -38,19 +39,32 @@ const (
 	// changeLimit is how long a change of the data may take. A member that is down for one is
 	// started after it, even if the agent died.
 	changeLimit = time.Minute
+	// uploadLimit is how long other data may take to arrive.
+	uploadLimit = time.Minute
 	// podEndLimit is how long a kubelet may take to end a pod whose manifest is gone and whose
 	// process has exited.
 	podEndLimit = 20 * time.Second
 )
 
+// whenDown is what to do with a member that was held down before a change of its data.
+type whenDown int
+
+const (
+	leaveDown whenDown = iota // one that was not is killed, and started after the change
+	startAfter
+	onlyDown // one that was not is an error, and nothing is changed
+)
+
 const errNoMember = agenthttp.Unsupported("this node has no etcd member")
 
+var errNotDown = errors.New("it is not held down")
+
 // whileDown kills the member if it runs, calls do to change its data, and has it started again.
-// If it was held down before, it stays down unless start is set, until that hold ends or the
+// If it was held down before, it stays down unless it is to be started, until that hold ends or the
 // change is over. No process of the member runs during do: what could start one waits at its
 // shim or is killed, and nothing was started for settleTime before. To the kubelet the pod is
 // unchanged, so it does not create another one.
-func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error {
+func (e *etcd) whileDown(ctx context.Context, down whenDown, do func() error) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
 	}
@@ -63,6 +77,10 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	w.mu.Lock()
 	w.look()
 	p, held := w.proc, w.held()
+	if down == onlyDown && (p != nil || !held) {
+		w.mu.Unlock()
+		return errNotDown
+	}
 	w.ending = false
 	if !held {
 		w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(changeLimit) })
@@ -79,7 +97,7 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	if err == nil {
 		err = do()
 	}
-	if held && !start {
+	if held && down != startAfter {
 		return err
 	}
 	w.mu.Lock()
@@ -128,7 +146,7 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	case e.wiped() != nil:
 		return errWiped
 	}
-	return e.whileDown(ctx, true, func() error {
+	return e.whileDown(ctx, startAfter, func() error {
 		// First, so that the member never starts without data as a member of a new cluster. One
 		// that has data ignores both arguments.
 		if err := e.watcher.joins(ctx, etcddata.InitialCluster(members)); err != nil {
@@ -212,11 +230,34 @@ func (w *watcher) letGo() (over bool, err error) {
 	return over, err
 }
 
-// replace replaces the data of a member that is held down by those in an archive.
+// replace replaces the data of a member that is held down by those in an archive, which arrive
+// without a lock: other changes of the data must not wait for a client that may be gone.
 func (e *etcd) replace(ctx context.Context, archive io.Reader) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
 	}
+	e.receiving.Lock()
+	defer e.receiving.Unlock()
+	restored := e.restored()
+	if err := e.makeRoom(restored); err != nil {
+		return err
+	}
+	err := etcddata.Unpack(archive, restored)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.dropRestored()
+	switch {
+	case err != nil:
+		return fmt.Errorf("receiving the data: %w", err)
+	case e.wiped() != nil:
+		return errWiped
+	}
+	return e.whileDown(ctx, onlyDown, func() error { return etcddata.Replace(e.data, restored) })
+}
+
+// makeRoom prepares for the directory of other data, before it exists: the next agent, or a shell,
+// removes it.
+func (e *etcd) makeRoom(restored string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.watcher.mu.Lock()
@@ -225,11 +266,11 @@ func (e *etcd) replace(ctx context.Context, archive io.Reader) error {
 	e.watcher.mu.Unlock()
 	switch {
 	case !down:
-		return errors.New("it is not held down")
+		return errNotDown
 	case e.wiped() != nil:
 		return errWiped
 	}
-	restored := e.restored()
+	e.timers.Stop(restored) // which would remove it
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("making room for the data: %w", err)
 	}
@@ -237,15 +278,7 @@ func (e *etcd) replace(ctx context.Context, archive io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("finding the member's data: %w", err)
 	}
-	defer e.dropRestored()
-	// Before it exists, so that the next agent or a shell removes it.
-	if err := e.store.updateDurably(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} }); err != nil {
-		return err
-	}
-	if err := etcddata.Unpack(archive, restored); err != nil {
-		return fmt.Errorf("receiving the data: %w", err)
-	}
-	return e.whileDown(ctx, false, func() error { return etcddata.Replace(e.data, restored) })
+	return e.store.updateDurably(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} })
 }
 
 // list lists the files of the member's data, relative to their directory.
@@ -274,7 +307,11 @@ func (e *etcd) list() (files []string, err error) {
 
 func (e *etcd) handle(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /data", func(w http.ResponseWriter, r *http.Request) {
-		if err := e.replace(r.Context(), r.Body); err != nil {
+		err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadLimit))
+		if err == nil {
+			err = e.replace(r.Context(), r.Body)
+		}
+		if err != nil {
 			agenthttp.Error(w, err)
 		}
 	})

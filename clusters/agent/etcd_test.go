@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/etcddata"
-	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
@@ -169,23 +168,20 @@ func TestWipeWhileHoldEnds(t *testing.T) {
 	n.runs(framework.Etcd)
 }
 
-func TestRestoreEtcd(t *testing.T) {
+func TestReplaceEtcdData(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
-	write(t, snapshot, strings.Repeat("nonsense", 100))
 	// As a volume of its own is, from which nothing can be renamed to another one.
 	must(t, unix.Mount(n.config.EtcdData, n.config.EtcdData, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(n.config.EtcdData, unix.MNT_DETACH)) })
 	restored := filepath.Join(n.config.EtcdData, ".holdfast-restored")
-	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
-	if err := restore.Etcd(t.Context(), n, snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "restoring a snapshot") {
-		t.Errorf("nonsense is a snapshot: %v", err)
-	}
-	must(t, os.Remove(snapshot))
 	revision := takeSnapshot(t, snapshot)
-	if err := restore.Etcd(t.Context(), n, snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "not held down") {
-		t.Errorf("restoring under a member that runs: %v", err)
+	data := filepath.Join(t.TempDir(), "data")
+	must(t, etcdsnapshot.NewV3(zap.NewNop()).Restore(etcdsnapshot.RestoreConfig{SnapshotPath: snapshot, Name: "node-1", OutputDataDir: data,
+		PeerURLs: []string{"https://10.0.0.1:2380"}, InitialCluster: "node-1=https://10.0.0.1:2380", InitialClusterToken: "restored"}))
+	if err := n.ReplaceEtcdData(t.Context(), data); err == nil || !strings.Contains(err.Error(), "not held down") {
+		t.Errorf("replacing the data of a member that runs: %v", err)
 	}
 	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
 	var archive bytes.Buffer
@@ -198,7 +194,33 @@ func TestRestoreEtcd(t *testing.T) {
 		t.Errorf("half of other data: the member's are there: %t; the others are left on the node: %t", exists(db), exists(restored))
 	}
 
-	must(t, restore.Etcd(t.Context(), n, snapshot, members, 0))
+	if err := n.ReplaceEtcdData(t.Context(), filepath.Join(data, "nowhere")); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("data that are not there: %v", err)
+	}
+	// The hold ends while the data arrive.
+	r, w := io.Pipe()
+	arrived := make(chan error, 1)
+	go func() {
+		_, err := n.http.Send(t.Context(), http.MethodPut, "data", r)
+		arrived <- err
+	}()
+	var whole bytes.Buffer
+	must(t, etcddata.Pack(&whole, data))
+	_, err := w.Write(whole.Next(whole.Len() / 2))
+	must(t, err)
+	eventually(t, "the data arrive", func() bool { return exists(restored) })
+	must(t, n.Start(t.Context(), framework.Etcd))
+	before := n.runs(framework.Etcd)
+	_, _ = whole.WriteTo(w)
+	must(t, w.Close())
+	if err := <-arrived; err == nil || !strings.Contains(err.Error(), "not held down") {
+		t.Errorf("the hold ended while the data arrived: %v", err)
+	}
+	if p := n.runs(framework.Etcd); p.PID != before.PID || exists(restored) {
+		t.Errorf("the member is %+v, and was %+v; the other data are left: %t", p, before, exists(restored))
+	}
+	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
+	must(t, n.ReplaceEtcdData(t.Context(), data))
 	status, err := etcdsnapshot.NewV3(zap.NewNop()).Status(db)
 	if err != nil || status.Revision != revision {
 		t.Errorf("the data restored are %+v, want revision %d: %v", status, revision, err)
@@ -431,7 +453,7 @@ func TestResumeDuringChange(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	changed, resumed := make(chan error, 1), make(chan struct{})
 	go func() {
-		changed <- a.etcd.whileDown(context.Background(), false, func() error { close(begun); <-end; return nil })
+		changed <- a.etcd.whileDown(context.Background(), leaveDown, func() error { close(begun); <-end; return nil })
 	}()
 	select {
 	case <-begun:

@@ -51,7 +51,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 		return "", fmt.Errorf("finding the member's data: %w", err)
 	}
 	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl), Mount: point, Data: e.data}
-	err = e.whileDown(ctx, false, func() error {
+	err = e.whileDown(ctx, leaveDown, func() error {
 		switch _, err := os.Lstat(e.aside()); {
 		case err == nil:
 			return fmt.Errorf("%s has data that an earlier fault moved aside: move it back to %s, or delete it", e.aside(), etcddata.Member)
@@ -89,7 +89,7 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 	if w := e.wiped(); w == nil || w.Handle != handle {
 		return nil
 	}
-	err := e.whileDown(ctx, false, e.putBack)
+	err := e.whileDown(ctx, leaveDown, e.putBack)
 	if err != nil && e.wiped() != nil { // otherwise only the member's start failed
 		e.unwipeIn(retryPause)
 	}
@@ -136,6 +136,6 @@ func (e *etcd) unwipeIn(d time.Duration) {
 	e.timers.Start(&e.mu, e.wiped().Handle, d, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), changeLimit)
 		defer cancel()
-		return e.whileDown(ctx, false, e.putBack)
+		return e.whileDown(ctx, leaveDown, e.putBack)
 	})
 }

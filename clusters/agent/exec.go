@@ -419,7 +419,8 @@ func (w *watcher) arguments() Exec {
 	if joins == "" {
 		return spec
 	}
-	if logs, _ := filepath.Glob(filepath.Join(spec.Argument("data-dir"), etcddata.Member, "wal", "*.wal")); len(logs) > 0 {
+	logs, _ := os.ReadDir(filepath.Join(spec.Argument("data-dir"), etcddata.Member, "wal"))
+	if slices.ContainsFunc(logs, func(e os.DirEntry) bool { return filepath.Ext(e.Name()) == ".wal" }) {
 		w.note(func(st *componentState) { st.Joins = "" })
 		return spec
 	}

@@ -52,6 +52,9 @@ func (p *promises) give(r request) error {
 	case r.Handle == "" || r.Undoing == nil || len(r.Members) == 0:
 		return errors.New("a scheduled undo needs a handle, what is to be undone, and the members of etcd")
 	}
+	if err := r.Undoing.Check(); err != nil {
+		return err
+	}
 	s := &promiseState{Undoing: *r.Undoing, Own: r.Name, Members: r.Members, Until: time.Now().Add(r.For)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,11 +100,16 @@ func (p *promises) keep(handle string) error {
 func (p *promises) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.a.store.read(func(st *state) {
-		for handle, s := range st.Promises {
-			p.keepIn(handle, time.Until(s.Until))
+	var kept map[string]*promiseState
+	p.a.store.read(func(st *state) { kept = maps.Clone(st.Promises) })
+	for handle, s := range kept {
+		if err := s.Undoing.Check(); err != nil { // an earlier agent's, in another format
+			complain(err)
+			p.a.store.note(func(st *state) { delete(st.Promises, handle) })
+			continue
 		}
-	})
+		p.keepIn(handle, time.Until(s.Until))
+	}
 }
 
 func (p *promises) close() {

@@ -61,7 +61,7 @@ func newAgent(config Config) (*agent, error) {
 	ctx := context.Background()
 	a.healLost()
 	// First the data of a member: it must not start on data that are not its own.
-	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s, dir: config.Dir}
+	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s}
 	over := restarted && a.cutOff()
 	a.etcd.resume(restarted, over)
 	a.certificates = &certificates{pki: config.PKI, store: s}

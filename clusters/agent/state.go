@@ -42,8 +42,8 @@ type state struct {
 	Lapsed time.Time `json:"lapsed,omitzero"`
 	// Counted are the kernel's counters when an agent last read them.
 	Counted map[string]uint64 `json:"counted,omitempty"`
-	// Restoring is the directory in which the data of etcd are restored from a snapshot, before
-	// they take the place of the member's.
+	// Restoring is the directory that receives other data of etcd, before they take the place of the
+	// member's.
 	Restoring *restoringState `json:"restoringEtcd,omitempty"`
 }
 

@@ -50,7 +50,7 @@ func (*silentNode) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 	return framework.EtcdPeer{Name: "one", URLs: []string{"https://one:2380"}}, nil
 }
 
-func (n *silentNode) RestoreEtcd(context.Context, string, []framework.EtcdPeer, uint64) error {
+func (n *silentNode) ReplaceEtcdData(context.Context, string) error {
 	n.restored = true
 	return errors.New("far enough")
 }

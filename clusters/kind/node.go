@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
-	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -49,7 +48,6 @@ var (
 	_ framework.AuditSupporter     = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
-	_ framework.EtcdPeerReporter   = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
 )
 
@@ -65,11 +63,6 @@ func (n *node) Zone() string { return n.spec.Zone }
 // Components implements framework.Node.
 func (n *node) Components() []framework.Component {
 	return []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
-}
-
-// RestoreEtcd implements framework.EtcdOperator.
-func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return restore.Etcd(ctx, n.Client, snapshot, members, bump)
 }
 
 // unplugFor is how long a node that loses power is cut off: longer than killing its processes

@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
-	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -68,7 +67,6 @@ var (
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.AuditSupporter     = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
-	_ framework.EtcdPeerReporter   = (*node)(nil)
 )
 
 // pkiDir contains a node's certificates, below its machine's directory.
@@ -246,9 +244,9 @@ func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) err
 	return n.machine.agent.RejoinEtcd(ctx, members)
 }
 
-// RestoreEtcd implements framework.EtcdOperator.
-func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
-	return restore.Etcd(ctx, n.machine.agent, file, members, bump)
+// ReplaceEtcdData implements framework.EtcdOperator.
+func (n *node) ReplaceEtcdData(ctx context.Context, dir string) error {
+	return n.machine.agent.ReplaceEtcdData(ctx, dir)
 }
 
 // EtcdPeer implements framework.EtcdPeerReporter.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
-	"github.com/holdfast-ha/holdfast/clusters/etcddata/restore"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -51,7 +50,6 @@ var (
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
 	_ framework.RejoinChecker      = (*node)(nil)
-	_ framework.EtcdPeerReporter   = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
 	_ framework.DiskFiller         = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)
@@ -295,9 +293,9 @@ func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) err
 	return n.counts(framework.Etcd, withOtherData, []string{n.Name()}, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
 }
 
-// RestoreEtcd implements framework.EtcdOperator.
-func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
-	return n.changes("replace the data of etcd", framework.Etcd, withOtherData, 0, func() error { return restore.Etcd(ctx, n.Client, snapshot, members, bump) })
+// ReplaceEtcdData implements framework.EtcdOperator.
+func (n *node) ReplaceEtcdData(ctx context.Context, dir string) error {
+	return n.changes("replace the data of etcd", framework.Etcd, withOtherData, 0, func() error { return n.Client.ReplaceEtcdData(ctx, dir) })
 }
 
 // WipeDisk implements framework.DiskWiper.

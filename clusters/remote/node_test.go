@@ -112,7 +112,7 @@ func TestLogElsewhere(t *testing.T) {
 	n.found.processes[framework.Etcd] = process{args: []string{"etcd", "--data-dir=/var/lib/etcd", "--wal-dir=/fast/wal"}}
 	_, wipe := n.WipeDisk(t.Context(), time.Hour)
 	_, fill := n.FillDisk(t.Context(), 0, time.Hour)
-	for _, err := range []error{wipe, fill, n.CheckFill(t.Context()), n.RestoreEtcd(t.Context(), "", nil, 0)} {
+	for _, err := range []error{wipe, fill, n.CheckFill(t.Context()), n.ReplaceEtcdData(t.Context(), "")} {
 		if !errors.As(err, new(*fault.MissingAbility)) || !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), "its etcd has its log in /fast/wal (--wal-dir)") {
 			t.Error(err)
 		}

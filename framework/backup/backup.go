@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/undo"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -132,67 +133,6 @@ func Verify(file string) (Status, error) {
 	return Status{Revision: s.Revision, Keys: s.TotalKey, Size: s.TotalSize}, err
 }
 
-// Member is a node with an etcd member whose data can be replaced.
-type Member struct {
-	Name string
-	framework.EtcdOperator
-	framework.Killer
-	framework.Starter
-}
-
-// Restoration is the replacement of the data of all members by those of a snapshot.
-type Restoration struct {
-	Members []Member
-	// Snapshot, Peers and Bump are what RestoreEtcd gets.
-	Snapshot string
-	Peers    []framework.EtcdPeer
-	Bump     uint64
-	// Down is how long all members stay down before their data is replaced.
-	Down time.Duration
-	// Hold is after what time, beyond Down, a member is started if this process does not get
-	// that far.
-	Hold time.Duration
-}
-
-// Run stops every member, gives each the data of the snapshot, and starts all. It restores
-// none before all have stopped, since members with and without the snapshot must not meet;
-// whatever fails, it starts all.
-func (r Restoration) Run(ctx context.Context) error {
-	each := func(step string, do func(context.Context, Member) (proof string, err error)) error {
-		return framework.Each(r.Members, func(m Member) error {
-			ctx, cancel := context.WithTimeout(ctx, memberLimit)
-			defer cancel()
-			return framework.DoStep(ctx, m.Name, step, func(ctx context.Context) (string, error) { return do(ctx, m) })
-		})
-	}
-	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
-		err := m.Kill(ctx, framework.Etcd, r.Down+r.Hold)
-		if errors.Is(err, framework.ErrNothingDone) {
-			// Something else already holds it down, and may release it too early.
-			if err = m.Start(ctx, framework.Etcd); err == nil {
-				err = m.Kill(ctx, framework.Etcd, r.Down+r.Hold)
-			}
-		}
-		return "its process exited", err
-	})
-	if err == nil && r.Down > 0 {
-		err = framework.DoStep(ctx, "", "leave etcd down", func(ctx context.Context) (string, error) {
-			if !client.Pause(ctx, r.Down) {
-				return "", ctx.Err()
-			}
-			return fmt.Sprintf("no member ran for %s", r.Down), nil
-		})
-	}
-	if err == nil {
-		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {
-			return "its data is that of the snapshot", m.RestoreEtcd(ctx, r.Snapshot, r.Peers, r.Bump)
-		})
-	}
-	return errors.Join(err, each("start etcd", func(ctx context.Context, m Member) (string, error) {
-		return "it was started", m.Start(ctx, framework.Etcd)
-	}))
-}
-
 // Restore resets a whole cluster to a snapshot: every etcd member, and then every process that
 // may know of data lost by it. The revision rises by Bump above that of the snapshot and of every
 // member that answers, and everything before counts as compacted. A bad snapshot, or a cluster
@@ -216,7 +156,11 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 		return framework.Untouched{Err: fmt.Errorf("failed to restore %s: %w", file, err)}
 	}
 	ctx = framework.Uninterrupted(ctx)
-	if err := (Restoration{Members: all, Snapshot: file, Peers: peers, Bump: uint64(bump), Hold: 3 * memberLimit}).Run(ctx); err != nil {
+	err = Restoration{Members: all, Snapshot: file, Peers: peers, Bump: uint64(bump), Hold: 3 * memberLimit}.Run(ctx)
+	if errors.Is(err, framework.ErrNothingDone) {
+		return framework.Untouched{Err: fmt.Errorf("failed to restore %s: %w", file, err)}
+	}
+	if err != nil {
 		return fmt.Errorf("failed to restore %s: %w; %s", file, err, again)
 	}
 	for _, m := range all {
@@ -227,7 +171,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 			return fmt.Errorf("etcd was restored from %s but did not serve within %s, longer than the kubelet's maximum back-off: %w; %s", file, serveLimit, err, again)
 		}
 	}
-	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
+	for _, component := range undo.CachingComponents {
 		for _, n := range framework.NodesWith(c, component) {
 			err := framework.DoStep(ctx, n.Name(), "restart "+string(component), func(ctx context.Context) (string, error) {
 				return restart(ctx, c, n, component)
@@ -291,7 +235,7 @@ func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAcce
 	if peers != nil {
 		return peers, highest, nil
 	}
-	peers, err = configured(ctx, c)
+	peers, err = configured(ctx, all)
 	if err != nil {
 		return nil, 0, fmt.Errorf("no etcd member lists the members of all nodes; start one that does (`holdfast heal`): %w", errors.Join(append(errs, err)...))
 	}
@@ -299,15 +243,11 @@ func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAcce
 }
 
 // configured returns the etcd members of all nodes as these are configured.
-func configured(ctx context.Context, c framework.Cluster) (peers []framework.EtcdPeer, err error) {
-	for _, n := range framework.NodesWith(c, framework.Etcd) {
-		r, ok := n.(framework.EtcdPeerReporter)
-		if !ok {
-			return nil, fmt.Errorf("%s does not report its etcd member", n.Name())
-		}
-		peer, err := r.EtcdPeer(ctx)
+func configured(ctx context.Context, all []Member) (peers []framework.EtcdPeer, err error) {
+	for _, m := range all {
+		peer, err := m.EtcdPeer(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("etcd member of %s: %w", n.Name(), err)
+			return nil, fmt.Errorf("etcd member of %s: %w", m.Name, err)
 		}
 		if slices.ContainsFunc(peers, func(other framework.EtcdPeer) bool { return other.Name == peer.Name }) {
 			return nil, fmt.Errorf("two etcd members are called %s", peer.Name)

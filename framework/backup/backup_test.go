@@ -13,6 +13,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -96,9 +98,13 @@ func (o *operated) Kill(_ context.Context, _ framework.Component, hold time.Dura
 	return nil
 }
 
-func (o *operated) RestoreEtcd(context.Context, string, []framework.EtcdPeer, uint64) error {
+func (o *operated) ReplaceEtcdData(context.Context, string) error {
 	o.restored = time.Now()
 	return nil
+}
+
+func (o *operated) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
+	return framework.EtcdPeer{Name: "node-1"}, nil
 }
 
 func (o *operated) Start(context.Context, framework.Component) error {
@@ -119,7 +125,7 @@ func TestRestorationDown(t *testing.T) {
 			steps = append(steps, s.Name)
 			return nil
 		})
-		if err := (Restoration{Members: members, Down: 4 * time.Second, Hold: time.Minute}).Run(ctx); err != nil {
+		if err := (Restoration{Members: members, Down: 4 * time.Second, Hold: time.Minute}).replace(ctx, ""); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range []*operated{first, second} {
@@ -131,6 +137,41 @@ func TestRestorationDown(t *testing.T) {
 			t.Errorf("steps: %q", steps)
 		}
 	})
+}
+
+// stuck is a member that can be neither stopped nor started.
+type stuck struct{ operated }
+
+var errStuck = errors.New("no power")
+
+func (*stuck) Kill(context.Context, framework.Component, time.Duration) error { return errStuck }
+func (*stuck) Start(context.Context, framework.Component) error               { return errStuck }
+
+// A node that can be neither stopped nor started keeps no other member down, and no data are
+// replaced.
+func TestRestorationStartsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, third := &operated{}, &stuck{}, &operated{}
+		members := []Member{{"node-1", first, first, first}, {"node-2", second, second, second}, {"node-3", third, third, third}}
+		err := Restoration{Members: members, Hold: time.Minute}.replace(t.Context(), "")
+		if !errors.Is(err, errStuck) || first.starts.IsZero() || third.starts.IsZero() || !first.restored.IsZero() {
+			t.Errorf("%v; %+v, %+v", err, first, third)
+		}
+	})
+}
+
+// No member is stopped for a snapshot from which no data can be made.
+func TestRestorationRefuses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := &stuck{}
+	err := Restoration{Members: []Member{{"node-1", m, m, m}}, Snapshot: file, Peers: []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}}.Run(t.Context())
+	if !errors.Is(err, framework.ErrNothingDone) || errors.Is(err, errStuck) || !strings.Contains(err.Error(), "restoring the snapshot for node-1") {
+		t.Error(err)
+	}
 }
 
 // A member is awaited for as long as a kubelet may wait before it starts one that exited often.
@@ -183,9 +224,14 @@ func (c silent) EtcdConfig(node string) (clientv3.Config, error) {
 // mute is a node that can be restored.
 type mute struct {
 	framework.Node
-	name  string
-	peers *[][]framework.EtcdPeer // of each restore
-	bumps *[]uint64
+	name string
+	data *[]restoredData // what took the place of its data
+}
+
+// restoredData are the data of a member.
+type restoredData struct {
+	db       string
+	revision int64
 }
 
 func (m mute) Name() string { return m.name }
@@ -198,21 +244,25 @@ func (mute) Start(context.Context, framework.Component) error { return nil }
 
 func (mute) RejoinEtcd(context.Context, []framework.EtcdPeer) error { return errors.ErrUnsupported }
 
-func (m mute) RestoreEtcd(_ context.Context, _ string, peers []framework.EtcdPeer, bump uint64) error {
-	if m.peers != nil {
-		*m.peers, *m.bumps = append(*m.peers, peers), append(*m.bumps, bump)
-	}
-	return errors.New("far enough")
-}
-
-// configuredMute reports its member.
-type configuredMute struct{ mute }
-
-func (m configuredMute) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
+func (m mute) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 	if m.name == "unreachable" {
 		return framework.EtcdPeer{}, errors.New("no route")
 	}
 	return framework.EtcdPeer{Name: m.name, URLs: []string{"https://" + m.name + ":2380"}}, nil
+}
+
+func (m mute) ReplaceEtcdData(_ context.Context, dir string) error {
+	if m.data == nil {
+		return errors.New("far enough")
+	}
+	file := filepath.Join(dir, "member", "snap", "db")
+	db, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	status, err := snapshot.NewV3(zap.NewNop()).Status(file)
+	*m.data = append(*m.data, restoredData{string(db), status.Revision})
+	return errors.Join(err, errors.New("far enough"))
 }
 
 // If no member answers that lists one for each node, the members are those of the nodes'
@@ -226,51 +276,51 @@ func TestRestoreWithoutMembers(t *testing.T) {
 	if _, err := Save(t.Context(), one, "node-1", file); err != nil {
 		t.Fatal(err)
 	}
-	var peers [][]framework.EtcdPeer
-	var bumps []uint64
-	first := configuredMute{mute{name: "node-1", peers: &peers, bumps: &bumps}}
+	var data []restoredData
+	first := mute{name: "node-1", data: &data}
 	for name, test := range map[string]struct {
 		second  framework.Node
 		answers map[string]framework.EtcdAccess
 		says    string
 		peer    string // how the URLs of the restored members begin; empty if nothing was done
 	}{
-		"all report":                          {configuredMute{mute{name: "node-2"}}, nil, "far enough", "https://node-"},
-		"one cannot":                          {mute{name: "node-2"}, nil, "node-2 does not report its etcd member", ""},
-		"one does not":                        {configuredMute{mute{name: "unreachable"}}, nil, "no route", ""},
-		"two of one name":                     {configuredMute{mute{name: "node-1"}}, nil, "two etcd members are called node-1", ""},
-		"why none answers":                    {mute{name: "node-2"}, nil, "the member on node-2 is broken", ""},
-		"one started as a cluster by itself":  {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
-		"so did one, and one cannot report":   {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
-		"so did one, and one lists both":      {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127."},
+		"all report":                          {mute{name: "node-2"}, nil, "far enough", "https://node-"},
+		"one lists both, and one does not":    {mute{name: "unreachable"}, map[string]framework.EtcdAccess{"node-1": two}, "no route", ""},
+		"one lists both, and one is another":  {mute{name: "node-9"}, map[string]framework.EtcdAccess{"node-1": two}, "is called node-9", ""},
+		"one does not":                        {mute{name: "unreachable"}, nil, "no route", ""},
+		"two of one name":                     {mute{name: "node-1"}, nil, "two etcd members are called node-1", ""},
+		"why none answers":                    {mute{name: "unreachable"}, nil, "the member on node-1 is broken", ""},
+		"one started as a cluster by itself":  {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one}, "far enough", "https://node-"},
+		"so did one, and one does not report": {mute{name: "unreachable"}, map[string]framework.EtcdAccess{"node-1": one}, "etcd on node-1 has 1 members, and 2 nodes run etcd", ""},
+		"so did one, and one lists both":      {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": one, "node-2": two}, "far enough", "http://127."},
 		"one lists both":                      {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": two}, "far enough", "http://127."},
-		"one lists another":                   {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
-		"one lists another, without a quorum": {configuredMute{mute{name: "node-2"}}, map[string]framework.EtcdAccess{"node-1": lost}, "far enough", "https://node-"},
+		"one lists another":                   {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": three}, "etcd has 3 members, and 2 nodes run etcd", ""},
+		"one lists another, without a quorum": {mute{name: "node-2"}, map[string]framework.EtcdAccess{"node-1": lost}, "far enough", "https://node-"},
 	} {
-		peers, bumps = nil, nil
+		data = nil
 		began := time.Now()
 		err := Restore(t.Context(), silent{nodes: []framework.Node{first, test.second}, answers: test.answers}, file)
 		if err == nil || !strings.Contains(err.Error(), test.says) || errors.As(err, new(framework.Untouched)) != (test.peer == "") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if test.peer == "" {
-			if len(peers) > 0 {
-				t.Errorf("%s: restored as %+v", name, peers)
+			if len(data) > 0 {
+				t.Errorf("%s: restored %+v", name, data)
 			}
 			continue
 		}
-		if len(peers) != 1 || len(peers[0]) != 2 || !strings.HasPrefix(peers[0][0].URLs[0], test.peer) || !strings.HasPrefix(peers[0][1].URLs[0], test.peer) {
-			t.Fatalf("%s: restored as %+v", name, peers)
+		if len(data) != 1 || strings.Count(data[0].db, `"peerURLs":["`+test.peer) < 2 {
+			t.Fatalf("%s: restored %d members, or others", name, len(data))
 		}
 		// The revision of silent members is unknown if none lists them.
-		if reported := strings.HasPrefix(test.peer, "https"); (bumps[0] >= uint64(began.UnixNano())) != reported {
-			t.Errorf("%s: the revision is raised by %d", name, bumps[0])
+		if reported := strings.HasPrefix(test.peer, "https"); (data[0].revision >= began.UnixNano()) != reported {
+			t.Errorf("%s: the revision is %d", name, data[0].revision)
 		}
 	}
 }
 
 // unplugged has no power.
-type unplugged struct{ configuredMute }
+type unplugged struct{ mute }
 
 func (unplugged) Powered(context.Context) (bool, error)         { return false, nil }
 func (unplugged) PowerOn(context.Context) error                 { return nil }
@@ -279,7 +329,7 @@ func (unplugged) PowerOff(context.Context, time.Duration) error { return nil }
 // No member is stopped if one cannot take part.
 func TestRestoreWithoutPower(t *testing.T) {
 	t.Parallel()
-	c := silent{nodes: []framework.Node{configuredMute{mute{name: "node-1"}}, unplugged{configuredMute{mute{name: "node-2"}}}}}
+	c := silent{nodes: []framework.Node{mute{name: "node-1"}, unplugged{mute{name: "node-2"}}}}
 	if err := Restore(t.Context(), c, "snapshot"); err == nil || !strings.Contains(err.Error(), "node node-2 has no power") || !errors.Is(err, framework.ErrNothingDone) {
 		t.Error(err)
 	}

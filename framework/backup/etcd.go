@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -26,9 +27,7 @@ func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers [
 		if err != nil {
 			return err
 		}
-		for _, m := range answer.Members {
-			peers = append(peers, framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs})
-		}
+		peers = members.PeersOf(answer.Members, "")
 		revision = read.Header.Revision
 		return nil
 	})

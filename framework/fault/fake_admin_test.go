@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -111,20 +111,20 @@ func (n *operatedNode) RejoinEtcd(_ context.Context, members []framework.EtcdPee
 	return n.replace(members, embed.ClusterStateFlagExisting, filepath.Join(n.c.dirs[n.i], fmt.Sprint("join-", time.Now().UnixNano())))
 }
 
-func (n *operatedNode) RestoreEtcd(_ context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
+func (n *operatedNode) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
+	return framework.EtcdPeer{Name: n.name, URLs: []string{n.c.members[n.i].Config().AdvertisePeerUrls[0].String()}}, nil
+}
+
+func (n *operatedNode) ReplaceEtcdData(ctx context.Context, data string) error {
 	dir := filepath.Join(n.c.dirs[n.i], fmt.Sprint("restored-", time.Now().UnixNano()))
-	config := n.c.members[n.i].Config()
-	var initial []string
-	for _, m := range members {
-		initial = append(initial, m.Name+"="+m.URLs[0])
+	if err := os.CopyFS(dir, os.DirFS(data)); err != nil {
+		return err
 	}
-	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{SnapshotPath: file, Name: n.name, OutputDataDir: dir,
-		PeerURLs: []string{config.AdvertisePeerUrls[0].String()}, InitialCluster: strings.Join(initial, ","), InitialClusterToken: "restored",
-		RevisionBump: bump, MarkCompacted: bump > 0})
+	own, err := n.EtcdPeer(ctx) // which its data know better
 	if err != nil {
 		return err
 	}
-	return n.replace(members, embed.ClusterStateFlagNew, dir)
+	return n.replace([]framework.EtcdPeer{own}, embed.ClusterStateFlagNew, dir)
 }
 
 // activates reports whether a request raises an alarm.

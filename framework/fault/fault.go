@@ -42,7 +42,7 @@ type Fault struct {
 	// returns how to inject the fault. Its errors need not name the fault.
 	Prepare func(Request) (Inject, error)
 	// Promised faults go through etcd or the API, so that no provider heals them: a cluster that
-	// outlives the process that injects is told before what undoes them, and when.
+	// outlives the process that injects receives in advance what undoes them, and when.
 	Promised bool
 
 	// lossy faults lose data permanently; a cluster that reports so refuses them.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 )
 
 // Limits of waiting. They are far above what the fault itself needs, so that a working fault is
@@ -23,7 +24,7 @@ const (
 	// undoLimit is how long a failed injection tries to undo its possible effects.
 	undoLimit = 5 * time.Second
 	// tryLimit is how long one request of a proof may take.
-	tryLimit = 3 * time.Second
+	tryLimit = members.TryLimit
 	// lastLimit is how long healing checks whether the fault still has its effect: a process that is
 	// held down may run briefly after each start.
 	lastLimit = time.Second

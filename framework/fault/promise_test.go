@@ -3,8 +3,10 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/members"
@@ -84,18 +88,6 @@ type promisedFault struct {
 	params map[string]string
 	// start returns a cluster and a target, and a check of whether it is healthy.
 	start func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look)
-	// undoes reports whether u names what API servers keep in etcd of what the fault has done: the fake
-	// ones keep nothing there.
-	undoes func(u framework.Undoing) bool
-}
-
-// deletes reports whether u deletes the objects of these resources with one name.
-func deletes(name string, resources ...string) func(framework.Undoing) bool {
-	return func(u framework.Undoing) bool {
-		return slices.EqualFunc(u.Delete, resources, func(key, resource string) bool {
-			return strings.HasPrefix(key, "/registry/"+resource+"/"+name)
-		})
-	}
 }
 
 func promisedFaults() []promisedFault {
@@ -110,11 +102,11 @@ func promisedFaults() []promisedFault {
 		return func(ctx context.Context) (bool, string) { return etcdWrites(ctx, c, t.Node) }
 	}
 	return []promisedFault{
-		{Alarm, nil, etcd("etcd/follower", writes), nil},
-		{FillQuota, nil, etcd("etcd/follower", writes), nil},
+		{Alarm, nil, etcd("etcd/follower", writes)},
+		{FillQuota, nil, etcd("etcd/follower", writes)},
 		{RemoveMember, nil, etcd("etcd/follower", func(c *operatedEtcd, t Target) look {
 			return func(ctx context.Context) (bool, string) { return etcdReads(ctx, c, t.Node) }
-		}), nil},
+		})},
 		{RestoreSnapshot, map[string]string{"age": "0s"}, etcd("etcd/any", func(c *operatedEtcd, t Target) look {
 			first := map[string]int{}
 			for _, n := range c.nodes {
@@ -128,20 +120,18 @@ func promisedFaults() []promisedFault {
 				}
 				return true, ""
 			}
-		}), nil},
+		})},
 		{LeaseSteal, map[string]string{"renew": "false"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
 			c := newAPI(t)
 			l := leaseObject{c, "kube-controller-manager"}
 			c.candidate(t)
-			return promisingAPI{c, p}, component("node-1", framework.ControllerManager), func(ctx context.Context) (bool, string) {
+			return storeAPI(t, c, p), component("node-1", framework.ControllerManager), func(ctx context.Context) (bool, string) {
 				now, err := l.get(ctx)
 				if err != nil {
 					return false, err.Error()
 				}
 				return text(now.Spec.HolderIdentity) != stranger, "a stranger has it"
 			}
-		}, func(u framework.Undoing) bool {
-			return *u.Release == framework.HeldLease{Key: "/registry/leases/kube-system/kube-controller-manager", Holder: stranger}
 		}},
 		{Overload, map[string]string{"concurrency": "20"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
 			c := newAPI(t)
@@ -160,22 +150,22 @@ func promisedFaults() []promisedFault {
 				mu.Unlock()
 				return f.answer(w, r)
 			})
-			return promisingAPI{c, p}, component("node-2", framework.APIServer), func(context.Context) (bool, string) {
+			return storeAPI(t, c, p), component("node-2", framework.APIServer), func(context.Context) (bool, string) {
 				mu.Lock()
 				defer mu.Unlock()
 				return len(roles) == 0, strings.Join(slices.Sorted(maps.Keys(roles)), ", ")
 			}
-		}, deletes("holdfast-overload-", "clusterrolebindings", "clusterroles")},
+		}},
 		{WebhookHang, map[string]string{"timeout": "1s"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
 			c := newAPI(t)
 			a := &admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}}
 			c.hookAll(a.answer)
-			return promisingAPI{c, p}, component("node-2", framework.APIServer), func(context.Context) (bool, string) {
+			return storeAPI(t, c, p), component("node-2", framework.APIServer), func(context.Context) (bool, string) {
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				return len(a.hooks) == 0, "webhooks are registered"
 			}
-		}, deletes("holdfast-webhook-hang-", "validatingwebhookconfigurations")},
+		}},
 	}
 }
 
@@ -203,13 +193,13 @@ func TestFaultsArePromised(t *testing.T) {
 			if held, _ := whole(t.Context()); held {
 				t.Fatal("it is whole while the fault is active")
 			}
-			if f.undoes != nil && !f.undoes(u) {
-				t.Errorf("promised: %+v", u)
+			if c, ok := c.(storedAPI); ok {
+				whole = c.keeps(t, u)
+				if held, _ := whole(t.Context()); held {
+					t.Fatalf("it has nothing to do: %+v", u)
+				}
 			}
 			for range 2 { // the second time by another node
-				if f.undoes != nil {
-					break
-				}
 				if err := undo.Do(t.Context(), c.(undo.Cluster), u); err != nil {
 					t.Fatal(err)
 				}
@@ -294,9 +284,70 @@ type storedAPI struct {
 	etcd *operatedEtcd
 }
 
+// storeAPI returns one whose etcd has a namespace.
+func storeAPI(t *testing.T, c apiCluster, p *nodesPromise) storedAPI {
+	stored := storedAPI{promisingAPI{c, p}, operateEtcd(t)}
+	stored.put(t, "/registry/namespaces/default", "x")
+	return stored
+}
+
 func (c storedAPI) EtcdConfig(node string) (clientv3.Config, error) { return c.etcd.EtcdConfig(node) }
 
-func (c storedAPI) Nodes() []framework.Node { return c.etcd.Nodes() }
+// Nodes returns those with etcd, which run all components.
+func (c storedAPI) Nodes() []framework.Node {
+	return framework.Map(c.etcd.Nodes(), func(n framework.Node) framework.Node { return wholeNode{n} })
+}
+
+type wholeNode struct{ framework.Node }
+
+func (wholeNode) Components() []framework.Component {
+	return []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
+}
+
+func (c storedAPI) put(t *testing.T, key, value string) {
+	t.Helper()
+	err := onMember(c, "node-1", func(m members.Member) error {
+		_, err := m.Client.Put(t.Context(), key, value)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keeps puts into etcd what API servers keep there of the fault that u undoes, which these do not,
+// and returns a check of whether it is undone.
+func (c storedAPI) keeps(t *testing.T, u framework.Undoing) look {
+	t.Helper()
+	if u.Release != nil {
+		name, holder := path.Base(u.Release.Key), u.Release.Holder
+		var value strings.Builder
+		err := leaseCodec().Encode(&coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}, &value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.put(t, registry+leaseObject{c, name}.key(), value.String())
+		return func(ctx context.Context) (bool, string) {
+			l, err := leaseObject{c, name}.stored(ctx)
+			return err == nil && text(l.Spec.HolderIdentity) == "", fmt.Sprint(l, err)
+		}
+	}
+	resources := map[string][]string{Overload.Name: {"clusterroles", "clusterrolebindings"}, WebhookHang.Name: {"validatingwebhookconfigurations"}}
+	for _, resource := range resources[u.Fault] {
+		c.put(t, "/registry/"+resource+"/"+path.Base(u.Delete[0]), "x")
+	}
+	return func(ctx context.Context) (held bool, seen string) {
+		err := onMember(c, "node-1", func(m members.Member) error {
+			got, err := m.Client.Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+			if err == nil {
+				held, seen = got.Count == 1, fmt.Sprint(got.Kvs)
+			}
+			return err
+		})
+		return held && err == nil, fmt.Sprint(seen, err)
+	}
+}
 
 // TestUndoneWhereItIsStored: nodes undo the registration in etcd, past the API servers. If these
 // keep their objects under another prefix, it would stay permanently, so it is refused.
@@ -307,16 +358,7 @@ func TestUndoneWhereItIsStored(t *testing.T) {
 	inject := func() (Injection, error) {
 		return WebhookHang.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"timeout": "1s"}})
 	}
-	put := func(key string) {
-		err := onMember(c, "node-1", func(m members.Member) error {
-			_, err := m.Client.Put(t.Context(), key, "x")
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("/kubernetes.io/namespaces/default")
+	c.put(t, "/kubernetes.io/namespaces/default", "x")
 	var missing *MissingAbility
 	if _, err := inject(); !errors.As(err, &missing) || missing.Ability != "Promiser" || !strings.Contains(err.Error(), "--etcd-prefix") {
 		t.Errorf("under another prefix: %v", err)
@@ -324,7 +366,7 @@ func TestUndoneWhereItIsStored(t *testing.T) {
 	if len(p.calls) > 0 || len(a.hooks) > 0 {
 		t.Errorf("it was begun: %v, %v", p.calls, a.hooks)
 	}
-	put("/registry/namespaces/default")
+	c.put(t, "/registry/namespaces/default", "x")
 	i, err := inject()
 	if err != nil || !i.Proof().Proven {
 		t.Fatalf("under the usual one: %v, %v", i, err)

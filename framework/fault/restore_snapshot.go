@@ -54,6 +54,8 @@ type rewind struct {
 	bump    uint64
 	ttl     time.Duration
 	nodes   []backup.Member
+	// running are the processes that ran when healing began; nil before.
+	running map[string]string
 }
 
 func rewindOf(r Request) (*rewind, error) {
@@ -135,6 +137,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 		},
 		effect:   func(ctx context.Context) (bool, string) { return r.back(ctx, last) },
 		patience: healLimit, // the members start and elect a leader
+		undo:     r.restart,
 		healed:   r.serves,
 	}.promised(asked, framework.Undoing{Restart: before}).injection(ctx)
 }
@@ -181,6 +184,17 @@ func (r *rewind) back(ctx context.Context, last int64) (held bool, seen string) 
 		}
 		return true, seen + ", and no member knows a key that was written after the snapshot", nil
 	})
+}
+
+// restart kills every process that runs when healing begins, once, however often it is tried. Those
+// that were started since the fault count as well: they may have read from one that had not.
+func (r *rewind) restart(ctx context.Context) (err error) {
+	if r.running == nil {
+		if r.running, err = undo.Caching(ctx, r.cluster.Nodes()); err != nil {
+			return err
+		}
+	}
+	return undo.Do(ctx, r.cluster.(undo.Cluster), framework.Undoing{Fault: "restore-snapshot", Restart: r.running})
 }
 
 // serves checks whether every member reads and every API server is ready.

@@ -1,16 +1,11 @@
 package fault
 
 import (
-	"context"
-	"errors"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/undo"
 )
 
@@ -45,52 +40,27 @@ func TestRestoreSnapshot(t *testing.T) {
 	}
 }
 
-// startedEtcd is a member that records whether a start was requested.
-type startedEtcd struct {
-	framework.EtcdOperator
-	framework.Killer
-	fails   error
-	mu      *sync.Mutex
-	started *int
-}
-
-func (m startedEtcd) Kill(context.Context, framework.Component, time.Duration) error { return m.fails }
-
-func (m startedEtcd) Start(ctx context.Context, _ framework.Component) error {
-	if m.fails != nil {
-		return m.fails
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Second):
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	*m.started++
-	return nil
-}
-
-// A node that can be neither stopped nor started keeps no other member down.
-func TestRestoreStartsAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var started int
-		var nodes []backup.Member
-		for _, fails := range []error{nil, errors.New("no power"), nil} {
-			m := startedEtcd{fails: fails, mu: &mu, started: &started}
-			nodes = append(nodes, backup.Member{EtcdOperator: m, Killer: m, Starter: m})
-		}
-		if err := (backup.Restoration{Members: nodes, Hold: ttl}).Run(t.Context()); err == nil || started != 2 {
-			t.Errorf("%d of 2 members were started: %v", started, err)
-		}
-	})
-}
-
 // inUndo is a cluster as the nodes see it that undo a fault.
 type inUndo struct {
 	*fakeCluster
 	framework.EtcdAccess
+}
+
+// TestRestoreRestartsOnce: healing restarts what runs when it begins, also what was started since
+// the fault, and nothing again if it is tried again.
+func TestRestoreRestartsOnce(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
+		r := &rewind{cluster: inUndo{c, nil}}
+		for range 3 {
+			if err := r.restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if c.asked != 9 || state(c, 1, framework.Scheduler).Restarts != 1 {
+			t.Errorf("%d processes of 9 were ended, %+v", c.asked, state(c, 1, framework.Scheduler))
+		}
+	})
 }
 
 // TestRestorePromise: what has run since before the fault is killed, and nothing once that was

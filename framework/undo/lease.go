@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,12 +23,15 @@ func release(ctx context.Context, all members.All, l framework.HeldLease) error 
 			return err
 		}
 		stored := answer.Kvs[0]
-		value, ok := released(stored.Value, l.Holder, time.Now())
+		value, ok := released(stored.Value, l.Holder, time.Now().Truncate(time.Microsecond))
 		if !ok {
 			return nil
 		}
-		_, err = m.Client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(l.Key), "=", stored.ModRevision)).
+		changed, err := m.Client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(l.Key), "=", stored.ModRevision)).
 			Then(clientv3.OpPut(l.Key, string(value))).Commit()
+		if err == nil && !changed.Succeeded {
+			err = errors.New("the lease was changed in between")
+		}
 		return err
 	})
 }
@@ -84,22 +88,28 @@ func released(stored []byte, holder string, now time.Time) (value []byte, ok boo
 	return append(bytes.Clone(storedMagic), raw...), err == nil && held
 }
 
-// edit changes the content of a field of a message that is itself a message or bytes.
+// edit changes the content of a field that a message must have once, and that is a message or bytes.
 func edit(message []byte, number protowire.Number, change func([]byte) ([]byte, error)) (edited []byte, err error) {
-	var problem error
+	var problems []error
+	found := 0
 	err = fields(message, func(n protowire.Number, whole, content []byte) {
 		if n != number {
 			edited = append(edited, whole...)
 			return
 		}
+		found++
 		changed, err := change(content)
-		problem = errors.Join(problem, err)
+		problems = append(problems, err)
 		edited = protowire.AppendBytes(protowire.AppendTag(edited, n, protowire.BytesType), changed)
 	})
-	return edited, errors.Join(err, problem)
+	if found != 1 {
+		problems = append(problems, fmt.Errorf("field %d is there %d times", number, found))
+	}
+	return edited, errors.Join(append(problems, err)...)
 }
 
-// fields calls each for the fields of a message: the whole field, and its content if that is bytes.
+// fields calls each for the fields of a message: the whole field, and its content, which is nil if
+// it is a number.
 func fields(message []byte, each func(n protowire.Number, whole, content []byte)) error {
 	for len(message) > 0 {
 		n, kind, tag := protowire.ConsumeTag(message)

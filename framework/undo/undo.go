@@ -19,7 +19,8 @@ import (
 // Cluster is the cluster as seen from where the fault is undone.
 type Cluster interface {
 	framework.EtcdAccess
-	// Nodes returns the nodes with an etcd member. Some may lack abilities.
+	// Nodes returns the control-plane nodes: on a node, only those with an etcd member. Some may lack
+	// abilities.
 	Nodes() []framework.Node
 }
 
@@ -32,6 +33,9 @@ func Do(ctx context.Context, c Cluster, u framework.Undoing) error {
 }
 
 func do(ctx context.Context, c Cluster, u framework.Undoing) error {
+	if err := u.Check(); err != nil {
+		return err
+	}
 	if u.Restart != nil {
 		return restart(ctx, c, u.Restart)
 	}
@@ -59,10 +63,9 @@ func do(ctx context.Context, c Cluster, u framework.Undoing) error {
 		return deleteKeys(ctx, all, u.Delete)
 	case u.Release != nil:
 		return release(ctx, all, *u.Release)
-	case len(u.Rejoin) > 0:
+	default:
 		return rejoin(ctx, c, all, u.Node, u.Rejoin)
 	}
-	return errors.New("it does not say how")
 }
 
 func deleteKeys(ctx context.Context, all members.All, keys []string) error {

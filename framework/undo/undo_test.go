@@ -8,13 +8,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// TestRefused: what cannot be carried out is an error, and what a node has no ability for is left to
-// others. The tests of node agents carry out the rest.
+// TestRefused: what cannot be carried out is an error. What a node has no ability for is left to
+// others, and a lease that is gone is released. The tests of node agents carry out the rest.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.New(t, 1)
 	for says, u := range map[string]framework.Undoing{
-		"it does not say how":     {Fault: "alarm"},
+		"is given 0 times":        {Fault: "alarm"},
+		"is given 2 times":        {Fault: "overload", FreeSpace: "a", Delete: []string{"b"}},
 		`alarm "LOUD" is unknown`: {Fault: "alarm", Disarm: &framework.EtcdAlarm{Type: "LOUD"}},
 		`"node-9" does not exist`: {Fault: "remove-member", Node: "node-9", Rejoin: []string{"http://127.0.0.1:1"}},
 	} {
