@@ -51,7 +51,7 @@ func TestClusterSnapshot(t *testing.T) {
 	back := func(flags ...string) {
 		t.Helper()
 		out, _ := c.do(exitPass, append([]string{"snapshot", "restore", file, "-o", "json"}, flags...)...)
-		if got := steps(out); len(got.Steps) != 3*3+3+3*3 {
+		if got := steps(out); len(got.Steps) != 1+3*3+3+3*3 {
 			t.Errorf("%d steps: %s", len(got.Steps), out)
 		}
 		if out := kubectl(exitPass, "get", "configmap", "kept", "-o", "jsonpath={.data.a}"); strings.TrimSpace(out) != "1" {
