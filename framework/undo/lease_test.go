@@ -28,7 +28,7 @@ func lease(holder string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler", UID: "1", Labels: map[string]string{"a": "b"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-scheduler", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-scheduler", FieldsV1: metav1.NewFieldsV1("{}")}}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(15)), AcquireTime: &began, RenewTime: &began,
 			LeaseTransitions: new(int32(7)), Strategy: new(coordinationv1.OldestEmulationVersion), PreferredHolder: new("another")},
 	}
