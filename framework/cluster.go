@@ -238,7 +238,7 @@ type Process struct {
 	CrashLooped bool `json:"crashLooped,omitempty"`
 }
 
-// Ended reports whether there is no process; a zombie has exited too.
+// Ended reports whether no process runs; a zombie has exited too.
 func (p Process) Ended() bool { return p.PID == 0 || p.State == "Z" || p.State == "X" }
 
 // ID identifies a process of a node uniquely.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 )
 
 // etcd changes the data of the node's etcd member.
@@ -134,8 +135,8 @@ func (w *watcher) settle(ctx context.Context) error {
 }
 
 // rejoin starts the member without its data, as a new member of a cluster.
-func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
-	if len(members) == 0 {
+func (e *etcd) rejoin(ctx context.Context, cluster []framework.EtcdPeer) error {
+	if len(cluster) == 0 {
 		return errors.New("the cluster that etcd is to join has no members")
 	}
 	e.mu.Lock()
@@ -149,7 +150,7 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	return e.whileDown(ctx, startAfter, func() error {
 		// First, so that the member never starts without data as a member of a new cluster. One
 		// that has data ignores both arguments.
-		if err := e.watcher.joins(ctx, etcddata.InitialCluster(members)); err != nil {
+		if err := e.watcher.joins(ctx, members.InitialCluster(cluster)); err != nil {
 			return err
 		}
 		return etcddata.Replace(e.data, "")

@@ -13,19 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/system"
-	"github.com/holdfast-ha/holdfast/framework"
 )
-
-// InitialCluster formats members as etcd's argument --initial-cluster.
-func InitialCluster(members []framework.EtcdPeer) string {
-	var all []string
-	for _, m := range members {
-		for _, url := range m.URLs {
-			all = append(all, m.Name+"="+url)
-		}
-	}
-	return strings.Join(all, ",")
-}
 
 // Replace empties a member's data directory, except for what faults have put there, and moves the
 // content of from, a directory on the same file system, into it. Without from it stays empty. The old

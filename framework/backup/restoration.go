@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/members"
 	"github.com/holdfast-ha/holdfast/framework/scratch"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -68,12 +68,7 @@ func (r Restoration) build(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("reading the snapshot: %w", err)
 	}
-	var cluster []string
-	for _, p := range r.Peers {
-		for _, url := range p.URLs {
-			cluster = append(cluster, p.Name+"="+url)
-		}
-	}
+	cluster := members.InitialCluster(r.Peers)
 	for _, m := range r.Members {
 		own, err := m.EtcdPeer(ctx)
 		if err != nil {
@@ -81,14 +76,14 @@ func (r Restoration) build(ctx context.Context, dir string) error {
 		}
 		i := slices.IndexFunc(r.Peers, func(p framework.EtcdPeer) bool { return p.Name == own.Name })
 		if i < 0 {
-			return fmt.Errorf("etcd on %s is called %s, and the members are %s", m.Name, own.Name, strings.Join(cluster, ", "))
+			return fmt.Errorf("etcd on %s is called %s, and the members are %s", m.Name, own.Name, cluster)
 		}
 		err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
 			SnapshotPath:   r.Snapshot,
 			Name:           own.Name,
 			OutputDataDir:  filepath.Join(dir, m.Name),
 			PeerURLs:       r.Peers[i].URLs,
-			InitialCluster: strings.Join(cluster, ","),
+			InitialCluster: cluster,
 			RevisionBump:   r.Bump,
 			MarkCompacted:  r.Bump > 0,
 			// The new cluster has a unique identity: a member that still has the old data must not

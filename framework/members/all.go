@@ -125,7 +125,8 @@ func (all All) Alarms(ctx context.Context) (found []*pb.AlarmMember, err error) 
 	return found, nil
 }
 
-// Disarm removes an alarm of a member; 0 means every member. It does nothing if there is none.
+// Disarm removes an alarm of a member; 0 means every member. It does nothing if the alarm is not
+// raised.
 func (all All) Disarm(ctx context.Context, id uint64, kind pb.AlarmType) error {
 	list, err := all.Alarms(ctx)
 	if err != nil {
@@ -211,4 +212,15 @@ func PeersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
 		peers = append(peers, framework.EtcdPeer{Name: cmp.Or(m.Name, unnamed), URLs: m.PeerURLs})
 	}
 	return peers
+}
+
+// InitialCluster formats the members of a cluster as etcd's argument --initial-cluster.
+func InitialCluster(peers []framework.EtcdPeer) string {
+	var all []string
+	for _, m := range peers {
+		for _, url := range m.URLs {
+			all = append(all, m.Name+"="+url)
+		}
+	}
+	return strings.Join(all, ",")
 }

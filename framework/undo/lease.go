@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/members"
 )
 
-// release leaves a lease without its holder, as an instance does on a clean exit. A lease that
-// somebody else holds, or that is stored in another format, stays: it expires.
+// release leaves a lease without its holder, as an instance does on a clean exit. It leaves alone a
+// lease with another holder or in another storage format, which expires.
 func release(ctx context.Context, all members.All, l framework.HeldLease) error {
 	return all.First(ctx, func(ctx context.Context, m members.Member) error {
 		answer, err := m.Client.Get(ctx, l.Key)
@@ -56,8 +56,8 @@ const (
 var storedMagic = []byte("k8s\x00")
 
 // released returns a stored lease without its holder and, as client-go leaves it, with a duration of
-// one second that begins now. Everything else in it stays as it is. ok is false if somebody else
-// holds it, or if it is stored in another format.
+// one second that begins now, and keeps all other fields. ok is false if it has another holder or is
+// in another storage format.
 func released(stored []byte, holder string, now time.Time) (value []byte, ok bool) {
 	raw, ok := bytes.CutPrefix(stored, storedMagic)
 	if !ok {
