@@ -176,6 +176,17 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 		t.Error("it promises without knowing a member of etcd")
 	}
 	refused(t, n.promise(t.Context(), "b", u, urls, 0))
+	if err := n.promise(t.Context(), "b", framework.Undoing{Fault: "alarm"}, urls, time.Second); err == nil || !strings.Contains(err.Error(), "is given 0 times") {
+		t.Errorf("it promises to undo a fault, and not how: %v", err)
+	}
+
+	// An earlier agent's, in a format that this one does not know.
+	n.kill()
+	n.saves("promises", map[string]promiseState{"c": {Undoing: framework.Undoing{Fault: "alarm"}, Own: "node-1", Members: urls, Until: time.Now()}})
+	n.up()
+	if what, err := n.Active(t.Context()); err != nil || len(what) > 0 {
+		t.Errorf("active: %v, %v", what, err)
+	}
 }
 
 // An agent reaches its own member as clients on its node do, also if other nodes do not reach it.
