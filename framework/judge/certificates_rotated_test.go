@@ -145,6 +145,12 @@ func TestCertificatesRotated(t *testing.T) {
 		{name: "one API server lost the old one early", want: Fail, says: "the API server on node-2 refused a client with a certificate from old", story: rotated(all, at(1, "node-2", "certificate/old", refused))},
 		{name: "a port that serves the old one", want: Fail, says: "kube-scheduler/https served the old one",
 			story: rotated(all, at(5, "node-2", "kube-scheduler/https", func(o *record.Op) { o.Value = "1 old" }))},
+		{name: "a port that serves the old one again after later changes", want: Fail, says: "kube-apiserver/https served the old one",
+			story: rotated([]string{""}, func(n int, o *record.Op) {
+				if n >= 2 && o.Entrance == "node-1" && o.Key == "kube-apiserver/https" {
+					o.Value = "0 old"
+				}
+			})},
 		{name: "the old one is trusted for ever", want: Fail, says: "on node-3 served one with a certificate from old", story: rotated(all, at(9, "node-3", "certificate/old", accepted))},
 		{name: "a token from before is refused early", want: Fail, says: "refused one that was issued before the first change", story: rotated(all, at(5, "node-2", "token/first", refused))},
 		{name: "a token of another API server is refused", want: Fail, says: "refused one that the API server on node-1 had issued", story: rotated(all, at(5, "node-2", "token/node-1", refused))},

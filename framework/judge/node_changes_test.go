@@ -327,6 +327,13 @@ func TestRemovedNodesAreSilent(t *testing.T) {
 			s := newStory().at(1).process("node-1", "etcd", 7).at(1).process("node-2", "kube-scheduler", 7)
 			return removed(s).at(21).process("node-2", "kube-scheduler", 0)
 		}},
+		{name: "the node that replaced it exits, too", want: Fail, says: "kube-scheduler on node-2", story: func() *story {
+			return replacedUnderItsName(removed(newStory().at(1).process("node-2", "kube-scheduler", 7))).at(36).process("node-2", "kube-scheduler", 9).at(50).process("node-2", "kube-scheduler", 11)
+		}},
+		{name: "the node that replaced it runs other processes", want: Pass, story: func() *story {
+			s := removed(newStory().at(1).process("node-2", "kube-scheduler", 7)).at(21).process("node-2", "kube-scheduler", 0)
+			return replacedUnderItsName(s).at(32).process("node-2", "kube-scheduler", 8).at(36).process("node-2", "kube-scheduler", 9).at(50).process("node-2", "kube-scheduler", 9)
+		}},
 		{name: "those of others do", want: Fail, says: "kube-scheduler on node-1", story: func() *story {
 			return removed(newStory().at(1).process("node-1", "kube-scheduler", 7)).at(21).process("node-1", "kube-scheduler", 0)
 		}},
@@ -362,6 +369,11 @@ func TestRemovedNodesAreSilent(t *testing.T) {
 			return s
 		}},
 	})
+}
+
+// replacedUnderItsName adds node-2 again from 30 to 35 s.
+func replacedUnderItsName(s *story) *story {
+	return s.changed("again", record.NodeAdded, "node-2", "10.77.0.12", 30, 35)
 }
 
 // alsoFailed adds a change of nodes that failed at the end.

@@ -132,6 +132,12 @@ func TestChangedOneByOne(t *testing.T) {
 			// Its own turn finds nothing to do.
 			return s.inPlace("two", "upgrade", "node-2", release37, release37, 20, 21).inPlace("three", "upgrade", "node-3", release37, release37, 30, 31)
 		}},
+		{name: "a scheduler upgraded with the first node", want: Fail, says: "after upgrade of node-1 from v1.36.3 to v1.37.1, kube-scheduler v1.37.1 on node-2 runs beside kube-apiserver v1.36.3", story: func() *story {
+			return asked(upgradedAll(), 18, release37, release36, release36).says("node-2", "kube-scheduler", release37, 18)
+		}},
+		{name: "a scheduler upgraded with the first node, whose API server is down", want: Fail, says: "kube-scheduler on node-2 reported v1.37.1 before its turn (its own upgrade began 20.000s)", story: func() *story {
+			return upgradedAll().says("node-2", "kube-scheduler", release36, 5).says("node-2", "kube-scheduler", release37, 18)
+		}},
 		{name: "of the new version from the start", want: Inconclusive, says: "no restart of a component by upgrade of node-2", story: func() *story {
 			s := asked(fleetOf(release36), 5, release36, release37, release36)
 			s = asked(s.upgraded("one", "node-1", release36, release37, 10), 18, release37, release37, release36)

@@ -63,7 +63,9 @@ func (m *Case) Quiet(harmless ...string) (from, to record.Nanos) {
 // end, apart from those on the given nodes.
 func (m *Case) APIServers(except ...string) []string {
 	return slices.DeleteFunc(slices.Clone(m.Run.Meta.Entrances), func(e string) bool {
-		return !m.IsNode(e) || !m.Stays(e) || slices.Contains(except, e)
+		return slices.Contains(except, e) || !slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool {
+			return n.Name == e && n.From == 0 && n.Until == Endless
+		})
 	})
 }
 

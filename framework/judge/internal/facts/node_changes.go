@@ -40,17 +40,34 @@ func NodeLives(run *record.Run) []NodeLife {
 	return all
 }
 
-// LeftAt is when a node's removal was requested; endless if it stayed.
-func LeftAt(run *record.Run, node string) record.Nanos {
-	for _, c := range run.Nodes {
-		if c.V.Node.Name == node && c.V.Phase != record.NodeAdded {
-			return c.V.Called
+// LifeAt returns the life of a node at a time, and false if it was not part of the cluster then. What
+// is no control-plane node is always there.
+func LifeAt(run *record.Run, node string, t record.Nanos) (life NodeLife, there bool) {
+	known := false
+	for _, l := range NodeLives(run) {
+		if l.Name != node {
+			continue
+		}
+		if known = true; l.From <= t && t < l.Until {
+			return l, true
 		}
 	}
-	return Endless
+	return NodeLife{}, !known
 }
 
-// Stays reports whether a node's removal was never requested.
+// LeftAt is when the removal of a node that did not come back under its name was requested; endless
+// if it stayed or came back.
+func LeftAt(run *record.Run, node string) record.Nanos {
+	left := Endless
+	for _, l := range NodeLives(run) {
+		if l.Name == node {
+			left = l.Until // the last one counts
+		}
+	}
+	return left
+}
+
+// Stays reports whether a node is part of the cluster at the end.
 func (m *Case) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
 
 // NextChange is when the first change of the set of nodes after a time was requested; endless for

@@ -36,7 +36,10 @@ func judgeAvailability(m *facts.Case) Finding {
 	var during, before []record.Probe
 	var all []record.Probe // while the fault lasted, also on the connections that the check is not about
 	for _, pr := range record.Each(m.Run.Probes) {
-		if pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind}) || pr.End >= facts.LeftAt(m.Run, entrance) {
+		if pr.Entrance != entrance || !slices.Contains(kinds, facts.ProbeKind{Kind: pr.Kind}) {
+			continue
+		}
+		if _, there := facts.LifeAt(m.Run, entrance, pr.End); !there {
 			continue
 		}
 		if pr.End >= effect && pr.Start < heal {

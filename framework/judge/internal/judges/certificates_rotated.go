@@ -16,7 +16,7 @@ import (
 
 var certificatesRotated = Definition{verdict.Doc{
 	Name:      "certificates-rotated",
-	Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token signed with a key that was never trusted.",
+	Guarantee: "After each change of a node's certificates every port of the node serves a new one, and does so at the end. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token signed with a key that was never trusted.",
 	Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
 	Params: map[string]string{
 		"changes":  "names of the changes to judge, separated by commas (default: all)",
@@ -47,8 +47,12 @@ func judgeCertificatesRotated(m *facts.Case) Finding {
 			add(unseen, f)
 		}
 	}
+	last := looks[len(looks)-1]
+	for _, c := range changes { // a later look must not show the old certificate again
+		_, unseen, f := servesNew(c, looks[0], last)
+		add(unseen, f)
+	}
 	if complete {
-		last := looks[len(looks)-1]
 		add(onlyNewIsTrusted(m, looks[0], last))
 		add(onlyNewKeySigns(m, old, last))
 		add(membersTrustOnlyNew(changes, looks[0], last))

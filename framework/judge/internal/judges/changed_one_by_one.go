@@ -74,8 +74,8 @@ func judgeChangedOneByOne(m *facts.Case) Finding {
 		len(changes), text.Short(longest), steps).number(len(changes), "change").Shows(evidence...)
 }
 
-// versionsOf returns which versions API servers and etcd members answered between two times, the
-// last answer of each.
+// versionsOf returns which versions components and etcd members answered between two times, the last
+// answer of each.
 func versionsOf(m *facts.Case, from, to record.Nanos) fleet {
 	answered := fleet{}
 	answer := func(node, component, version string) {
@@ -85,7 +85,7 @@ func versionsOf(m *facts.Case, from, to record.Nanos) fleet {
 		answered[node][component] = version
 	}
 	for _, o := range m.Run.Ops {
-		if op := o.V; op.Purpose == "version" && op.Key == "kube-apiserver" && op.Outcome == record.OK && op.Call >= from && op.Return <= to {
+		if op := o.V; op.Purpose == "version" && slices.Contains(upgradedComponents("upgrade"), op.Key) && op.Outcome == record.OK && op.Call >= from && op.Return <= to {
 			answer(op.Entrance, op.Key, op.Value)
 		}
 	}
@@ -97,8 +97,8 @@ func versionsOf(m *facts.Case, from, to record.Nanos) fleet {
 	return answered
 }
 
-// answeredSkew checks whether API servers or etcd members answered with versions that break the
-// policy after an upgrade, before the next change of any node.
+// answeredSkew checks whether components or etcd members answered with versions that break the policy
+// after an upgrade, before the next change of any node.
 func answeredSkew(m *facts.Case, c record.NodeChange) *Finding {
 	if !upgrades(c) {
 		return nil
@@ -115,22 +115,22 @@ func answeredSkew(m *facts.Case, c record.NodeChange) *Finding {
 	return nil
 }
 
-// beforeItsTurn checks whether the API server or etcd member of a node that is upgraded answered in
-// the new version before that, although it had not when the first node's turn came.
+// beforeItsTurn checks whether a component or etcd member of a node that is upgraded answered in the
+// new version before that, although it had not when the first node's turn came.
 func beforeItsTurn(m *facts.Case, first, c record.NodeChange) *Finding {
 	if !upgrades(c) || slices.ContainsFunc(m.Run.Changes, func(o record.Timed[record.NodeChange]) bool {
 		return o.V.Node.Name == c.Node.Name && o.V.Action == c.Action && o.V.Called < c.Called
 	}) {
 		return nil
 	}
-	component := upgradedComponents(c.Action)[0]
-	before := versionsOf(m, 0, first.Called)[c.Node.Name][component]
-	early := versionsOf(m, first.Called, c.Called)[c.Node.Name][component]
-	if before == "" || before == c.To || early != c.To {
-		return nil
+	before, early := versionsOf(m, 0, first.Called)[c.Node.Name], versionsOf(m, first.Called, c.Called)[c.Node.Name]
+	for _, component := range upgradedComponents(c.Action) {
+		if before[component] != "" && before[component] != c.To && early[component] == c.To {
+			return Failed("Nodes must be changed one after the other: %s on %s reported %s before its turn (its own upgrade began %s).",
+				component, c.Node.Name, c.To, text.When(c.Called)).problem()
+		}
 	}
-	return Failed("Nodes must be changed one after the other: %s on %s reported %s before its turn (its own upgrade began %s).",
-		component, c.Node.Name, early, text.When(c.Called)).problem()
+	return nil
 }
 
 // skewSteps returns how many steps the changes took, and which of them broke the policy.

@@ -39,7 +39,7 @@ func judgeLearnsAddresses(m *facts.Case) Finding {
 	var known []string // addresses that the client started with
 	for _, n := range m.NodesWith("kube-apiserver") {
 		known = append(known, n.Address)
-		if !slices.Contains(hit, n.Name) && facts.LeftAt(m.Run, n.Name) > from {
+		if life, there := facts.LifeAt(m.Run, n.Name, from); there && life.Address == n.Address && !slices.Contains(hit, n.Name) {
 			return Inconclusive("no fault hit %s, so the client may not have needed another address", n.Name)
 		}
 	}

@@ -37,10 +37,14 @@ func judgeRestarts(m *facts.Case) Finding {
 			}
 			continue
 		}
-		if p.At >= facts.LeftAt(m.Run, k.node) {
-			continue // its node was about to leave
+		life, there := facts.LifeAt(m.Run, k.node, p.At)
+		if !there {
+			continue // its node was about to leave, or to join
 		}
 		old := last[k]
+		if old != nil && old.At < life.From {
+			old = nil // a process of the node that this one replaced
+		}
 		last[k] = p
 		began := since[k]
 		if old == nil || !facts.SameLife(old.V, p.V) {

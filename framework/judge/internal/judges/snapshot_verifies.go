@@ -45,7 +45,8 @@ func judgeSnapshotVerifies(m *facts.Case) Finding {
 	}
 	var missing []string
 	for _, n := range m.NodesWith("etcd") {
-		if !of[n.Name] && m.Stays(n.Name) && !slices.Contains(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called), n.Name) {
+		life, there := facts.LifeAt(m.Run, n.Name, m.Fault.Effect())
+		if stays := there && life.Until > m.Fault.Healed.Called; !of[n.Name] && stays && !slices.Contains(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called), n.Name) {
 			missing = append(missing, n.Name)
 		}
 	}
