@@ -111,6 +111,8 @@ func TestMembersFollow(t *testing.T) {
 			for _, one := range all {
 				one.put(s)
 			}
+			backendAt{15.3, "node-4", true}.put(s)
+			slices.SortStableFunc(s.run.Backends, func(a, b record.Timed[record.Backend]) int { return cmp.Compare(a.At, b.At) })
 			slices.SortStableFunc(s.run.Etcd, func(a, b record.Timed[record.EtcdStatus]) int { return cmp.Compare(a.At, b.At) })
 			return s.at(30)
 		}
@@ -211,7 +213,9 @@ func TestMembersFollow(t *testing.T) {
 			story: seen(backendAt{12.5, "node-4", false}, listAt{14.4, "node-1", []string{"m1", "m2", "m3"}})},
 		{name: "the balancer has the node again under its name", want: Pass, took: "4 changes", story: func() *story {
 			return replacedByName("m9").change(func(r *record.Run) {
-				r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(34.5), V: record.Backend{Name: "node-1", Up: true, Asked: sec(34.4)}})
+				for _, b := range []backendAt{{15.3, "node-4", true}, {34.5, "node-1", true}} {
+					r.Backends = append(r.Backends, record.Timed[record.Backend]{At: sec(b.t), V: record.Backend{Name: b.name, Up: b.up, Asked: sec(b.t - 0.1)}})
+				}
 			})
 		}},
 		{name: "the balancer keeps a node without power", want: Fail, says: "loss of node-2 must remove the node from the load balancer before its etcd member is removed", story: lost(viewAt{15.3, backendAt{15.4, "node-2", false}})},
@@ -304,8 +308,15 @@ func TestMembersFollowBackend(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-MB-001", Judge: "members-follow"}, []ruling{
 		{name: "it reports the node", want: Pass, story: joined(30, others, own)},
 		{name: "it reports the node soon afterwards", want: Pass, story: joined(30, others, viewAt{17.3, backendAt{17.4, "node-4", true}})},
-		{name: "it reports only the others", want: Fail, took: "15s", says: "must use a node within 4s (H + M) of the addition of node-4: it reported other backends, and not this one for 15s", story: joined(30, others)},
-		{name: "for less than the limit", want: Pass, story: joined(19, others)},
+		{name: "it reports only the others", want: Fail, took: "15s", says: "must use a node within 4s (H + M) of the addition of node-4: it reported its backends, and did not use this one for 15s", story: joined(30, others)},
+		{name: "it reports the node as down", want: Fail, took: "15s", says: "did not use this one for 15s", story: joined(30, others, viewAt{15.3, backendAt{15.4, "node-4", false}})},
+		{name: "it uses the node late", want: Fail, took: "6.5s", says: "did not use this one for 6.5s", story: joined(30, others, viewAt{21.5, backendAt{21.6, "node-4", true}})},
+		{name: "the next node is added soon afterwards", want: Fail, took: "15s", says: "did not use this one for 15s", story: func() *story {
+			s := joined(30, others, viewAt{17.9, backendAt{18, "node-5", true}})()
+			return s.steps("node-5", 15.5, joining...).changed("five", record.NodeAdded, "node-5", "10.77.0.15", 15.5, 17).lists(17.2, "node-2", "m1", "m2", "m3", "m4", "m5").lists(17.3, "node-5", "m5", "m1", "m2", "m3", "m4")
+		}},
+		{name: "for less than the limit", want: Inconclusive, says: "observed for 4s after the addition of node-4, which is less than 4s (H + M)", story: joined(19, others)},
+		{name: "while a fault is active", want: Inconclusive, says: "a fault was active", story: func() *story { return joined(30, others)().fault("kill", "kill", "node-1", "kube-apiserver", 16, 20) }},
 		{name: "it had reported before the addition only", want: Pass, story: joined(30, viewAt{14.3, backendAt{14.4, "node-1", true}})},
 		{name: "it does not report", want: Pass, story: func() *story { return silence(joined(30)().at(16)) }},
 	})

@@ -4,11 +4,19 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -18,14 +26,21 @@ const (
 	// steered is proxied, and its controller managers reach their API servers through the
 	// proxies.
 	steered = "steered"
+	// autoscaled is proxied, and its description names the lease of the autoscaler.
+	autoscaled = "autoscaled"
+	// autoscaler is an elected component that is not the control plane's own.
+	autoscaler = "cluster-autoscaler"
 )
 
 // leaseKinds are the kinds of clusters for the requirements on elected components.
 func leaseKinds(elections map[string]string) map[string]kind {
+	scaled := with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections})
+	scaled.Spec.Leases = map[framework.Component]framework.Election{autoscaler: {LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second}}
 	throughProxy := clusters.ExtraArgs{framework.ControllerManager: {"master": "https://127.0.0.1:16443"}}
 	return map[string]kind{
 		unledSchedulers: {with(clusters.ExtraArgs{framework.Scheduler: {"leader-elect": "false"}}), false},
 		steered:         {with(throughProxy.Merge(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections})), true},
+		autoscaled:      {scaled, true},
 	}
 }
 
@@ -82,6 +97,9 @@ func leasePlants() []Plant {
 		{Name: "renewal-refused", Violation: "no controller manager can write its lease once the API server of the active one is killed",
 			Cluster: proxied, Scenario: "catalogue/active-apiserver-killed", From: 1, May: neverSteady, Tamper: refused(managers),
 			Catches: both("HA-LE-010", "active-again", "none renewed the lease")},
+		{Name: "autoscaler-for-good", Violation: "no autoscaler can write its lease, which only the description of the cluster names, once an API server is killed",
+			Cluster: autoscaled, Twin: autoscaled, Scenario: "catalogue/apiservers-killed-in-turn", From: 4, Until: 6, Tamper: refused(autoscaler),
+			Catches: both("HA-LE-010", "active-again", "The lease of cluster-autoscaler must not be without a renewal")},
 		{Name: "dark-scheduler-for-good", Violation: "no standby scheduler can write its lease once the node of the active one has lost power",
 			Cluster: proxied, Scenario: "catalogue/active-scheduler-power-lost", From: 1, Until: 5, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-013", Says: "A standby of kube-scheduler must take over within"}}},
@@ -104,4 +122,39 @@ func seizeLease(ctx context.Context, c framework.Cluster) error {
 	}
 	return ask(ctx, c, client.Request{Method: http.MethodPatch, Path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager",
 		Type: "application/merge-patch+json", Body: fmt.Appendf(nil, `{"spec": {"holderIdentity": "%s_seized"}}`, standby.Node)})
+}
+
+// electAutoscalers has an instance of the autoscaler on each node elect itself, until ctx is done,
+// if the description of the cluster names its lease.
+func electAutoscalers(ctx context.Context, c framework.Cluster, _ *record.Writer) error {
+	times, named := c.Settings().Elections[autoscaler]
+	if !named {
+		return nil
+	}
+	for _, e := range c.Entrances() {
+		if e.Node == "" {
+			continue
+		}
+		config := rest.CopyConfig(e.Config)
+		config.Timeout = times.RenewDeadline / 2
+		leases, err := coordinationv1.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("failed to create a client of entrance %s: %w", e.Name, err)
+		}
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: autoscaler}, Client: leases,
+				LockConfig: resourcelock.ResourceLockConfig{Identity: e.Node + "_" + autoscaler}},
+			LeaseDuration: times.LeaseDuration, RenewDeadline: times.RenewDeadline, RetryPeriod: times.RetryPeriod,
+			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+		})
+		if err != nil {
+			return fmt.Errorf("failed to elect %s on %s: %w", autoscaler, e.Node, err)
+		}
+		go func() {
+			for ctx.Err() == nil {
+				elector.Run(ctx)
+			}
+		}()
+	}
+	return nil
 }

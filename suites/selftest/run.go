@@ -95,8 +95,9 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 // firsts run and are recorded at the first step of scenarios that need something for which no
 // action exists.
 var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{
-	"etcd-watches": etcdWatches,
-	"namespaces":   makeNamespaces,
+	"etcd-watches":                        etcdWatches,
+	"namespaces":                          makeNamespaces,
+	"catalogue/apiservers-killed-in-turn": electAutoscalers,
 }
 
 // cluster is what units run on.

@@ -267,7 +267,7 @@ func seenInOrder(m *facts.Case, c record.NodeChange, until record.Nanos) *Findin
 			return b.V.Name == c.Node.Name && b.At >= c.Called && b.At <= until
 		})
 		if own == "" || used < 0 {
-			return neverUsed(m, c, until)
+			return notUsed(m, c)
 		}
 		backend := m.Run.Backends[used]
 		for _, e := range m.Run.Etcd {
@@ -278,30 +278,48 @@ func seenInOrder(m *facts.Case, c record.NodeChange, until record.Nanos) *Findin
 					facts.Changing(c), text.At(backend.At), e.V.Node, text.At(e.At)).Rests(backend.At, e.At).problem()
 			}
 		}
+		return notUsed(m, c)
 	}
 	return nil
 }
 
-// neverUsed finds a node that was added and that the load balancer did not report as a backend
-// within H + M, although it reported others. Without its whole view after the addition nothing is
+// notUsed finds a node that was added and whose backend the load balancer did not report to be in use
+// within H + M, although it reported backends. Without its whole view after the addition nothing is
 // known.
-func neverUsed(m *facts.Case, c record.NodeChange, until record.Nanos) *Finding {
+func notUsed(m *facts.Case, c record.NodeChange) *Finding {
 	limit := m.Run.Meta.Settings["H"] + m.Run.Meta.Settings["M"]
-	reported := false
+	from := c.Effect // since when the balancer reports
+	until := min(m.Run.EndAt, facts.NextInPlace(m.Run, c.Node.Name, c.Effect))
+	for _, next := range m.Run.Nodes {
+		if next.V.Node.Name == c.Node.Name && next.V.Called > c.Called {
+			until = min(until, next.V.Called)
+		}
+	}
+	reported, inUse := false, facts.Endless
 	for _, b := range m.Run.Backends {
-		if b.At < c.Effect || b.At > until {
-			continue
+		own := b.V.Name == c.Node.Name || facts.HostOf(b.V.Address) == c.Node.Address
+		switch {
+		case b.At < c.Called || b.At > until || inUse < facts.Endless:
+		case own && (b.V.Up || b.V.Standby):
+			inUse = viewed(b)
+		case b.At < from:
+		case b.V.Error != "" || b.V.Missing != "":
+			from, reported = b.At, false
+		default:
+			reported = reported || viewed(b) >= from
 		}
-		if b.V.Error != "" || b.V.Missing != "" {
-			return nil
-		}
-		reported = reported || viewed(b) >= c.Effect
 	}
-	if !reported || time.Duration(until-c.Effect) <= limit {
+	known := min(inUse, until)
+	switch {
+	case inUse <= from+record.Nanos(limit) || !reported:
 		return nil
+	case len(m.Touching(c.Effect, from+record.Nanos(limit), 0)) > 0:
+		return Inconclusive("a fault was active when the load balancer should have started to use %s", c.Node.Name).problem()
+	case time.Duration(known-from) <= limit:
+		return Inconclusive("the load balancer was observed for %s after the %s, which is less than %s (H + M), and did not use the node", text.Short(text.Span(from, known)), facts.Changing(c), text.Short(limit)).problem()
 	}
-	return Failed("The load balancer must use a node within %s (H + M) of the %s: it reported other backends, and not this one for %s.",
-		text.Short(limit), facts.Changing(c), text.Short(text.Span(c.Effect, until))).Took(time.Duration(until-c.Effect)).Rests(c.Effect, until).problem()
+	return Failed("The load balancer must use a node within %s (H + M) of the %s: it reported its backends, and did not use this one for %s.",
+		text.Short(limit), facts.Changing(c), text.Short(text.Span(from, known))).Took(time.Duration(known-from)).Rests(from, known).problem()
 }
 
 // cutEverywhere checks that additions were interrupted after every step that one takes.
