@@ -132,7 +132,21 @@ func TestRestartsWithExternalEtcd(t *testing.T) {
 			})
 		}
 	}
+	// lost has node-1 lose its power at 10 s and its member removed soon, and a component of node-2
+	// exit at 21 s.
+	lost := func(component string, shared bool) func() *story {
+		return func() *story {
+			s := newStory().at(1).process("node-2", component, 7).at(9).lease("kube-controller-manager", "node-2", 10, 9)
+			s.changed("lost", record.NodeLost, "node-1", "10.77.0.11", 10, 11).at(19).lease("kube-controller-manager", "node-2", 20, 19)
+			s.at(20).process("node-2", component, 7).at(21).process("node-2", component, 9)
+			return s.change(func(r *record.Run) { r.Meta.RemoteEtcd = shared })
+		}
+	}
 	wide(t, "restarts", []ruling{
+		{name: "while the member of a lost node that it uses was silent", want: Pass, story: lost("kube-apiserver", true)},
+		{name: "while the member of a lost node that it does not use was silent", want: Fail, says: "no fault was active", story: lost("kube-apiserver", false)},
+		{name: "the holder, while the member of a lost node that API servers use was silent", want: Pass, story: lost("kube-controller-manager", true)},
+		{name: "the holder, while the member of a lost node that they do not use was silent", want: Fail, says: "no fault was active", story: lost("kube-controller-manager", false)},
 		{name: "while a member of another node that it uses was silent", want: Pass, story: stacked("freeze", true)},
 		{name: "while a member of another node that it does not use was silent", want: Fail, says: "no active fault reached it", story: stacked("freeze", false)},
 		{name: "while a member of another node that it uses was killed", want: Fail, says: "no active fault reached it", story: stacked("kill", true)},

@@ -35,6 +35,12 @@ func TestObjectsBetweenVersions(t *testing.T) {
 			return s
 		}
 	}
+	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
+		{name: "the objects from before were not read", want: Inconclusive, says: "action lasting-reads failed: creating a CRD: status 429 (at 50.000s)", story: func() *story {
+			s := mixed(10, nil)().at(50)
+			return add(s, &s.run.Phases, record.Phase{Name: "action lasting-reads failed: creating a CRD: status 429"})
+		}},
+	})
 	// failing is six rounds of Deployments, and more of Secrets, of which those requests of a type
 	// through node-2 fail that have a problem.
 	failing := func(typ record.OpType, rounds int, problem func(i int) string) func() *story {

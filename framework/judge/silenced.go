@@ -6,7 +6,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // silenced turns a missed bound into inconclusive if a member that API servers of other nodes use
@@ -22,10 +21,7 @@ func silenced(m *facts.Case, f judges.Finding) judges.Finding {
 	if !f.Timed {
 		from, to = m.Fault.Injected.Called, m.Fault.HealEffect()
 	}
-	var nodes []string
-	for _, inj := range m.Touching(from, to, record.Nanos(facts.SilentLimit)) {
-		nodes = append(nodes, m.Silenced(inj)...)
-	}
+	nodes := m.SilentMembers(from, to)
 	if f.Bound != nil && f.Bound.Inputs[facts.RemoteEtcd] > 0 {
 		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !m.EtcdAlone(n) })
 	}

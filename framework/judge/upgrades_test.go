@@ -367,6 +367,10 @@ func TestAvailableThroughChanges(t *testing.T) {
 		{name: "long before", want: Pass, took: "0s", story: through([2]float64{6, 9})},
 		{name: "long after", want: Pass, took: "0s", story: through([2]float64{41.5, 44})},
 		{name: "not probed", want: Inconclusive, says: "nothing probed balancer", story: upgradedAll},
+		{name: "not probed soon after the last node", want: Inconclusive, says: "nothing probed balancer for", story: func() *story {
+			return upgradedAll().probes("balancer", true, 5, 36.2).probes("balancer", true, 40, 45)
+		}},
+		{name: "nothing probed soon after the last node, at the end of the run", want: Pass, story: func() *story { return upgradedAll().probes("balancer", true, 5, 36.2) }},
 		{name: "one kind pauses", want: Inconclusive, says: "no write on a new connection was tried for 5.1", story: func() *story { return through()().change(unprobed(record.ProbeWrite, false, 20, 25.05)) }},
 		{name: "one kind pauses, another fails", want: Fail, story: func() *story {
 			return through([2]float64{30, 37})().change(unprobed(record.ProbeWrite, false, 20, 25.05))
@@ -412,6 +416,10 @@ func TestAvailableThroughChanges(t *testing.T) {
 			return newLeaders(waits(22, 29)).at(27).etcd("node-1", "m3", 4)
 		}},
 		{name: "requests wait for an election without a split vote", want: Fail, took: "5.45s", story: func() *story { return newLeaders(waits(22, 27.5), 27) }},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-003", Judge: "available-through-changes", Bound: "H + 2E + M"}, []ruling{
+		{name: "requests wait for the balancer to notice that a member restarts", want: Pass, took: "5.45s", story: func() *story { return waits(22, 27.5) }},
+		{name: "requests wait longer than for the balancer", want: Fail, took: "6.95s", says: "for longer than 6s", story: func() *story { return waits(22, 29) }},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
 		{name: "each write takes long", want: Fail, took: "9.5s", says: "no write on a persistent connection succeeded for 9.5s", story: func() *story { return through()().change(slow(12, 35, 9.5)) }},

@@ -81,7 +81,7 @@ func upgradePlants() []Plant {
 		{Name: "not-taken-back", Violation: "another process upgrades a node again as soon as it was downgraded",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: upgradeAgain,
 			Catches: []Catch{{Requirement: "HA-UP-002", Says: "reported v1.37.1"}}, May: []string{"restarts", "steady-state"}},
-		{Name: "no-way-in", Violation: "a load balancer that repeatedly loses every API server for 8 s, as if all nodes were upgraded at the same time",
+		{Name: "no-way-in", Violation: "a load balancer that repeatedly loses every API server for 10 s, as if all nodes were upgraded at the same time",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
 			Catches: both("HA-UP-001", "available-through-changes", "must not go without a successful request"), May: []string{"steady-state", "watch-alive"}},
 		{Name: "not-upgraded", Violation: "a node whose API server still has the old version after the upgrade",
@@ -99,7 +99,7 @@ func upgradePlants() []Plant {
 			Cluster: previousEtcdProxied, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 5,
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.OlderRelease, By: 1}, 3)},
 			Catches: []Catch{{Requirement: "HA-UP-003", Says: "every component of the node must have the new version: etcd reported v3.6"}}},
-		{Name: "no-way-back", Violation: "a load balancer that repeatedly loses every API server for 8 s while etcd is upgraded, a node downgraded and every component restarted",
+		{Name: "no-way-back", Violation: "a load balancer that repeatedly loses every API server for 10 s while etcd is upgraded, a node downgraded and every component restarted",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 2, Do: cutBalancer,
 			Catches: []Catch{
 				{Requirement: "HA-UP-002", Says: "must not go without a successful request"},
@@ -166,13 +166,13 @@ func move(ctx context.Context, c framework.Cluster, version string, nodes ...int
 	return nil
 }
 
-// cutBalancer cuts the balancer off from every node for 8 s in every 16 s, until ctx is done.
+// cutBalancer cuts the balancer off from every node for 10 s in every 16 s, until ctx is done.
 func cutBalancer(ctx context.Context, c framework.Cluster) error {
 	var links []framework.Link
 	for _, n := range c.Nodes() {
 		links = append(links, framework.Link{From: framework.BalancerHost, To: n.Name()})
 	}
-	return cutAgain(ctx, c, links, 8*time.Second, 8*time.Second)
+	return cutAgain(ctx, c, links, 10*time.Second, 6*time.Second)
 }
 
 // cutAgain alternates between cutting links and leaving them whole, until ctx is done.

@@ -44,6 +44,26 @@ func (m *Case) Silenced(inj *Injection) (nodes []string) {
 	return slices.DeleteFunc(inj.Nodes(), func(n string) bool { return !m.EtcdAlone(n) && !m.sharesEtcd(n) })
 }
 
+// SilentMembers returns the nodes whose etcd member may have been silent between two times, because of
+// a fault or because the node was lost, if API servers of other nodes use it.
+func (m *Case) SilentMembers(from, to record.Nanos) (nodes []string) {
+	for _, inj := range m.Touching(from, to, record.Nanos(SilentLimit)) {
+		nodes = append(nodes, m.Silenced(inj)...)
+	}
+	return append(nodes, m.lostMembers(from, to)...)
+}
+
+// lostMembers returns those that may have been silent because the node was lost.
+func (m *Case) lostMembers(from, to record.Nanos) (nodes []string) {
+	for at, c := range record.Each(m.Run.Nodes) {
+		lost := c.Phase == record.NodeLost && c.Called <= to && from <= max(c.Effect, at)+record.Nanos(SilentLimit)
+		if lost && (m.EtcdAlone(c.Node.Name) || m.sharesEtcd(c.Node.Name)) {
+			nodes = append(nodes, c.Node.Name)
+		}
+	}
+	return nodes
+}
+
 // sharesEtcd reports whether a node ever ran an etcd member that API servers of other nodes use.
 func (m *Case) sharesEtcd(node string) bool {
 	return m.Run.Meta.RemoteEtcd && slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool {

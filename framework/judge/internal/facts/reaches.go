@@ -102,14 +102,20 @@ func (m *Case) Reached(by []*Injection, x Exit) bool {
 const removalStall = 10 * time.Second
 
 // Stalled reports whether an instance of an elected component may have lost its lease, so that it
-// exited, because the etcd member of its node led and removed one without power. If that member sends
-// nothing, another one reports that it follows no leader, or another one.
+// exited, because of the loss of another node: the etcd member of its node led and removed one
+// without power, or its API server still used the member without power, which may make the API
+// server exit as well. If a member that leads sends nothing, another one reports that it follows no
+// leader, or another one.
 func (m *Case) Stalled(x Exit) bool {
-	if !m.isElected(x.Component) {
-		return false
-	}
 	s := m.Settings(x.Component)
 	late, margin := record.Nanos(s["R"]+s["P"]+s["M"]), record.Nanos(s["M"])
+	silent := len(m.lostMembers(x.From-late, x.To)) > 0
+	if !m.isElected(x.Component) {
+		return silent && x.Component == "kube-apiserver"
+	}
+	if silent && m.mayHold(x.Component, x.Node, x.From-late, x.To) {
+		return true
+	}
 	return slices.ContainsFunc(m.Run.Steps, func(t record.Timed[record.Step]) bool {
 		began, done := t.V.Began, t.V.Done
 		lost := slices.ContainsFunc(m.Run.Nodes, func(c record.Timed[record.NodeChange]) bool {

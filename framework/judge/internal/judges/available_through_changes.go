@@ -53,6 +53,10 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 	var evidence []string
 	var all []record.Probe
 	periods := changePeriods(changes, m.Bound.Limit)
+	probed := record.Nanos(0) // until when there were probes, through any entrance
+	for _, p := range m.Run.Probes {
+		probed = max(probed, p.V.Start)
+	}
 	for _, s := range periods {
 		var during []record.Probe
 		byKind := map[facts.ProbeKind][]record.Probe{}
@@ -65,10 +69,11 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 		}
 		all = append(all, during...)
 		slices.SortStableFunc(during, facts.ByStart)
-		if hole, from := facts.LongestHole(during, s.from, s.effect); hole > max(time.Second, m.Bound.Limit/4) {
+		watched := max(s.effect, min(s.until, probed))
+		if hole, from := facts.LongestHole(during, s.from, watched); hole > max(time.Second, m.Bound.Limit/4) {
 			return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
 		}
-		if missing := facts.Unasked(during, kinds, s.from, s.effect, facts.LongestSilence); missing != "" && silent == "" {
+		if missing := facts.Unasked(during, kinds, s.from, watched, facts.LongestSilence); missing != "" && silent == "" {
 			silent = missing
 		}
 		for _, k := range slices.SortedFunc(maps.Keys(byKind), func(a, b facts.ProbeKind) int { return cmp.Compare(a.String(), b.String()) }) {

@@ -111,6 +111,12 @@ func judgeObjectsBetweenVersions(m *facts.Case) Finding {
 			return Inconclusive("no %s was read through an API server of a version other than that of the one that wrote it, since the API server on %s did not list that kind (%s)", kind, op.Entrance, op.Error).Shows(text.Describe(op))
 		}
 	}
+	for _, p := range m.Run.Phases {
+		// Without it, objects from before a later change may not have been read.
+		if slices.ContainsFunc(passing, func(action string) bool { return strings.HasPrefix(p.V.Name, "action "+action+" failed") }) {
+			return Inconclusive("not all objects were passed between versions: %s (%s)", p.V.Name, text.At(p.At))
+		}
+	}
 	others := ""
 	if refused > 0 {
 		others = fmt.Sprintf(" (%s failed)", text.Plural(refused, "request"))
@@ -118,6 +124,9 @@ func judgeObjectsBetweenVersions(m *facts.Case) Finding {
 	return Passed("Objects of %d kinds were read as they were written by an API server of another version: %s%s.", len(kinds), text.And(directions), others).
 		number(total, "read")
 }
+
+// passing are the actions that create and read the objects.
+var passing = []string{"mixed-objects", "lasting-objects", "lasting-reads"}
 
 func byVersions(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 

@@ -14,7 +14,7 @@ var restarts = Definition{verdict.Doc{
 	Name:      "restarts",
 	Needs:     []record.Access{record.Processes},
 	Invariant: "HA-INV-011",
-	Guarantee: "A component exits or restarts only while a fault that reaches it is active, while its node is being changed, or as a late consequence of either. The active instance of an elected component may also lose its lease and exit because the etcd member of its node leads and removes one without power: such a leader may send nothing for 10 s.",
+	Guarantee: "A component exits or restarts only while a fault that reaches it is active, while its node is being changed, or as a late consequence of either. The active instance of an elected component may also lose its lease and exit because the etcd member of its node leads and removes one without power: such a leader may send nothing for 10 s. Where API servers use the members of other nodes too, they and that instance may also exit because they still use that of a node that was lost, for 40 s.",
 	Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 }, judgeRestarts}
 
