@@ -380,6 +380,8 @@ type Undoing struct {
 	Node string `json:"node,omitempty"`
 	// Lossy reports that data are lost permanently, even after the undo.
 	Lossy bool `json:"lossy,omitempty"`
+	// Quorum reports that etcd may be without a quorum until then.
+	Quorum bool `json:"-"`
 	// Nothing reports that the fault needs no undo: it changes no data.
 	Nothing bool `json:"-"`
 

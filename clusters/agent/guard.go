@@ -39,8 +39,8 @@ const (
 	alivePause   = time.Second
 )
 
-// undoFile is the script that heals what is active, as far as a shell can. The agents of other
-// nodes undo what was done through etcd.
+// undoFile is the script that heals what is active, as far as a shell can. The agents of other nodes
+// undo what was done through etcd, unless it takes this node as well.
 func undoFile(dir string) string { return filepath.Join(dir, "undo.sh") }
 
 // Guard returns the script of the guard of an agent that has a leash.
@@ -159,11 +159,20 @@ func healScript(c Config, st *state) string {
 	if st.Wiped != nil {
 		b.WriteString(awaitMount(st.Wiped.Mount) + unwiping(c))
 	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(st.Promises)), (*promiseState).ofOwnNode) {
+		b.WriteString(onlyAgent)
+	}
 	if b.Len() == 0 {
 		return ""
 	}
 	return lockScript(c) + "rc=0\n" + b.String() + "exit $rc\n"
 }
+
+// onlyAgent is for what only the agent of this node can heal: its etcd member is to be added again.
+const onlyAgent = `echo "` + BinaryPath + ` keeps running, since it is to add the etcd member of this node again" >&2
+systemctl start --no-block ` + UnitName + `
+rc=1
+`
 
 // putBackScript returns the shell script that puts a certificate back, unless it was replaced in the
 // meantime; see ours.

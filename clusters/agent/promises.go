@@ -34,6 +34,9 @@ type promiseState struct {
 	Until   time.Time           `json:"until"`
 }
 
+// ofOwnNode reports whether it takes the agent's own node to undo it.
+func (s *promiseState) ofOwnNode() bool { return s.Undoing.Node != "" && s.Undoing.Node == s.Own }
+
 // undoLimit is how long one attempt to undo a fault may take.
 const undoLimit = 2 * time.Minute
 

@@ -90,8 +90,9 @@ func InUse() string {
 // TakeOut returns the shell script that stops the agent and its guard, if they exist, heals
 // what is active, as far as a shell can, and then removes both completely. It does not need
 // holdfast's program. If the shell cannot heal something now, such as a certificate on a full file
-// system, or the node restarts meanwhile, nothing is removed: the script fails, and the guard, and the
-// agent after a restart of the node, try again until they can.
+// system, or the node restarts meanwhile, nothing is removed: the script fails, and the guard, after
+// another leash, and the agent after a restart of the node, try again until they can. What only the
+// agent can heal keeps it running.
 func TakeOut() string {
 	return `if [ -e ` + UnitPath + ` ]; then
 	systemctl stop ` + UnitName + `
@@ -113,10 +114,9 @@ undo
 ` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
 	case "$name" in ` + table().Name + `|` + framesTable + `) nft delete table "$family" "$name";; esac
 done
-while [ $failed != 0 ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" = $$ ]; do
-	sleep ` + undoPause + `
-	undo
-done
+if [ $failed != 0 ] && [ "$(cat ` + guardPID + ` 2>/dev/null)" = $$ ]; then
+	exec sh ` + GuardPath + `
+fi
 if [ $failed != 0 ]; then
 	if [ -e ` + GuardUnitPath + ` ]; then
 		systemctl start --no-block ` + GuardName + `
@@ -136,9 +136,6 @@ rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` +
 true
 `
 }
-
-// undoPause is how many seconds the guard waits before it tries again to heal the node.
-const undoPause = "10"
 
 // Footprint returns what an agent puts on a node, and what it changes there. TakeOut removes and
 // restores all of it but what is said to stay.

@@ -8,30 +8,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Replace empties a member's data directory, except for what faults have put there, and moves the
-// content of from, a directory on the same file system, into it. Without from it stays empty. The old
-// data stay until the new ones can take their place: a member that is started without any, since the
-// process that replaces them was killed, may form a cluster on its own.
+// Replace replaces a member's data by those in from, a directory on the same file system, and deletes
+// from. Without from the member has none. The old data stay until the new ones can take their place: a
+// member that is started without any, since the process that replaces them was killed, may form a
+// cluster on its own. What else is in the data directory stays.
 func Replace(data, from string) error {
 	if from == "" {
-		return wipe(data, "")
+		from = filepath.Join(data, Member)
+	} else if err := swap(data, from); err != nil {
+		return fmt.Errorf("replacing the member's data: %w", err)
 	}
-	err := swap(data, from)
-	if err == nil {
-		err = system.Sync(data)
-	}
-	if err == nil {
-		err = wipe(data, Member)
-	}
-	if err != nil {
-		return fmt.Errorf("filling the member's data directory: %w", err)
+	if err := system.Sync(data); err != nil {
+		return fmt.Errorf("replacing the member's data: %w", err)
 	}
 	return os.RemoveAll(from)
 }
@@ -65,24 +59,6 @@ func swap(data, from string) error {
 // Others is the prefix of the names of what faults put into a data directory: each fault ends with
 // its own.
 const Others = ".holdfast-"
-
-// wipe deletes the content of a data directory, except for one name if that is not empty, and what
-// belongs to other faults.
-func wipe(data, except string) error {
-	entries, err := os.ReadDir(data)
-	if err != nil {
-		return fmt.Errorf("reading the member's data directory: %w", err)
-	}
-	for _, e := range entries {
-		if e.Name() == except || strings.HasPrefix(e.Name(), Others) {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
-			return fmt.Errorf("wiping the member's data: %w", err)
-		}
-	}
-	return nil
-}
 
 // Member is the directory inside a data directory that holds all of it.
 const Member = "member"

@@ -50,9 +50,9 @@ func TestReplace(t *testing.T) {
 		want      []string
 		fails     bool
 	}{
-		{name: "by others", has: []string{"member/snap/db", "member/wal/0.wal", "stray"}, from: []string{"member/snap/db"}, want: []string{"member/snap/db"}},
-		{name: "by none", has: []string{"member/snap/db", "stray"}, without: true},
-		{name: "by others, with another fault", has: []string{".holdfast-fill", "member/wal/0.wal", "stray"}, from: []string{"member/snap/db"}, want: []string{".holdfast-fill", "member/snap/db"}},
+		{name: "by others", has: []string{"member/snap/db", "member/wal/0.wal", "stray"}, from: []string{"member/snap/db"}, want: []string{"member/snap/db", "stray"}},
+		{name: "by none", has: []string{"member/snap/db", "member.old/snap/db", "stray"}, without: true, want: []string{"member.old/snap/db", "stray"}},
+		{name: "by others, with another fault", has: []string{".holdfast-fill", "member/wal/0.wal"}, from: []string{"member/snap/db"}, want: []string{".holdfast-fill", "member/snap/db"}},
 		{name: "by none, with another fault", has: []string{".holdfast-fill", "member/snap/db"}, without: true, want: []string{".holdfast-fill"}},
 		{name: "nothing by others", from: []string{"member/snap/db"}, want: []string{"member/snap/db"}},
 		{name: "by what is not there", has: []string{"member/wal/0.wal", "stray"}, from: []string{"another/snap/db"}, want: []string{"member/wal/0.wal", "stray"}, fails: true},

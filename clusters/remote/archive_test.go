@@ -118,7 +118,7 @@ func TestUnpackInPart(t *testing.T) {
 // alone.
 func TestUnlessUsed(t *testing.T) {
 	dir := t.TempDir()
-	script := strings.ReplaceAll(unlessUsed(), "/run/holdfast", dir) + "echo started"
+	script := strings.ReplaceAll(installing("cat >"+filepath.Join(dir, "agent"), "echo started"), "/run/holdfast", dir)
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,13 @@ func TestUnlessUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		out, err := exec.Command("sh", "-c", script).Output()
+		installed := fmt.Sprint("of ", tc)
+		install := exec.Command("sh", "-c", script)
+		install.Stdin = strings.NewReader(installed)
+		out, err := install.Output()
+		if there, _ := os.ReadFile(filepath.Join(dir, "agent")); (string(there) == installed) != tc.starts {
+			t.Errorf("last used %d s ago by %q: the agent is %q", tc.ago, tc.run, there)
+		}
 		used := shell{node: "node-1"}.used(string(out))
 		if err != nil || (string(out) == "started\n") != tc.starts || errors.Is(used, clusters.ErrUnsafe) == tc.starts || used != nil && !strings.Contains(used.Error(), tc.run) {
 			t.Errorf("last used %d s ago by %q: %q, %v; error %v", tc.ago, tc.run, out, used, err)

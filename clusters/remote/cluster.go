@@ -240,6 +240,11 @@ func (c *Cluster) CheckPromise(u framework.Undoing) error {
 	if u.Lossy {
 		return fmt.Errorf("cluster %s was not created by holdfast, and data that %s loses cannot be recovered", c.Name(), u.Fault)
 	}
+	if u.Quorum {
+		if err := c.permits(QuorumLoss, "do that"); err != nil {
+			return err
+		}
+	}
 	level := Data
 	if u.Nothing {
 		level = Processes

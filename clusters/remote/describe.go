@@ -328,7 +328,7 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 			if !ok || f.fused(c) {
 				continue
 			}
-			out, err := all[name].run(ctx, agent.AskVersion(c, p.pid), nil)
+			out, err := all[name].run(ctx, agent.AskVersion(c, p.pid))
 			if err != nil {
 				return nil, fmt.Errorf("failed to read the version of %s: %w", c, err)
 			}
@@ -365,7 +365,7 @@ func (a *access) find(ctx context.Context, all map[string]shell, tolerant bool) 
 func (f *found) readConfig(ctx context.Context, s shell) error {
 	if path := f.file(framework.Scheduler, "config"); path != "" {
 		// In a container the path may be another one.
-		file, err := s.run(ctx, "cat -- "+shellescape.Quote(path), nil)
+		file, err := s.run(ctx, "cat -- "+shellescape.Quote(path))
 		if err != nil {
 			f.unread = framework.Scheduler
 		} else if err := f.configureScheduler([]byte(file)); err != nil {
@@ -388,7 +388,7 @@ func (f *found) readEtcdConfig(ctx context.Context, s shell) error {
 	if f.file(framework.Etcd, "config-file") == "" { // the path is in its profile
 		script = "[ ! -e " + path + " ] || " + script
 	}
-	file, err := s.run(ctx, script, nil)
+	file, err := s.run(ctx, script)
 	if err != nil {
 		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
 	}

@@ -50,7 +50,7 @@ func (f *found) chooseClient(ctx context.Context, s shell) error {
 		return fmt.Errorf("etcd on %s serves TLS at %s without --trusted-ca-file, so holdfast cannot verify its certificate", f.node.Name, url)
 	}
 	pairs := f.keyPairs(ca)
-	out, err := s.run(ctx, printFiles(ca, pairs), nil)
+	out, err := s.run(ctx, printFiles(ca, pairs))
 	if err != nil {
 		return fmt.Errorf("failed to read the certificates of etcd: %w", err)
 	}

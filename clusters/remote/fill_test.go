@@ -107,6 +107,19 @@ func TestFillDiskRefused(t *testing.T) {
 	}
 }
 
+// TestPromiseOfQuorum: what may cost the quorum takes consent to that and to what it changes.
+func TestPromiseOfQuorum(t *testing.T) {
+	var refuse error
+	for want, levels := range map[bool][][]Level{true: {{Data, QuorumLoss}}, false: {{Data}, {QuorumLoss}}} {
+		for _, l := range levels {
+			err := fillNode(t, Profile{}, &refuse, l...).cluster.CheckPromise(framework.Undoing{Fault: "add-member", Quorum: true})
+			if (err == nil) != want || err != nil && !errors.Is(err, ErrNoConsent) {
+				t.Errorf("consent to %s: %v", l, err)
+			}
+		}
+	}
+}
+
 // TestHealAfterConsent: faults are healed after the consent has expired.
 func TestHealAfterConsent(t *testing.T) {
 	var refuse error
@@ -127,5 +140,12 @@ func TestHealAfterConsent(t *testing.T) {
 	}
 	if _, err := n.FillDisk(t.Context(), 0, time.Hour); !errors.Is(err, ErrNoConsent) {
 		t.Errorf("another fault: %v", err)
+	}
+	// Nor does what else is broken keep a removed member from joining again.
+	if err := n.cluster.broken.add("c", "another", []string{"node-2"}, time.Hour, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.RejoinEtcd(t.Context(), nil); err != nil {
+		t.Errorf("beside another broken node: %v", err)
 	}
 }

@@ -58,7 +58,7 @@ func (n *node) putAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	there, err := n.shell.run(ctx, "sha256sum "+agent.BinaryPath+" 2>/dev/null || true", nil)
+	there, err := n.shell.run(ctx, "sha256sum "+agent.BinaryPath+" 2>/dev/null || true")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (n *node) putAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := n.shell.run(ctx, orNothing(install)+unlessUsed()+start, io.MultiReader(bytes.NewReader(program), bytes.NewReader(own)))
+	out, err := n.shell.runFor(ctx, transferLimit, installing(install, start), io.MultiReader(bytes.NewReader(program), bytes.NewReader(own)))
 	if err != nil {
 		return fmt.Errorf("failed to start the agent: %w", err)
 	}
@@ -86,10 +86,17 @@ func (n *node) putAgent(ctx context.Context) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
 	defer cancel()
 	if err := await.Until(waiting, 100*time.Millisecond, n.Ping); err != nil {
-		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
+		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords)
 		return fmt.Errorf("failed to start the agent on %s: %w; its output: %s", n.Name(), err, strings.TrimSpace(said))
 	}
 	return n.healed(ctx)
+}
+
+// installing returns the script that unpacks the files of an agent and starts it, unless another run
+// uses the node's agent: its files stay as they are. Copying the files takes time, in which that run may
+// begin.
+func installing(install, start string) string {
+	return unlessUsed() + orNothing(install) + unlessUsed() + start
 }
 
 // orNothing returns the script that unpacks the files of an agent, or exits without any of them, since the

@@ -31,7 +31,8 @@ func lookScript(manifests ...string) string {
 	return script + "true\n"
 }
 
-const processScript = `echo "connection $1"
+// printf prints what it does not know beforehand as it is, unlike dash's echo.
+const processScript = `printf '%s\n' "connection $1"
 echo "host $(cat /proc/sys/kernel/hostname)"
 echo "machine $(cat /etc/machine-id 2>/dev/null)"
 echo "boot $(cat /proc/sys/kernel/random/boot_id)"
@@ -41,11 +42,11 @@ ip -o address show 2>/dev/null | while read -r _ device _ address _; do echo "ad
 for p in /proc/[0-9]*; do
 	read -r stat <"$p/stat" || continue
 	args=$(tr '\0\n' '\037 ' <"$p/cmdline") || continue
-	[ -n "$args" ] && set -- ${stat##*) } && echo "process ${p#/proc/} $2 $args"
+	[ -n "$args" ] && set -- ${stat##*) } && printf '%s\n' "process ${p#/proc/} $2 $args"
 done 2>/dev/null
 for p in /proc/[0-9]*; do
 	read -r name <"$p/comm" && [ "$name" = etcd ] || continue
-	echo "environment ${p#/proc/} $(tr '\0\n' '\n ' <"$p/environ" | grep -E '^ETCD_(` + etcdVariables + `)=' | tr '\n' '\037')"
+	printf '%s\n' "environment ${p#/proc/} $(tr '\0\n' '\n ' <"$p/environ" | grep -E '^ETCD_(` + etcdVariables + `)=' | tr '\n' '\037')"
 done 2>/dev/null
 grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,unit \1 ,'
 grep -s -H -m 1 '[/-]pod[0-9a-f]' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,cgroup \1 ,'
@@ -143,7 +144,7 @@ func (p process) source(flag string) string { return cmp.Or(p.from[flag], "its c
 
 // look returns the state of a node, with those of the manifests that exist.
 func (s shell) look(ctx context.Context, manifests ...string) (*sight, error) {
-	out, err := s.run(ctx, lookScript(manifests...), nil)
+	out, err := s.run(ctx, lookScript(manifests...))
 	if err != nil {
 		return nil, err
 	}

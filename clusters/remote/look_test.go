@@ -389,6 +389,16 @@ func TestOwnProfile(t *testing.T) {
 func TestScript(t *testing.T) {
 	sleep := exec.Command("sleep", "1000")
 	sleep.Args = []string{"my sleep", "1000"}
+	// Some shells' echo would print other lines of it, and join the next one to it.
+	odd := []string{"odd sleep", `CORP\north`, "a\nconnection 10.9.9.9 1 10.0.0.11 22", `b\nconnection 10.9.9.9 1 10.0.0.11 22`, `\\`, `\c`}
+	another := exec.Command("sh", append([]string{"-c", "read -r line", odd[0]}, odd[1:]...)...)
+	if _, err := another.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := another.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = another.Process.Kill(); _ = another.Wait() }()
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -410,6 +420,11 @@ func TestScript(t *testing.T) {
 	p := s.find("my sleep", "")
 	if len(p) != 1 || p[0].pid != sleep.Process.Pid || p[0].parent != os.Getpid() || !slices.Equal(p[0].args, []string{"my sleep", "1000"}) {
 		t.Errorf("it found %+v", p)
+	}
+	i := slices.IndexFunc(s.processes, func(p process) bool { return p.pid == another.Process.Pid })
+	odd[2] = strings.ReplaceAll(odd[2], "\n", " ")
+	if i < 0 || !slices.Equal(s.processes[i].args[3:], odd) {
+		t.Errorf("of %q it found process %d of %+v", odd, i, s.processes)
 	}
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err != nil || s.boot != strings.TrimSpace(string(boot)) {
 		t.Errorf("the boot ID is %q, error %v", s.boot, err)

@@ -126,7 +126,7 @@ func (n *node) readCA(ctx context.Context) error {
 	if file == "" || client.URL == "" {
 		return nil
 	}
-	text, err := n.shell.run(ctx, "cat -- "+shellescape.Quote(file), nil)
+	text, err := n.shell.run(ctx, "cat -- "+shellescape.Quote(file))
 	if err != nil {
 		return fmt.Errorf("failed to read the CA of etcd: %w", err)
 	}
@@ -233,9 +233,9 @@ func (n *node) Kill(ctx context.Context, c framework.Component, hold time.Durati
 	return n.breaks("kill", c, heldDown, hold, func() error { return n.Client.Kill(ctx, c, hold) })
 }
 
-// Stop implements framework.Stopper.
+// Stop implements framework.Stopper. The hold begins when the component has exited.
 func (n *node) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return n.breaks("stop", c, heldDown, hold, func() error { return n.Client.Stop(ctx, c, hold) })
+	return n.breaks("stop", c, heldDown, hold+agent.StopGrace, func() error { return n.Client.Stop(ctx, c, hold) })
 }
 
 // Start implements framework.Starter.
@@ -287,10 +287,13 @@ func (n *node) CheckRejoin() error {
 	return nil
 }
 
-// RejoinEtcd implements framework.EtcdOperator. It heals the removal of the member, so it does not
-// need a valid consent.
+// RejoinEtcd implements framework.EtcdOperator. It heals the removal of the member, so it needs no
+// valid consent, whatever else is broken.
 func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return n.counts(framework.Etcd, withOtherData, []string{n.Name()}, 0, func() error { return n.Client.RejoinEtcd(ctx, members) })
+	if err := n.cluster.broken.add(n.cluster.Name(), n.key(framework.Etcd, withOtherData)+rand.Text(), []string{n.Name()}, momentary, true); err != nil {
+		return err
+	}
+	return n.Client.RejoinEtcd(ctx, members)
 }
 
 // ReplaceEtcdData implements framework.EtcdOperator.

@@ -245,7 +245,7 @@ type boot struct {
 
 // boot returns the current boot of the node.
 func (n *node) boot(ctx context.Context) (boot, error) {
-	out, err := n.shell.run(ctx, bootScript, nil)
+	out, err := n.shell.run(ctx, bootScript)
 	if err != nil {
 		return boot{}, err
 	}

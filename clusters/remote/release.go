@@ -42,7 +42,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 // unused returns an error if the agent of the node serves another harness, which sends it a
 // request every pingEach.
 func (s shell) unused(ctx context.Context) error {
-	out, err := s.run(ctx, agent.InUse(), nil)
+	out, err := s.run(ctx, agent.InUse())
 	if err != nil {
 		return err
 	}
@@ -96,17 +96,17 @@ func awaitUnused(ctx context.Context, unused func(context.Context) error) error 
 // takeOut makes the agent of a node heal everything, and removes it when nothing is left to
 // heal, or when it does not answer.
 func takeOut(ctx context.Context, s shell, client *agent.Client) error {
-	state, err := s.run(ctx, agent.Used(), nil)
+	state, err := s.run(ctx, agent.Used())
 	switch state = lastLine(state); {
 	case state == "unused": // it has never run
-		_, err := s.run(ctx, agent.TakeOut(), nil)
+		_, err := s.runFor(ctx, takeOutLimit, agent.TakeOut(), nil)
 		return err
 	case state != "used":
 		return err
 	}
 	_, err = heal(ctx, closeLimit, s, client)
 	if err == nil {
-		_, err = s.run(ctx, agent.TakeOut(), nil)
+		_, err = s.runFor(ctx, takeOutLimit, agent.TakeOut(), nil)
 	}
 	if err != nil {
 		return fmt.Errorf("failed to remove the agent from %s: %w", s.node, err)
@@ -162,7 +162,7 @@ func (c *Cluster) healOld(ctx context.Context) (err error) {
 		return err
 	}
 	return framework.Each(reached, func(s shell) error {
-		state, err := s.run(ctx, agent.Used(), nil)
+		state, err := s.run(ctx, agent.Used())
 		if err != nil || lastLine(state) != "used" {
 			return nil
 		}
@@ -170,7 +170,7 @@ func (c *Cluster) healOld(ctx context.Context) (err error) {
 		defer client.Close()
 		gone, err := heal(ctx, agentUp+Leash, s, client)
 		if gone {
-			_, err = s.run(ctx, agent.TakeOut(), nil)
+			_, err = s.runFor(ctx, takeOutLimit, agent.TakeOut(), nil)
 		}
 		if err != nil {
 			return fmt.Errorf("failed to heal what another run left on %s: %w", s.node, err)

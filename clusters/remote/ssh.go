@@ -57,8 +57,25 @@ func (s shell) command(ctx context.Context, script string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a script with an input, which may be nil, and returns what it prints.
-func (s shell) run(ctx context.Context, script string, in io.Reader) (string, error) {
+const (
+	// scriptLimit is how long a script may take. On a node where a process hangs in the kernel, reading
+	// /proc may hang as well, although sshd answers.
+	scriptLimit = 2 * time.Minute
+	// transferLimit is the same with files to copy, and takeOutLimit with a node to heal.
+	transferLimit, takeOutLimit = 15 * time.Minute, 5 * time.Minute
+	// hangUpLimit is how long ending a shared connection may take.
+	hangUpLimit = 5 * time.Second
+)
+
+// run runs a script and returns what it prints.
+func (s shell) run(ctx context.Context, script string) (string, error) {
+	return s.runFor(ctx, scriptLimit, script, nil)
+}
+
+// runFor is run with another time limit, and an input, which may be nil.
+func (s shell) runFor(ctx context.Context, limit time.Duration, script string, in io.Reader) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("a script did not finish within %s: does a disk or a process hang there? (try: ssh %s ps ax)", limit, s.destination))
+	defer cancel()
 	cmd := s.command(ctx, script)
 	var out, problem bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &problem
@@ -91,7 +108,9 @@ func (s shell) dialAgent(context.Context) (net.Conn, error) {
 
 // close ends the shared connection, if there is one.
 func (s shell) close() {
-	_ = exec.Command("ssh", slices.Concat(s.args, s.options(), []string{"-O", "exit", "--", s.destination})...).Run()
+	ctx, cancel := context.WithTimeout(context.Background(), hangUpLimit)
+	defer cancel()
+	_ = exec.CommandContext(ctx, "ssh", slices.Concat(s.args, s.options(), []string{"-O", "exit", "--", s.destination})...).Run()
 }
 
 // lastLines returns the last three lines in one.

@@ -165,7 +165,7 @@ func (r *run) act(ctx context.Context, a *Action) {
 // quorum again.
 func (r *run) addMember(ctx context.Context, node string) error {
 	if p, ok := r.cluster.(framework.Promiser); ok {
-		if err := p.CheckPromise(framework.Undoing{Fault: "add-member"}); err != nil {
+		if err := p.CheckPromise(framework.Undoing{Fault: "add-member", Quorum: true}); err != nil {
 			return err
 		}
 	}

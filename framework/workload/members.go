@@ -37,11 +37,11 @@ func AddMember(ctx context.Context, c framework.Cluster, node string, w *record.
 		}
 		peer := &url.URL{Scheme: "https", Host: net.JoinHostPort(n.Address().String(), strangerPort)}
 		taken, err := addMember(ctx, access, n.Name(), peer.String(), w)
+		if taken { // also if it could not be recorded
+			return func(ctx context.Context) error { return removeMember(ctx, access, n.Name(), peer.String()) }, err
+		}
 		if err != nil {
 			return nil, err
-		}
-		if taken {
-			return func(ctx context.Context) error { return removeMember(ctx, access, n.Name(), peer.String()) }, w.Err()
 		}
 	}
 	return nil, w.Err()
