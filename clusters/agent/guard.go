@@ -41,7 +41,9 @@ const (
 
 // undoFile is the script that heals what is active, as far as a shell can. The agents of other nodes
 // undo what was done through etcd, unless it takes this node as well.
-func undoFile(dir string) string { return filepath.Join(dir, "undo.sh") }
+func undoFile(dir string) string { return filepath.Join(dir, undoName) }
+
+const undoName = "undo.sh"
 
 // Guard returns the script of the guard of an agent that has a leash.
 func Guard(leash time.Duration) string {
@@ -168,10 +170,14 @@ func healScript(c Config, st *state) string {
 	return lockScript(c) + "rc=0\n" + b.String() + "exit $rc\n"
 }
 
-// onlyAgent is for what only the agent of this node can heal: its etcd member is to be added again.
-const onlyAgent = `echo "` + BinaryPath + ` keeps running, since it is to add the etcd member of this node again" >&2
-systemctl start --no-block ` + UnitName + `
-rc=1
+// onlyAgent is for what only the agent of this node can heal: its etcd member is to be added again. An
+// agent whose state is lost, so that this script has another name, cannot do it.
+const onlyAgent = `if [ "${0##*/}" = ` + undoName + ` ] && [ -e ` + BinaryPath + ` ] && systemctl start --no-block ` + UnitName + `; then
+	echo "the agent keeps running, since it is to add the etcd member of this node again" >&2
+	rc=1
+else
+	echo "the etcd member of this node was removed: add it again by hand" >&2
+fi
 `
 
 // putBackScript returns the shell script that puts a certificate back, unless it was replaced in the

@@ -165,33 +165,42 @@ func TestTakeOutKeepsWhatIsNotHealed(t *testing.T) {
 	}
 }
 
-// TestTakeOutKeepsAgent: an agent that is to add the etcd member of its node again keeps running. Those
-// of other nodes do not.
+// TestTakeOutKeepsAgent: an agent that is to add the etcd member of its node again keeps running, if it
+// still knows that and can run. Those of other nodes do not.
 func TestTakeOutKeepsAgent(t *testing.T) {
 	t.Parallel()
-	for own, keeps := range map[string]bool{"node-1": true, "node-2": false} {
+	for _, tc := range []struct {
+		own, script, starts string
+		keeps               bool
+		says                string
+	}{
+		{"node-1", undoName, "exit 0", true, "is to add the etcd member of this node again"},
+		{"node-2", undoName, "exit 0", false, ""},
+		{"node-1", "undo-1.sh", "exit 0", false, "add it again by hand"},
+		{"node-1", undoName, "exit 1", false, "add it again by hand"},
+	} {
 		dir := t.TempDir()
 		n := &testNode{t: t, config: Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state")}}
 		mkdir(t, n.config.Dir)
 		told, program, unit := filepath.Join(dir, "told"), filepath.Join(dir, "program"), filepath.Join(dir, UnitName)
 		write(t, program, "#!/bin/sh\n")
 		write(t, unit, "")
-		write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+told+"\n")
+		write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+told+"\ncase $1 in start) "+tc.starts+";; esac\n")
 		must(t, os.Chmod(filepath.Join(dir, "systemctl"), 0o755))
 		removed := framework.Undoing{Fault: "remove-member", Node: "node-1", Rejoin: []string{"https://10.0.0.11:2380"}}
-		if heal := healScript(n.config, &state{Promises: map[string]*promiseState{"x": {Undoing: removed, Own: own}}}); heal != "" {
-			write(t, undoFile(n.config.Dir), heal)
+		if heal := healScript(n.config, &state{Promises: map[string]*promiseState{"x": {Undoing: removed, Own: tc.own}}}); heal != "" {
+			write(t, filepath.Join(n.config.Dir, tc.script), relocated(n, heal, BinaryPath, program))
 		}
 		cmd := exec.Command("sh", "-c", relocated(n, TakeOut(), BinaryPath, program, UnitPath, unit, GuardUnitPath, filepath.Join(dir, "none"), GuardPath, filepath.Join(dir, "none"), "/etc/holdfast ", filepath.Join(dir, "none")+" "))
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		asked, _ := os.ReadFile(told)
 		last := "daemon-reload\n"
-		if keeps {
+		if tc.keeps {
 			last = "start --no-block " + UnitName + "\n"
 		}
-		if (err != nil) != keeps || exists(program) != keeps || exists(n.config.Dir) != keeps || !strings.HasSuffix(string(asked), last) || keeps && !strings.Contains(string(out), "is to add the etcd member of this node again") {
-			t.Errorf("on %s: %s, %v; the program is there: %t; systemctl was told %q", own, out, err, exists(program), asked)
+		if (err != nil) != tc.keeps || exists(program) != tc.keeps || exists(n.config.Dir) != tc.keeps || !strings.HasSuffix(string(asked), last) || !strings.Contains(string(out), tc.says) {
+			t.Errorf("%+v: %s, %v; the program is there: %t; systemctl was told %q", tc, out, err, exists(program), asked)
 		}
 	}
 }

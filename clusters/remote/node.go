@@ -233,9 +233,13 @@ func (n *node) Kill(ctx context.Context, c framework.Component, hold time.Durati
 	return n.breaks("kill", c, heldDown, hold, func() error { return n.Client.Kill(ctx, c, hold) })
 }
 
-// Stop implements framework.Stopper. The hold begins when the component has exited.
+// Stop implements framework.Stopper. A hold begins when the component has exited.
 func (n *node) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return n.breaks("stop", c, heldDown, hold+agent.StopGrace, func() error { return n.Client.Stop(ctx, c, hold) })
+	broken := hold
+	if hold > 0 {
+		broken += agent.StopGrace
+	}
+	return n.breaks("stop", c, heldDown, broken, func() error { return n.Client.Stop(ctx, c, hold) })
 }
 
 // Start implements framework.Starter.

@@ -61,8 +61,9 @@ const (
 	// scriptLimit is how long a script may take. On a node where a process hangs in the kernel, reading
 	// /proc may hang as well, although sshd answers.
 	scriptLimit = 2 * time.Minute
-	// transferLimit is the same with files to copy, and takeOutLimit with a node to heal.
-	transferLimit, takeOutLimit = 15 * time.Minute, 5 * time.Minute
+	// transferLimit is the same with files to copy, and takeOutLimit with a node to heal, which may wait
+	// 5 min for a volume, and again for another.
+	transferLimit, takeOutLimit = 15 * time.Minute, 15 * time.Minute
 	// hangUpLimit is how long ending a shared connection may take.
 	hangUpLimit = 5 * time.Second
 )

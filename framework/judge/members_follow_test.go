@@ -316,6 +316,25 @@ func TestMembersFollowBackend(t *testing.T) {
 			return s.steps("node-5", 15.5, joining...).changed("five", record.NodeAdded, "node-5", "10.77.0.15", 15.5, 17).lists(17.2, "node-2", "m1", "m2", "m3", "m4", "m5").lists(17.3, "node-5", "m5", "m1", "m2", "m3", "m4")
 		}},
 		{name: "for less than the limit", want: Inconclusive, says: "observed for 4s after the addition of node-4, which is less than 4s (H + M)", story: joined(19, others)},
+		{name: "it was silent until it uses the node", want: Pass, story: func() *story {
+			s := silence(joined(30, viewAt{14.3, backendAt{14.4, "node-1", true}})().at(15.5))
+			for _, v := range []viewAt{{22.9, backendAt{23, "node-1", true}}, {22.9, backendAt{23, "node-4", true}}} {
+				v.put(s)
+			}
+			return s
+		}},
+		{name: "it was silent from before the addition on", want: Pass, story: func() *story {
+			s := silence(joined(30)().at(14))
+			for _, v := range []viewAt{{22.9, backendAt{23, "node-1", true}}, {22.9, backendAt{23, "node-4", true}}} {
+				v.put(s)
+			}
+			return s
+		}},
+		{name: "it was silent, and does not use the node afterwards", want: Fail, took: "7.1s", says: "did not use this one for 7.1s", story: func() *story {
+			s := silence(joined(30)().at(15.5))
+			viewAt{22.9, backendAt{23, "node-1", true}}.put(s)
+			return s
+		}},
 		{name: "while a fault is active", want: Inconclusive, says: "a fault was active", story: func() *story { return joined(30, others)().fault("kill", "kill", "node-1", "kube-apiserver", 16, 20) }},
 		{name: "it had reported before the addition only", want: Pass, story: joined(30, viewAt{14.3, backendAt{14.4, "node-1", true}})},
 		{name: "it does not report", want: Pass, story: func() *story { return silence(joined(30)().at(16)) }},

@@ -100,6 +100,9 @@ func newMixed(ctx context.Context, c framework.Cluster, w *record.Writer) (*mixe
 	return m, nil
 }
 
+// crdTries is how often the creation of the CRD is tried.
+const crdTries = 5
+
 func (m *mixed) open(ctx context.Context, c framework.Cluster) error {
 	for _, e := range apiServers(c.Entrances()) {
 		api, err := client.NewAPI(e.Config, client.Options{})
@@ -115,10 +118,16 @@ func (m *mixed) open(ctx context.Context, c framework.Cluster) error {
 		return err
 	}
 	crd := client.Request{Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(mixedCRD)}
-	if a := m.servers[0].api.Do(ctx, crd); a.Outcome() != record.OK && a.Reason() != "AlreadyExists" {
-		return fmt.Errorf("creating a CRD: %s", a.Problem())
+	for try := 1; ; try++ {
+		a := m.servers[0].api.Do(ctx, crd)
+		if a.Outcome() == record.OK || a.Reason() == "AlreadyExists" {
+			return nil
+		}
+		// One that was just restarted may answer 403 or 429 for a moment.
+		if try == crdTries || !client.Pause(ctx, time.Second) {
+			return fmt.Errorf("creating a CRD: %s", a.Problem())
+		}
 	}
-	return nil
 }
 
 func (m *mixed) close() {

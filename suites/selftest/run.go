@@ -222,6 +222,8 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 	if err := r.ready(ctx); err != nil {
 		return nil, 0, err
 	}
+	ctx, end := context.WithCancel(ctx) // of what plants have started
+	defer end()
 	r.runs++
 	dir := filepath.Join(r.env.Dir, "record", fmt.Sprintf("%d-%s", r.runs, Unit{Plant: p.Name, Scenario: p.Scenario}.file()))
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {

@@ -295,23 +295,29 @@ func notUsed(m *facts.Case, c record.NodeChange) *Finding {
 			until = min(until, next.V.Called)
 		}
 	}
-	reported, inUse := false, facts.Endless
+	reported, silent, inUse := false, false, facts.Endless
 	for _, b := range m.Run.Backends {
 		own := b.V.Name == c.Node.Name || facts.HostOf(b.V.Address) == c.Node.Address
 		switch {
-		case b.At < c.Called || b.At > until || inUse < facts.Endless:
+		case b.At > until || inUse < facts.Endless:
+			continue
+		case b.V.Error != "" || b.V.Missing != "":
+			silent, reported = true, false
+			continue
+		case silent: // it reports again
+			silent, from = false, max(from, viewed(b))
+		}
+		switch {
+		case b.At < c.Called:
 		case own && (b.V.Up || b.V.Standby):
 			inUse = viewed(b)
-		case b.At < from:
-		case b.V.Error != "" || b.V.Missing != "":
-			from, reported = b.At, false
 		default:
 			reported = reported || viewed(b) >= from
 		}
 	}
 	known := min(inUse, until)
 	switch {
-	case inUse <= from+record.Nanos(limit) || !reported:
+	case inUse <= from+record.Nanos(limit) || !reported || silent:
 		return nil
 	case len(m.Touching(c.Effect, from+record.Nanos(limit), 0)) > 0:
 		return Inconclusive("a fault was active when the load balancer should have started to use %s", c.Node.Name).problem()
