@@ -54,6 +54,16 @@ func TestNoLostElement(t *testing.T) {
 			s.run.Lists[0].V.Outcome, s.run.Lists[0].V.Pages = record.Unknown, nil
 			return s
 		}},
+		{name: "no list was answered through one API server, whose node was replaced under its name", want: Inconclusive, says: "of 3 keys, 3 could not be read at the end of the run through node-2,", story: func() *story {
+			s := replacedUnderItsName(set().changed("", record.NodeRemoved, "node-2", "10.77.0.12", 20, 22)).endList("node-2", 49, 50).endList("node-1", 50, 51, "e1", "e2", "e3")
+			s.run.Lists[0].V.Outcome, s.run.Lists[0].V.Pages = record.Unknown, nil
+			return s
+		}},
+		{name: "no list was answered through one API server, whose node has left", want: Pass, story: func() *story {
+			s := set().changed("", record.NodeRemoved, "node-2", "10.77.0.12", 20, 22).endList("node-2", 49, 50).endList("node-1", 50, 51, "e1", "e2", "e3")
+			s.run.Lists[0].V.Outcome, s.run.Lists[0].V.Pages = record.Unknown, nil
+			return s
+		}},
 		{name: "a list in time", want: Pass, story: func() *story {
 			s := set().endList("node-1", 49, 50).endList("node-1", 50, 51, "e1", "e2", "e3").endList("node-2", 50, 51, "e1", "e2", "e3")
 			s.run.Lists[0].V.Outcome, s.run.Lists[0].V.Pages = record.Unknown, nil

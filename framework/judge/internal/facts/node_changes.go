@@ -40,8 +40,8 @@ func NodeLives(run *record.Run) []NodeLife {
 	return all
 }
 
-// LifeAt returns the life of a node at a time, and false if it was not part of the cluster then. What
-// is no control-plane node is always there.
+// LifeAt returns the life of a node at a time, and false if it was not part of the cluster then. A
+// name that never was a control-plane node's has an endless one.
 func LifeAt(run *record.Run, node string, t record.Nanos) (life NodeLife, there bool) {
 	known := false
 	for _, l := range NodeLives(run) {
@@ -52,7 +52,7 @@ func LifeAt(run *record.Run, node string, t record.Nanos) (life NodeLife, there 
 			return l, true
 		}
 	}
-	return NodeLife{}, !known
+	return NodeLife{Until: Endless}, !known
 }
 
 // LeftAt is when the removal of a node that did not come back under its name was requested; endless

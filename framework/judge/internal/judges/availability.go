@@ -33,10 +33,7 @@ func judgeAvailability(m *facts.Case) Finding {
 		return *problem
 	}
 	effect, heal := m.Fault.Effect(), m.Fault.Healed.Called
-	left := facts.Endless // when the node of the entrance left
-	if life, there := facts.LifeAt(m.Run, entrance, effect); there && life.Name != "" {
-		left = life.Until
-	}
+	life, _ := facts.LifeAt(m.Run, entrance, effect)
 	var during, before []record.Probe
 	var all []record.Probe // while the fault lasted, also on the connections that the check is not about
 	for _, pr := range record.Each(m.Run.Probes) {
@@ -101,7 +98,7 @@ func judgeAvailability(m *facts.Case) Finding {
 	if hole, from := facts.LongestHole(all, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(time.Second, m.Bound.Limit/4) {
 		return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
 	}
-	if missing := facts.Unasked(during, kinds, effect, min(heal, left), m.Bound.Limit); missing != "" {
+	if missing := facts.Unasked(during, kinds, effect, min(heal, life.Until), m.Bound.Limit); missing != "" {
 		return Inconclusive("no %s through %s, which is longer than the bound of %s, so errors may have gone unseen", missing, entrance, m.Bound)
 	}
 	if f := unused(m, entrance); f != nil {
