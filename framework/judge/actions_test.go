@@ -301,6 +301,15 @@ func TestOneActor(t *testing.T) {
 		{name: "an audit log that is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-2 was not read to the end, and may contain more actions of elected components", story: func() *story {
 			return succession().heard("node-1", "node-3").logsRead(0, 20, "node-2")
 		}},
+		{name: "the audit log of a node that joined is not read to the end", want: Inconclusive, says: "the audit log of the API server on node-4 was not read to the end", story: func() *story {
+			return succession().heard(threeNodes...).changed("fourth", record.NodeAdded, "node-4", "10.77.0.14", 10, 14).probes("node-4", true, 15, 58).logsRead(15, 25, "node-4")
+		}},
+		{name: "the audit log of a node that joined is read to the end", want: Pass, story: func() *story {
+			return succession().heard(threeNodes...).changed("fourth", record.NodeAdded, "node-4", "10.77.0.14", 10, 14).probes("node-4", true, 15, 58).logsRead(15, 60, "node-4")
+		}},
+		{name: "the audit log of a node that left is read until then", want: Pass, story: func() *story {
+			return succession().heard("node-2", "node-3").logsRead(0, 20, "node-1").changed("gone", record.NodeRemoved, "node-1", "10.77.0.11", 20, 22)
+		}},
 		{name: "an audit log that is not read to the end, and another has a late action", want: Fail, story: func() *story {
 			return succession().action("node-2", 42).heard("node-1", "node-2").logsRead(0, 55, "node-3")
 		}},
@@ -331,6 +340,12 @@ func TestOneActor(t *testing.T) {
 		}},
 		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 54)
+		}},
+		{name: "right after a thaw of its API server, which may have kept the request", want: Pass, story: func() *story {
+			return succession().fault("freeze", "freeze", "node-2", "kube-apiserver", 11, 40).action("node-2", 41)
+		}},
+		{name: "long after a thaw of its API server", want: Fail, says: "acted at 43.000s", story: func() *story {
+			return succession().fault("freeze", "freeze", "node-2", "kube-apiserver", 11, 40).action("node-2", 43)
 		}},
 		{name: "right after a thaw of its zone", want: Pass, says: "on node-2 acted 1 time at the same time as the one on node-3", story: func() *story { return zone(51) }},
 		{name: "long after a thaw of its zone", want: Fail, says: "acted at 54.000s", story: func() *story { return zone(54) }},
@@ -442,6 +457,9 @@ func TestOneActor(t *testing.T) {
 		}},
 		{name: "a holder's log is missing", want: Inconclusive, says: "does not show what kube-scheduler on node-1 did: it was seen to renew its lease", story: func() *story {
 			return succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
+		}},
+		{name: "the log of a holder that joined is missing", want: Inconclusive, says: "does not show what kube-scheduler on node-4 did: it was seen to renew its lease", story: func() *story {
+			return succession().changed("fourth", record.NodeAdded, "node-4", "10.77.0.14", 5, 9).at(11).lease("kube-scheduler", "node-4_x", 7, 11).at(16).lease("kube-scheduler", "node-4_x", 9, 16)
 		}},
 		{name: "the log of another component is missing", want: Inconclusive, says: "does not show what kube-controller-manager on node-1 did", story: func() *story {
 			return succession().at(11).lease("kube-controller-manager", "node-1_x", 7, 11).at(16).lease("kube-controller-manager", "node-1_x", 9, 16)

@@ -60,6 +60,15 @@ func TestAvailability(t *testing.T) {
 				r.Meta.Checks = []record.Check{{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "25s"}}
 			})
 		}},
+		{name: "writes still fail at the healing, before the bound", want: Inconclusive, says: "probes through balancer (write) still failed when the fault was healed", story: func() *story {
+			s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 13).probes("balancer", true, 5, 35)
+			for i := range s.run.Probes {
+				if p := &s.run.Probes[i].V; p.Kind == record.ProbeWrite && p.Start >= sec(10) && p.Start < sec(13) {
+					p.OK = false
+				}
+			}
+			return s
+		}},
 		{name: "a kept connection waits for longer", want: Fail, story: func() *story { return kept(good()) }},
 		{name: "new connections alone", want: Pass, took: "1.35s", story: func() *story {
 			return kept(good()).change(func(r *record.Run) {

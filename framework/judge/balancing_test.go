@@ -173,7 +173,7 @@ func TestSessionAffinity(t *testing.T) {
 		{name: "no answer any more", want: Fail, says: "harness was on the member on node-2, and after the kill of etcd on node-2, 2 requests, from 4s", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 15, 17).session("", 17, 19).session("m3", 21, 21.1)
 		}},
-		{name: "no answer before the balancer could know", want: Inconclusive, says: "with too few requests", story: func() *story {
+		{name: "no answer before the balancer could know", want: Inconclusive, says: "and made too few requests", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 12, 13.9).session("", 17, 19).session("m3", 21, 21.1)
 		}},
 		{name: "an unknown member", want: Inconclusive, says: "does not show which node has member m9", story: func() *story {

@@ -41,6 +41,16 @@ func TestClientsRecover(t *testing.T) {
 				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "25s", Level: "MUST"}}
 			})
 		}},
+		{name: "its writes not before it was healed", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
+			s := lost(13)
+			for at := 10.1; at < 30; at += 2 {
+				s.now = sec(at + 0.05)
+				add(s, &s.run.ClientProbes, record.Probe{Entrance: "balancer", Client: "client-go-2", Server: "node-2", Reused: true, Kind: record.ProbeWrite, Start: sec(at), End: s.now})
+			}
+			return s.change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "25s", Level: "MUST"}}
+			})
+		}},
 		// The gap that the harness itself must not have: every client was somewhere else.
 		{name: "no client is there", want: Inconclusive, says: "no client with a persistent HTTP/2 connection was known to be connected to node-2", story: others},
 		{name: "answered after the healing only", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
@@ -80,6 +90,11 @@ func TestClientsRecover(t *testing.T) {
 		}},
 		{name: "nothing was asked", want: Inconclusive, says: "so errors may have gone unseen", story: func() *story {
 			return others().client("client-go-2", "node-2", true, 1, 10).client("client-go-2", "node-3", true, 22, 40)
+		}},
+		{name: "nothing was asked for as long as a short bound", want: Inconclusive, says: "so errors may have gone unseen", story: func() *story {
+			return others().client("client-go-2", "node-2", true, 1, 10).client("client-go-2", "node-3", true, 15, 40).change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "5s", Level: "MUST"}}
+			})
 		}},
 		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
 			return lost(28).change(func(r *record.Run) {

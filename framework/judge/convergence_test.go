@@ -254,12 +254,28 @@ func TestTakeoverCoordinated(t *testing.T) {
 	})
 }
 
+// leaderLost adds the terms in which etcd's members were before and after 12 s, by an election timeout.
+func leaderLost(s *story, timeout time.Duration, term uint64) *story {
+	s.at(5).etcd("node-3", "m1", 2).at(12).etcd("node-3", "m3", term).run.Meta.Settings["E"] = timeout
+	return s
+}
+
 func TestTakeover(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
 		{name: "as it should be", story: func() *story { return taken(26) }, want: Pass, took: "16s",
 			says: "node-3_c on node-3 took over kube-scheduler from node-2_b 16s after the kill of kube-scheduler on node-2, within 19s (L + P + M"},
 		{name: "too late", story: func() *story { return taken(32) }, want: Fail, took: "22s", says: "node-3_c on node-3 took over only after 22s"},
 		{name: "never", story: func() *story { return taken(99) }, want: Fail, took: "50s", says: "none did; node-2_b still held the lease after 50s"},
+		{name: "while etcd elected a leader, for longer than a standby waits anyway", want: Pass, took: "22s", says: "within 25s (L + P + M + election of etcd, L = 15s, M = 2s, P = 2s, election of etcd = 6s)", story: func() *story {
+			return leaderLost(taken(32), 3*time.Second, 3)
+		}},
+		{name: "too late for that, too", want: Fail, took: "26s", says: "within 25s", story: func() *story { return leaderLost(taken(36), 3*time.Second, 3) }},
+		{name: "while etcd elected one in the time that a standby waits anyway", want: Fail, took: "22s", says: "within 19s", story: func() *story {
+			return leaderLost(taken(32), 2*time.Second, 3)
+		}},
+		{name: "while etcd had its leader, with a long election timeout", want: Fail, took: "22s", says: "within 19s", story: func() *story {
+			return leaderLost(taken(32), 3*time.Second, 2)
+		}},
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return taken(32).change(func(r *record.Run) { r.Harness[31].V.Late = 2 * time.Second })
 		}},

@@ -67,6 +67,17 @@ func overIPv6(of func() *story) func() *story {
 	}
 }
 
+// shutsDown has an API server that is shutting down refuse the requests of failover/1 for a time.
+func shutsDown(from, to float64) func(*record.Run) {
+	return func(r *record.Run) {
+		for i := range r.Ops {
+			if o := &r.Ops[i].V; o.Client == "failover/1" && o.Call >= sec(from) && o.Call < sec(to) {
+				o.Outcome, o.Error = record.Refused, "status 429: The apiserver is shutting down, please try again later."
+			}
+		}
+	}
+}
+
 func TestFailsOver(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-001", Judge: "fails-over", Fault: "first", Params: map[string]string{"faults": "first"}}
 	rule(t, check, []ruling{
@@ -81,6 +92,12 @@ func TestFailsOver(t *testing.T) {
 			})
 		}},
 		{name: "failed though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: func() *story { return turned(22, "") }},
+		{name: "told to retry by one that shuts down", want: Pass, says: "None of 90 requests", story: func() *story { return turned(22, "").change(shutsDown(22, 24)) }},
+		{name: "told to retry, and failed again after the time", want: Fail, says: "a request of failover/1 failed (28.000s to 28.500s)", story: func() *story { return turned(22, "").change(shutsDown(22, 30)) }},
+		{name: "told to retry, and failed otherwise", want: Fail, says: "though the API server on node-2 answered others", story: func() *story {
+			return turned(24, "").change(shutsDown(22, 23))
+		}},
+		{name: "told to retry at the end of the record", want: Inconclusive, says: "1 clients with a list of addresses made no request after", story: func() *story { return turned(0, "").change(shutsDown(37, 40)) }},
 		{name: "failed while the harness stood still", want: Inconclusive, says: "starved", story: func() *story {
 			return turned(22, "").change(func(r *record.Run) { r.Harness[23].V.Late = 30 * time.Second })
 		}},

@@ -308,6 +308,16 @@ func TestQuorumLoss(t *testing.T) {
 		{name: "back too late", want: Fail, took: "5.01s", says: "must be back within 4s", story: func() *story {
 			return without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50)
 		}},
+		{name: "back after a split vote", want: Pass, took: "5.01s", says: "within 6s (2E + M + split votes", story: func() *story {
+			s := without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50).at(27).etcd("node-3", "", 3).at(30).etcd("node-3", "m3", 4)
+			for i := range 6 {
+				s.read("node-3", "k-node-3-1", "v45", 198, 50+float64(i), 50.1+float64(i))
+			}
+			return s
+		}},
+		{name: "an election without a split vote", want: Fail, took: "5.01s", says: "must be back within 4s", story: func() *story {
+			return without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50).at(30).etcd("node-3", "m3", 3)
+		}},
 		{name: "never back", want: Fail, took: "23.7s", says: "some were tried until 23.7s after it", story: func() *story { return without().failing("node-3", 26, 50) }},
 		{name: "one write took too long", want: Fail, took: "16s", story: func() *story {
 			return without().write(record.OpCreate, "node-3", "n", "x", 500, 30, 42).read("node-3", "n", "x", 500, 43, 43.1)

@@ -125,7 +125,7 @@ func TestEndpointsFollow(t *testing.T) {
 			})
 		}},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
-		{name: "slices not read", want: Inconclusive, says: "nothing was read of the endpointslice", story: func() *story {
+		{name: "slices not read", want: Inconclusive, says: "no state of the endpointslice", story: func() *story {
 			return grown(11).change(func(r *record.Run) {
 				for i := range r.Endpoints {
 					r.Endpoints[i].V.Source = "endpoints"

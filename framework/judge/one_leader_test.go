@@ -47,13 +47,13 @@ func TestOneLeaderPerTerm(t *testing.T) {
 		want Verdict
 		says string
 	}{
-		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass, "In the only term"},
-		{"an election", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9", "node-2 m3 3 10 19", "node-3 m3 3 10 19"), Pass, "In each of 2 terms"},
+		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass, "throughout, in a single term"},
+		{"an election", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9", "node-2 m3 3 10 19", "node-3 m3 3 10 19"), Pass, "in each of 2 terms"},
 		{"new leader with the old term at first", reports("node-1 m1 2 0 9", "node-3 m3 2 10 10", "node-3 m3 3 11 19"), Pass, ""},
 		{"returned follower with the old term", reports("node-1 m1 2 0 9", "node-3 m3 3 10 19", "node-1 m3 2 20 29"), Pass, ""},
 		// A member that was cut off does not know that another one leads.
-		{"the leader of an old term is still sure of it", reports("node-1 m1 2 0 19", "node-3 m3 3 10 19"), Pass, "In each of 2 terms"},
-		{"and is seen for the first time then", reports("node-3 m3 3 10 19", "node-1 m1 2 12 19"), Pass, "In each of 2 terms"},
+		{"the leader of an old term is still sure of it", reports("node-1 m1 2 0 19", "node-3 m3 3 10 19"), Pass, "in each of 2 terms"},
+		{"and is seen for the first time then", reports("node-3 m3 3 10 19", "node-1 m1 2 12 19"), Pass, "in each of 2 terms"},
 		{"new leader that has committed and not applied it", reports("node-1 m1 2 0 9 "+everything, "node-3 m3 2 10 14 110", "node-3 m3 3 15 19 "+everything), Pass, ""},
 		{"new leader that applies what was left of the old term", reports("node-1 m1 2 0 9 "+everything,
 			"node-3 m3 2 10 10 105", "node-3 m3 2 11 11 107", "node-3 m3 2 12 12 110", "node-3 m3 3 13 19 "+everything), Pass, ""},

@@ -239,7 +239,7 @@ func TestEndpointsMatch(t *testing.T) {
 			}
 			return s
 		}},
-		{name: "one alone, as long as API servers may take to list themselves", want: Inconclusive, says: "for too short a time to rule out that they still would", story: alone(22)},
+		{name: "one alone, as long as API servers may take to list themselves", want: Inconclusive, says: "too briefly to rule out that they would still converge", story: alone(22)},
 		{name: "one alone for longer", want: Fail, says: "for 23s up to the end", story: alone(23)},
 		// The first attempt of two of them failed on the Service, and one's second on a conflict.
 		{name: "the third attempt completes it", want: Pass, took: "12 of 48 states", story: func() *story {
@@ -257,10 +257,10 @@ func TestEndpointsMatch(t *testing.T) {
 			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12").
 				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12")
 		}},
-		{name: "one reading at the end", want: Inconclusive, says: "for too short a time to rule out that they still would", story: func() *story {
+		{name: "one reading at the end", want: Inconclusive, says: "too briefly to rule out that they would still converge", story: func() *story {
 			return listed().at(7).endpoints("node-1", "10.77.0.11")
 		}},
-		{name: "shorter than the bound", want: Inconclusive, says: "for too short a time to rule out that they still would within 12s (I + M", story: func() *story {
+		{name: "shorter than the bound", want: Inconclusive, says: "too briefly to rule out that they would still converge within 12s (I + M", story: func() *story {
 			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(17).endpoints("node-1", "10.77.0.11")
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s

@@ -40,7 +40,7 @@ func TestTimeSettings(t *testing.T) {
 			return set("H", 20*time.Second)().change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
 		}},
 		{name: "not told", story: set("T", 0), want: Inconclusive, says: "does not show time to live of API servers' addresses"},
-		{name: "nothing shows one", want: NotApplicable, took: "3 of 4 settings", says: "nothing shows the load balancer's detection time. Within their ceilings are etcd's election timeout 1s",
+		{name: "nothing shows one", want: NotApplicable, took: "3 of 4 settings", says: "nothing shows the load balancer's detection time. Within their ceilings: etcd's election timeout 1s",
 			story: func() *story {
 				return newStory().change(func(r *record.Run) { r.Meta.Assumed = []string{"H"} })
 			}},

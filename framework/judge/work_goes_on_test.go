@@ -31,14 +31,14 @@ func TestWorkGoesOn(t *testing.T) {
 			a.node(58, "worker-1", "True")
 			return a.sorted()
 		}},
-		{name: "a pod too many", want: Fail, took: "4 of 3 pods", says: "store had pod store-3 at 31.000s, its 4th, and 3 were wanted at most", story: func() *story {
+		{name: "a pod too many", want: Fail, took: "4 of 3 pods", says: "at 31.000s, pod store-3 was the 4th of store, although at most 3 were wanted", story: func() *story {
 			a := petstore()
 			a.scaled(20, record.OpCreate, "batch", 0, 2, 11)
 			a.change(25, record.OpPatch, "store", 2)
 			a.pod(31, "store", 3, nil)
 			return a.sorted()
 		}},
-		{name: "of three that act", want: Fail, says: "batch had pod batch-2 at 15.000s, its 3rd, and 2 were wanted at most", story: func() *story {
+		{name: "of three that act", want: Fail, says: "at 15.000s, pod batch-2 was the 3rd of batch, although at most 2 were wanted", story: func() *story {
 			a := converging()
 			a.change(14, record.OpCreate, "batch", 2)
 			a.pod(15, "batch", 0, nil)

@@ -60,7 +60,7 @@ func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) err
 		client.Pause(ctx, 10*time.Millisecond)
 	}
 	if _, err := etcd.Compact(ctx, gone); err != nil {
-		return fmt.Errorf("compacting etcd at revision %d: %w", gone, err)
+		return fmt.Errorf("failed to compact etcd at revision %d: %w", gone, err)
 	}
 	// A member that hides deletions from watches cannot hide them from a read; without it, no
 	// client could detect that a watch started too late.
@@ -123,7 +123,7 @@ func (h *etcdHistory) write(ctx context.Context, changes ...string) int64 {
 		_ = h.w.Append(record.KindOp, op)
 	}
 	if err != nil {
-		h.err = fmt.Errorf("writing %v through etcd on %s: %w", changes, h.node, err)
+		h.err = fmt.Errorf("failed to write %v through etcd on %s: %w", changes, h.node, err)
 		return 0
 	}
 	return a.Header.Revision
@@ -136,7 +136,7 @@ func (h *etcdHistory) readGone(ctx context.Context, at int64) error {
 		Asked: revision(at), Call: h.w.Now()}
 	_, err := h.etcd.Get(ctx, h.prefix, clientv3.WithPrefix(), clientv3.WithRev(at))
 	if err != rpctypes.ErrCompacted {
-		return fmt.Errorf("reading from etcd on %s at revision %d, which was compacted: want %v, got %v", h.node, at, rpctypes.ErrCompacted, err)
+		return fmt.Errorf("failed to read from etcd on %s at revision %d, which was compacted: want %v, got %v", h.node, at, rpctypes.ErrCompacted, err)
 	}
 	l.Return, l.Outcome, l.Status, l.Error = h.w.Now(), record.Refused, 410, client.Shorten(err.Error())
 	l.Pages = []record.Page{{Call: l.Call, Return: l.Return, Remaining: -1}}

@@ -81,7 +81,7 @@ func applicationPlants() []Plant {
 		{Name: "rogue-controllers", Violation: "kube-controller-manager --leader-elect=false on one node",
 			Cluster: rogue, Scenario: scenario,
 			Catches: []Catch{
-				{Requirement: "HA-LE-008", Says: "were wanted at most"},
+				{Requirement: "HA-LE-008", Says: "although at most"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},
 			}},
 		{Name: "pinned-workers", Violation: "worker nodes that use one API server instead of the balancer",

@@ -152,7 +152,7 @@ func lyingDisks(ctx context.Context, c framework.Cluster) error {
 			return fmt.Errorf("nothing can be done to the disk of %s", n.Name())
 		}
 		if _, err := d.FaultDisk(ctx, framework.DiskFault{Lie: true}, lyingTime); err != nil {
-			return fmt.Errorf("making a disk lie: %w", err)
+			return fmt.Errorf("failed to make a disk lie: %w", err)
 		}
 		return nil
 	})

@@ -91,6 +91,12 @@ func upgradePlants() []Plant {
 				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-apiserver reported v1.36"},
 				{Judge: "changed-one-by-one", Says: "kube-apiserver reported v1.36"},
 			}},
+		{Name: "scheduler-taken-back", Violation: "another process downgrades the scheduler of a node, alone, as soon as the node is upgraded",
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 11, Do: takeBackScheduler,
+			Catches: []Catch{
+				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-scheduler reported v1.36.3"},
+				{Judge: "changed-one-by-one", Says: "kube-scheduler reported v1.36.3"},
+			}, May: []string{"restarts"}},
 		{Name: "members-together", Violation: "the other etcd members are upgraded with the first one, without waiting for their turn",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 3, Do: upgradeMembers,
 			Catches: []Catch{{Requirement: "HA-UP-003", Says: "etcd on node-2 reported v3.7.3 before its turn"}},
@@ -122,6 +128,17 @@ func upgradePlants() []Plant {
 // takeBack downgrades the second node to the old version.
 func takeBack(ctx context.Context, c framework.Cluster) error {
 	return move(ctx, c, scenarios.Topologies()[previous].Kubernetes, 2)
+}
+
+// takeBackScheduler downgrades the scheduler of the third node, which is the first component to
+// restart in an older version, and stops there.
+func takeBackScheduler(ctx context.Context, c framework.Cluster) error {
+	enough := errors.New("the scheduler has the old version")
+	ctx = framework.WithSteps(ctx, func(framework.Step) error { return enough })
+	if err := move(ctx, c, scenarios.Topologies()[previous].Kubernetes, 3); !errors.Is(err, enough) {
+		return errors.Join(errors.New("the downgrade did not stop at its first step"), err)
+	}
+	return nil
 }
 
 // upgradeOthers upgrades the second and the third node.

@@ -227,7 +227,7 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 	r.runs++
 	dir := filepath.Join(r.env.Dir, "record", fmt.Sprintf("%d-%s", r.runs, Unit{Plant: p.Name, Scenario: p.Scenario}.file()))
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, 0, fmt.Errorf("making a directory for records: %w", err)
+		return nil, 0, fmt.Errorf("failed to make a directory for records: %w", err)
 	}
 	planted := false
 	before := func(ctx context.Context, step int, w *record.Writer) error {
@@ -291,7 +291,7 @@ func (r *runner) tamper(ctx context.Context, all []Tampering) error {
 		if t.At != "" {
 			target, err := fault.Resolve(ctx, r.cluster, t.At)
 			if err != nil {
-				return fmt.Errorf("looking for the proxy to tamper with: %w", err)
+				return fmt.Errorf("failed to look for the proxy to tamper with: %w", err)
 			}
 			at := place{target.Node, t.Site}
 			rules[at] = append(rules[at], t.Rule)

@@ -84,7 +84,7 @@ func makeNamespaces(ctx context.Context, c framework.Cluster, _ *record.Writer) 
 		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"selftest-%d-%d"}}`, suffix, i)
 		a := api.Do(ctx, client.Request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(body)})
 		if a.Outcome() != record.OK {
-			return fmt.Errorf("making a namespace through %s: %s", entrance.Name, a.Problem())
+			return fmt.Errorf("failed to make a namespace through %s: %s", entrance.Name, a.Problem())
 		}
 		if !client.Pause(ctx, 500*time.Millisecond) {
 			return ctx.Err()

@@ -142,7 +142,7 @@ func (d Actions) Unrecorded(m *Case) string {
 		node := HolderNode(l.V)
 		hidden := slices.ContainsFunc(moved, func(inj *Injection) bool { return slices.Contains(inj.Nodes(), node) }) &&
 			slices.ContainsFunc(d.Doubtful, func(e Act) bool { return e.Election && e.Node == node })
-		if l.V.Name != d.Component || !m.IsNode(node) || hidden || slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
+		if l.V.Name != d.Component || !m.WasNode(node) || hidden || slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
 			continue
 		}
 		if since, seen := first[node]; !seen {
@@ -189,6 +189,30 @@ func Reachable(run *record.Run, node string, from, to record.Nanos) bool {
 	return slices.ContainsFunc(run.Probes, func(p record.Timed[record.Probe]) bool {
 		return p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to
 	})
+}
+
+// Thawed returns when a component on a node, or the whole node, was thawed last up to a time; 0 if it
+// was not.
+func (m *Case) Thawed(component, node string, to record.Nanos) (last record.Nanos) {
+	for _, inj := range m.Faults {
+		if in := inj.Injected; in == nil || !in.Has(record.EffectFrozen) || !in.Hits(component) || !slices.Contains(inj.Nodes(), node) || inj.Healed == nil {
+			continue
+		}
+		if t := inj.HealEffect(); inj.Healed.Called <= to {
+			last = max(last, t)
+		}
+	}
+	return last
+}
+
+// MayHaveWaited reports whether a request that an API server received may have been sent to it before
+// from: no other one that was sent later was answered earlier, or the API server was thawed a moment
+// ago, and reads its connections in any order.
+func (m *Case) MayHaveWaited(act Act, from record.Nanos) bool {
+	if t := m.Thawed("kube-apiserver", act.Via, act.Received); t > from && act.Received < t+record.Nanos(m.Run.Meta.Settings["M"]) {
+		return true
+	}
+	return !Reachable(m.Run, act.Via, from, act.Received)
 }
 
 // SilentLog returns an API server whose audit log was read too rarely in a period to conclude

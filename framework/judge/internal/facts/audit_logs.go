@@ -62,15 +62,15 @@ func (l *auditLog) late(t record.Timed[record.Action]) bool {
 // empty if all logs were read. A log that is read again continues where it was.
 func (m *Case) UnreadLog(g Gap) string {
 	const slack = record.Nanos(5 * time.Second) // it is recorded once a second that a log is read
-	for _, s := range m.APIServers() {
-		read := record.Nanos(0)
+	for _, n := range NodeLives(m.Run) {
+		read := n.From
 		for _, a := range m.Run.Asked {
-			if a.V.Via == s && a.V.Verb == "" {
+			if a.V.Via == n.Name && a.V.Verb == "" && a.At < n.Until {
 				read = max(read, a.At)
 			}
 		}
-		if Reachable(m.Run, s, max(g.From, read+slack), g.To) {
-			return s
+		if Reachable(m.Run, n.Name, max(g.From, read+slack), min(g.To, n.Until)) {
+			return n.Name
 		}
 	}
 	return ""

@@ -28,15 +28,19 @@ func (m *Case) AddressesRenewed(from record.Nanos) (at record.Nanos) {
 // SplitVotes returns how many elections of etcd ended without a leader before the first one after
 // from that the record shows until to. Members that campaign at the same moment may split the vote;
 // each then waits for another E to 2E, and tries again in the next term (raft, section 5.2).
-func (m *Case) SplitVotes(from, to record.Nanos) int {
+func (m *Case) SplitVotes(from, to record.Nanos) int { return max(0, m.Elections(from, to)-1) }
+
+// Elections returns how many elections of etcd it took, split votes included, until the first leader
+// after from that the record shows until to; 0 if it shows none.
+func (m *Case) Elections(from, to record.Nanos) int {
 	var before uint64
 	for _, e := range m.Run.Etcd {
 		switch term := e.V.Term; {
 		case !e.V.OK || e.At > to:
 		case e.At <= from:
 			before = max(before, term)
-		case before > 0 && term > before:
-			return int(term - before - 1)
+		case before > 0 && term > before && e.V.Leader != "":
+			return int(term - before)
 		}
 	}
 	return 0

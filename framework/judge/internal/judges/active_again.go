@@ -9,7 +9,7 @@ import (
 
 var activeAgain = Definition{verdict.Doc{
 	Name:       "active-again",
-	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound, no version of it has two holders, and no instance takes it from another identity before it expires.",
+	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound (and 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), no version of it has two holders, and no instance takes it from another identity before it expires.",
 	Source:     "Automated HA master deployment",
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
@@ -37,6 +37,7 @@ func judgeActiveAgain(m *facts.Case) Finding {
 		return *problem
 	}
 	component := m.ElectedComponent()
+	m = withElection(m, component)
 	from, to := m.Fault.Effect(), m.NextHit(component)
 	states := facts.LeaseStates(m.Run, component, 0, to)
 	if two := facts.TwoHolders(states); two != nil {

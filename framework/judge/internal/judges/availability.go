@@ -70,19 +70,25 @@ func judgeAvailability(m *facts.Case) Finding {
 
 	var last, lastOK *record.Probe
 	failures := 0
+	recovery := recoveries{}
 	for i := range during {
 		p := &during[i]
 		// An answer after the healing does not show that clients recovered before it.
-		if p.OK && p.Start >= effect && p.End <= heal && (lastOK == nil || p.Start > lastOK.Start) {
-			lastOK = p
+		if p.OK && p.Start >= effect && p.End <= heal {
+			recovery.add(p)
+			if lastOK == nil || p.Start > lastOK.Start {
+				lastOK = p
+			}
 		}
 		if !p.OK {
 			failures++
+			recovery.add(p)
 			if last == nil || p.End > last.End {
 				last = p
 			}
 		}
 	}
+	short := time.Duration(heal-effect) <= m.Bound.Limit
 	took := time.Duration(0)
 	if last != nil {
 		took = time.Duration(last.End - effect)
@@ -91,9 +97,9 @@ func judgeAvailability(m *facts.Case) Finding {
 	case took > m.Bound.Limit:
 		return Failed("A client of %s must not see errors for longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
 			entrance, m.Bound, m.Fault.What(), failures, text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.OverloadSince(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
-	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
-		return Inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
-			entrance, text.Short(time.Duration(heal-effect)), m.Bound)
+	case last != nil && (lastOK == nil || lastOK.Start < last.Start), short && recovery.lacks() != "":
+		return Inconclusive("probes through %s (%s) still failed when the fault was healed after %s, which is less than the bound of %s",
+			entrance, recovery.lacks(), text.Short(time.Duration(heal-effect)), m.Bound)
 	}
 	if hole, from := facts.LongestHole(all, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(time.Second, m.Bound.Limit/4) {
 		return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))

@@ -108,7 +108,7 @@ func recoversFrom(m *facts.Case, entrance string) (Finding, bool) {
 		if there {
 			hit++
 		}
-		took, last, lastOK := c.errors(effect, heal)
+		took, last, lastOK, by := c.errors(effect, heal)
 		seen = append(seen, fmt.Sprintf("%s was connected to %s: errors for %s", c.name, where, text.Short(took)))
 		switch {
 		case took > m.Bound.Limit && took <= latest:
@@ -117,11 +117,11 @@ func recoversFrom(m *facts.Case, entrance string) (Finding, bool) {
 			late = Failed("A client with a persistent HTTP/2 connection through %s must not see errors for longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
 				entrance, m.Bound, m.Fault.What(), c.name, where, text.Short(took), facts.DescribeProbe(*last)).
 				Took(took).Rests(max(effect, facts.OverloadSince(c.after, *last, m.Bound.Limit)), last.End)
-		case last != nil && (lastOK == nil || lastOK.Start < last.Start):
+		case last != nil && (lastOK == nil || lastOK.Start < last.Start), time.Duration(heal-effect) <= m.Bound.Limit && by.lacks() != "":
 			open = Inconclusive("%s, connected to %s, still failed when the fault was healed after %s, which is less than the bound of %s",
 				c.name, where, text.Short(time.Duration(heal-effect)), m.Bound)
 		case there:
-			if hole, from := facts.LongestHole(c.after, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(facts.LongestSilence, m.Bound.Limit/4) {
+			if hole, from := facts.LongestHole(c.after, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > min(max(facts.LongestSilence, m.Bound.Limit/4), m.Bound.Limit/2) {
 				open = Inconclusive("%s made no request for %s (from %s), so errors may have gone unseen", c.name, text.Short(hole), text.When(from))
 			}
 			worst = max(worst, took)
@@ -142,15 +142,20 @@ func recoversFrom(m *facts.Case, entrance string) (Finding, bool) {
 }
 
 // errors returns how long after the effect a client saw errors, the last one, and the last answer
-// before the healing to later requests.
-func (c *clientLife) errors(effect, heal record.Nanos) (took time.Duration, last, lastOK *record.Probe) {
+// before the healing to later requests, and by kind.
+func (c *clientLife) errors(effect, heal record.Nanos) (took time.Duration, last, lastOK *record.Probe, by recoveries) {
+	by = recoveries{}
 	for i := range c.after {
 		switch p := &c.after[i]; {
-		case !p.OK && (last == nil || p.End > last.End):
-			last, took = p, time.Duration(p.End-effect)
-		case p.OK && p.Start >= effect && p.End <= heal:
+		case !p.OK:
+			by.add(p)
+			if last == nil || p.End > last.End {
+				last, took = p, time.Duration(p.End-effect)
+			}
+		case p.Start >= effect && p.End <= heal:
+			by.add(p)
 			lastOK = p
 		}
 	}
-	return took, last, lastOK
+	return took, last, lastOK, by
 }

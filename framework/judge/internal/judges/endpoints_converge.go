@@ -51,11 +51,11 @@ func judgeEndpointsConverge(m *facts.Case) Finding {
 	for _, source := range facts.Sources {
 		through := func(entrance string) bool { return slices.Contains(seen, source+" through "+entrance) }
 		if !slices.ContainsFunc(m.Run.Meta.Entrances, through) {
-			return Inconclusive("nothing was read of the %s of default/kubernetes for %s after the %s was healed", source, text.Short(seenToStay), m.Fault.What())
+			return Inconclusive("no state of the %s of default/kubernetes was read for %s after the %s was healed", source, text.Short(seenToStay), m.Fault.What())
 		}
 		for _, entrance := range ask {
 			if !through(entrance) {
-				return Inconclusive("nothing was read of the %s of default/kubernetes through %s later than %s after the %s was healed",
+				return Inconclusive("no state of the %s of default/kubernetes was read through %s later than %s after the %s was healed",
 					source, entrance, text.Short(seenToStay), m.Fault.What())
 			}
 		}

@@ -102,7 +102,7 @@ func follow(m *facts.Case, c record.NodeChange) following {
 	}
 	for _, source := range facts.Sources {
 		if !slices.Contains(seen, source) {
-			f.open = append(f.open, "nothing was read of the "+source+" of default/kubernetes")
+			f.open = append(f.open, "no state of the "+source+" of default/kubernetes was read")
 			unsettled = true
 		}
 	}

@@ -110,7 +110,7 @@ func judgeEndpointsMatch(m *facts.Case) Finding {
 			strings.Join(want, " "), late.in, facts.Bracketed(late.V.Addresses), text.At(late.At), text.Short(text.Span(from, late.At)), late.limit, matching, total).
 			counted("%d of %d states", matching, total).Rests(m.Lapse(late.At, late.At))
 	case len(brief) > 0:
-		return Inconclusive("%s did not hold exactly the live API servers at the end, but for too short a time to rule out that they still would%s", text.And(brief), within).
+		return Inconclusive("%s did not hold exactly the live API servers at the end, but had deviated too briefly to rule out that they would still converge%s", text.And(brief), within).
 			counted("%d of %d states", matching, total).Shows(evidence...)
 	}
 	for _, source := range facts.Sources {

@@ -96,7 +96,7 @@ func judgeEndpointsNeverEmpty(m *facts.Case) Finding {
 	if hole := unwatched(all, names, from, to+record.Nanos(facts.Blind)); hole != "" {
 		return Inconclusive("%s, so changes of the list may have gone unseen while the faults lasted", hole)
 	}
-	f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", and no API server that was up left it."
+	f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", and every API server that was up stayed listed."
 	return f
 }
 
@@ -116,7 +116,7 @@ func unwatched(all []facts.History, entrances []string, from, to record.Nanos) s
 		last := from
 		for _, t := range append(seen, to) {
 			if text.Span(last, t) > facts.Blind {
-				return fmt.Sprintf("nothing was read of the %s of default/kubernetes through %s from %s for more than %s", source, text.And(entrances), text.When(last), text.Short(facts.Blind))
+				return fmt.Sprintf("no state of the %s of default/kubernetes was read through %s from %s for more than %s", source, text.And(entrances), text.When(last), text.Short(facts.Blind))
 			}
 			last = t
 		}

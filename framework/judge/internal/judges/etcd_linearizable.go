@@ -39,12 +39,12 @@ func judgeEtcdLinearizable(m *facts.Case) Finding {
 	if b := sharedRevision(m.Run); b != nil {
 		return conclude("Each write of etcd must have a revision of its own", "", h.size(), []facts.Breach{*b})
 	}
-	if f := h.judge(LinearizeLimit, SearchRoom); f.Verdict != verdict.Pass {
-		return f
-	}
 	checked, breaches := snapshots(m)
 	if len(breaches) > 0 {
 		return conclude("An answer of etcd must be the state of its revision", "", h.size(), breaches)
+	}
+	if f := h.judge(LinearizeLimit, SearchRoom); f.Verdict != verdict.Pass {
+		return f
 	}
 	held := ""
 	if checked > 0 {

@@ -12,7 +12,7 @@ import (
 
 var failsOver = Definition{verdict.Doc{
 	Name:       "fails-over",
-	Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails.",
+	Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails. One that an API server refuses because it is shutting down, with Retry-After, must succeed when it is retried.",
 	Source:     "API server HA proposal, section 4.1",
 	NeedsFault: true,
 	Params: map[string]string{
@@ -27,11 +27,22 @@ func judgeFailsOver(m *facts.Case) Finding {
 	began := map[string]string{}   // its first address
 	left := map[string]int{}       // how often a client left an address that was hit
 	var noServer []string
+	told := map[string]record.Op{} // clients that a server that shuts down told to repeat a request
 	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeFailover {
 			continue
 		}
 		made++
+		if facts.ToldToRepeat(op.Error, op.RetryAfter) {
+			first, again := told[op.Client]
+			if !again {
+				told[op.Client] = op
+			}
+			if !again || op.Call < facts.RetryAt(first.Return, shutdownRetryAfter) {
+				continue
+			}
+		}
+		delete(told, op.Client)
 		if op.Outcome != record.OK {
 			server := answeredThroughout(m, op.Call, op.Return)
 			if server != "" {
@@ -58,6 +69,8 @@ func judgeFailsOver(m *facts.Case) Finding {
 		starts[address] = true
 	}
 	switch {
+	case len(told) > 0:
+		return Inconclusive("%d clients with a list of addresses made no request after an API server that was shutting down had told them to retry", len(told))
 	case made == 0:
 		return Inconclusive("no client with a list of addresses made a request")
 	case len(noServer) > 0:
@@ -74,6 +87,10 @@ func judgeFailsOver(m *facts.Case) Finding {
 	return Passed("None of %d requests of %d clients with a list of addresses failed: they started at %d of these addresses, and moved on %d times from one that was hit.",
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
 }
+
+// shutdownRetryAfter is after how many seconds an API server that is shutting down asks clients to
+// retry (k8s.io/apiserver/pkg/server/filters/with_retry_after.go); these clients' records lack it.
+const shutdownRetryAfter = 5
 
 // probesAround is how long before and after a request probes count as evidence of which API
 // servers answered at that time: each is probed more than once in it.

@@ -68,6 +68,23 @@ func withSplitVotes(m *facts.Case, from, to record.Nanos) *facts.Case {
 	return &extended
 }
 
+// withElection extends the bound of a takeover, if the fault cost etcd its leader and members wait for
+// an election for longer than instances for their next try (2.2P). The read by which a standby learns
+// of the last renewal is answered only when etcd has a leader again, and the time for which the lease
+// lasts starts at the answer (k8s.io/client-go/tools/leaderelection, observedTime).
+func withElection(m *facts.Case, component string) *facts.Case {
+	from := m.Fault.Injected.Called
+	n := min(m.Elections(from, from+record.Nanos(m.Bound.Limit)), 1+mostSplitVotes)
+	e, p := m.Run.Meta.Settings["E"], m.Settings(component)["P"]
+	if n == 0 || 10*e <= 11*p {
+		return m
+	}
+	extended := *m
+	bound := m.Bound.Plus("election of etcd", time.Duration(2*n)*e)
+	extended.Bound = &bound
+	return &extended
+}
+
 // enoughAttempts is how many writes, and how many quorum reads, must have been tried through each
 // entrance to conclude that none had an effect. A check may require more.
 const enoughAttempts = 10

@@ -40,11 +40,11 @@ func judgeHandover(m *facts.Case) Finding {
 			// A retry that another fault may have cost proves nothing.
 			retry := slices.IndexFunc(all[i+1:], func(again facts.Try) bool { return again.Call >= w.Ret })
 			if retry >= 0 && !all[i+1+retry].Answered && all[i+1+retry].Ret <= next {
-				return Failed("No write may fail beyond a retry while leadership is handed over: %s failed, and so did its retry, the %s (%s).",
+				return Failed("A write that fails while leadership is handed over must succeed when it is retried: %s failed, and so did its retry, the %s (%s).",
 					w.What, all[i+1+retry].What, m.Fault.What()).Rests(from, all[i+1+retry].Ret).Shows(w.What, all[i+1+retry].What)
 			}
 		}
 	}
-	return Passed("While leadership was handed over (%s), the longest time without an acknowledged write was %s (through %s), within %s; of %d writes %d failed, and none of them twice.",
-		m.Fault.What(), text.Short(worst.Length()), worst.Entrance, m.Bound, tried, failures).Took(worst.Length())
+	return Passed("While leadership was handed over (%s), the longest time without an acknowledged write was %s (through %s), within %s; %d of %d writes failed, and every retry succeeded.",
+		m.Fault.What(), text.Short(worst.Length()), worst.Entrance, m.Bound, failures, tried).Took(worst.Length())
 }

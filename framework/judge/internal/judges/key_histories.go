@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,15 +111,19 @@ func (h *keyHistories) judge(limit time.Duration, room int64) Finding {
 			return t.Explain().counted("%s", h.size())
 		}
 	}
+	var undecided *Finding
 	for _, t := range open {
 		switch t.Decide() {
 		case porcupine.Illegal:
 			return t.Explain().counted("%s", h.size())
 		case porcupine.Unknown:
 			f := Inconclusive("the linearizability checker ran out of time (%s) or memory (%d MiB) on %d operations on %s, %d of them of unknown outcome",
-				limit, room>>20, len(t.ops), t.key, t.unknown())
-			return f.exhibits(t.lost()).counted("%s", h.size())
+				limit, room>>20, len(t.ops), t.key, t.unknown()).exhibits(t.lost()).counted("%s", h.size())
+			undecided = cmp.Or(undecided, &f)
 		}
+	}
+	if undecided != nil {
+		return *undecided
 	}
 	return Passed("The history of each of %s is linearizable.", text.Plural(len(h.keys), "key"))
 }

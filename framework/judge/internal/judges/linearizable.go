@@ -36,8 +36,8 @@ func JudgeWithin(m *facts.Case, limit time.Duration, room int64) Finding {
 	if len(h.keys) == 0 {
 		return notApplicable("the record has no reads and writes of single keys through an API server")
 	}
-	if h.writes == 0 || h.reads == 0 {
-		return Inconclusive("too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads).
+	if h.writes == 0 || h.reads+h.lists == 0 {
+		return Inconclusive("too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads+h.lists).
 			counted("%d writes, %d reads", h.writes, h.reads)
 	}
 	if f := h.judge(limit, room); f.Verdict != verdict.Pass {

@@ -24,7 +24,7 @@ var membersFollow = Definition{verdict.Doc{
 		"changes": "names of the changes to judge, separated by commas (default: all)",
 		"leader":  "true: the node that leaves first must have had etcd's leader, and leave with its leadership handed over",
 		"sizes":   "the numbers of voting members that the changes must pass through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
-		"listed":  "true: etcd must still have listed each node that died once that was without power",
+		"listed":  "true: after each node that died had lost its power, etcd must still have listed its member",
 		"cut":     "true: additions must have been interrupted after each of their steps",
 	},
 	Values: map[string][]string{"leader": verdict.Flag, "listed": verdict.Flag, "cut": verdict.Flag},

@@ -58,11 +58,11 @@ func judgeNoFailedRequest(m *facts.Case) Finding {
 				what := e + ": " + facts.DescribeProbe(pr)
 				switch again := pr.Again; {
 				case pr.OK:
-				case toldToRepeat(pr.Error, pr.RetryAfter) && again != nil && again.OK:
+				case facts.ToldToRepeat(pr.Error, pr.RetryAfter) && again != nil && again.OK:
 					t.repeated++
-				case toldToRepeat(pr.Error, pr.RetryAfter) && again != nil:
+				case facts.ToldToRepeat(pr.Error, pr.RetryAfter) && again != nil:
 					t.fails(pr.Start, again.End, what+", and once more "+text.When(again.Start)+" to "+text.When(again.End)+": "+again.Error, false)
-				case toldToRepeat(pr.Error, pr.RetryAfter):
+				case facts.ToldToRepeat(pr.Error, pr.RetryAfter):
 					t.unrepeated++
 				default:
 					t.fails(pr.Start, pr.End, what, pr.Reused && pr.Client == "" && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
@@ -147,7 +147,7 @@ func (t *requests) operations(entrance string) {
 		case w != nil:
 			t.fails(op.Call, op.Return, fmt.Sprintf("%s, although %s had been acknowledged %s and nothing had deleted it", text.Describe(op), facts.WrittenAs(w), text.At(w.Return)), false)
 		case op.Outcome == record.OK && !op.IsOther() || facts.TurnedAway(op):
-		case toldToRepeat(op.Error, op.RetryAfter):
+		case facts.ToldToRepeat(op.Error, op.RetryAfter):
 			switch again := repetition(t.m, op); {
 			case again == nil || op.RetryAfter == 0:
 				t.unrepeated++
@@ -200,7 +200,7 @@ func (t *requests) openings(entrance string, all []opening) {
 		t.asked++
 		switch {
 		case o.answered:
-		case toldToRepeat(o.problem, o.retryAfter):
+		case facts.ToldToRepeat(o.problem, o.retryAfter):
 			switch again, elsewhere := o.repeated(all); {
 			case o.retryAfter == 0 || again == nil && !elsewhere:
 				t.unrepeated++
@@ -227,7 +227,7 @@ func (o opening) repeated(all []opening) (again *opening, elsewhere bool) {
 		}
 		if next.entrance != o.entrance {
 			elsewhere = true
-		} else if next.called >= retryAt(o.returned, o.retryAfter) {
+		} else if next.called >= facts.RetryAt(o.returned, o.retryAfter) {
 			return next, elsewhere
 		}
 	}
@@ -257,11 +257,6 @@ func describeList(l *record.List) string {
 	return fmt.Sprintf("list of %s through %s by %s (%s: %s), %s to %s", l.Collection, l.Entrance, l.Client, l.Outcome, l.Error, text.When(l.Call), text.When(l.Return))
 }
 
-// retryAt is when a request may be repeated that was refused at some time.
-func retryAt(refused record.Nanos, retryAfter int) record.Nanos {
-	return refused + record.Nanos(time.Duration(retryAfter)*time.Second)
-}
-
 // unopened reports whether no API server answered the attempt to open a watch: with the watch, or
 // that the request cannot be met, such as for a compacted version. A version may be newer than the
 // API server's cache (504), and the client may have given up by its own decision. The clients may
@@ -282,22 +277,13 @@ func describeRefusal(w *record.Watch) string {
 	return fmt.Sprintf("watch of %s through %s by %s, refused (%s), %s to %s", w.Collection, w.Entrance, w.Client, w.Error, text.When(w.Called), text.When(w.Seen))
 }
 
-// toldToRepeat reports whether an API server that is shutting down rejected a request before
-// doing anything, and said when to retry: Kubernetes clients do that automatically
-// (k8s.io/apiserver/pkg/server/filters/waitgroup.go and with_retry_after.go,
-// k8s.io/client-go/rest/with_retry.go). For records without the second part only the first
-// counts.
-func toldToRepeat(problem string, retryAfter int) bool {
-	return strings.Contains(problem, "apiserver is shutting down") && retryAfter >= 0
-}
-
 // repetition returns the next request of an operation's client through its entrance that was made
 // no earlier than the server had asked for; nil if there is none.
 func repetition(m *facts.Case, op record.Op) *record.Op {
 	for i := range m.Run.Ops {
 		next := &m.Run.Ops[i].V
 		if next.Client == op.Client && next.Entrance == op.Entrance && next.API == op.API &&
-			next.Call >= retryAt(op.Return, op.RetryAfter) && next.Call > op.Call {
+			next.Call >= facts.RetryAt(op.Return, op.RetryAfter) && next.Call > op.Call {
 			return next
 		}
 	}

@@ -39,13 +39,13 @@ func judgeNoHiddenDependency(m *facts.Case) Finding {
 	case text.Span(from, to) <= m.Bound.Limit:
 		return Inconclusive("%s was gone for %s, which is not longer than %s", m.Fault.Node(), text.Short(text.Span(from, to)), m.Bound)
 	}
-	broken, unknown, working := serversWork(m, servers, from, to)
+	broken, unknown, working, worst := serversWork(m, servers, from, to)
 	w := instancesWork(m, hit, working, from, to)
 	broken, unknown = append(broken, w.broken...), append(unknown, w.unknown...)
 	switch {
 	case len(broken) > 0:
 		return Failed("With %s gone (%s to %s), every API server, controller manager and scheduler on other nodes must be able to work within %s: %s.",
-			m.Fault.Node(), text.When(from), text.When(to), m.Bound, strings.Join(broken, "; ")).Rests(from, to).counted("%d could not", len(broken)).Shows(broken...)
+			m.Fault.Node(), text.When(from), text.When(to), m.Bound, strings.Join(broken, "; ")).Took(max(worst, w.longest)).Rests(from, to).Shows(broken...)
 	case len(unknown) > 0 && len(unknown) == len(w.unknown) && slices.Contains(m.Run.Meta.NoAccess, record.AuditLogs):
 		return notApplicable("Not every part of the requirement can be tested here: with %s gone the API servers on %s worked, and only the audit logs, to which the provider gives no access, show whether controller managers and schedulers did.",
 			m.Fault.Node(), text.And(servers))
@@ -54,31 +54,34 @@ func judgeNoHiddenDependency(m *facts.Case) Finding {
 	case w.instances == 0:
 		return Inconclusive("no controller manager and no scheduler that elects its active instance is on a node other than %s", m.Fault.Node())
 	}
-	return bounded(w.allowed)(Passed("With %s gone for %s, the API servers on %s acknowledged writes and answered quorum reads, and each of %d instances of elected components there had requests about its lease answered, the longest time without one was %s, within %s.",
+	return bounded(w.allowed)(Passed("With %s gone for %s, the API servers on %s acknowledged writes and answered quorum reads, and each of %d instances of elected components there had requests about its lease answered; the longest gap was %s, within %s.",
 		m.Fault.Node(), text.Short(text.Span(from, to)), text.And(servers), w.instances, text.Short(w.worst), w.allowed).Took(w.worst))
 }
 
 // serversWork describes the API servers that did not work for longer than the bound and those
-// without a result, and returns the names of those that are not broken.
-func serversWork(m *facts.Case, servers []string, from, to record.Nanos) (broken, unknown, working []string) {
+// without a result, and returns the names of those that are not broken, and the longest time in which
+// one did not work.
+func serversWork(m *facts.Case, servers []string, from, to record.Nanos) (broken, unknown, working []string, worst time.Duration) {
 	for _, s := range servers {
 		_, problem := judgeGaps(m, []string{s}, from, to)
 		unread, answers := facts.LongestUnread(m.Run, s, from, to)
 		switch {
 		case problem != nil && problem.Verdict == verdict.Fail:
 			broken = append(broken, fmt.Sprintf("the API server on %s acknowledged no write for %s", s, problem.Measured))
+			worst = max(worst, *problem.Value)
 			continue
 		case unread.Proven() > m.Bound.Limit:
 			broken = append(broken, fmt.Sprintf("the API server on %s answered no quorum read for %s", s, text.Short(unread.Proven())))
+			worst = max(worst, unread.Proven())
 			continue
 		case problem != nil:
 			unknown = append(unknown, problem.Sentence)
 		case answers == 0:
-			unknown = append(unknown, "no quorum read through "+s+" was answered, but none was tried for as long as that")
+			unknown = append(unknown, "no quorum read through "+s+" was answered, but too few were tried to compare the gap with the bound")
 		}
 		working = append(working, s)
 	}
-	return broken, unknown, working
+	return broken, unknown, working, worst
 }
 
 // standbys describes the instances of elected components on nodes that are not hit.
@@ -86,6 +89,7 @@ type standbys struct {
 	broken, unknown []string // as of serversWork
 	instances       int
 	worst           time.Duration // the longest time in which an instance had no response
+	longest         time.Duration // of one that is broken
 	allowed         verdict.Bound // of that instance
 }
 
@@ -112,6 +116,7 @@ func instancesWork(m *facts.Case, hit, servers []string, from, to record.Nanos) 
 				i, text.When(gap.From), text.Short(gap.Length()), silent))
 		default:
 			w.broken = append(w.broken, fmt.Sprintf("%s had no request about its lease answered from %s for %s", i, text.When(gap.From), text.Short(gap.Length())))
+			w.longest = max(w.longest, gap.Length())
 		}
 	}
 	return w

@@ -18,7 +18,7 @@ var noStaleRead = Definition{verdict.Doc{
 	Lasting:    true,
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
-		"least": "how many answered reads are required of keys that were written through other nodes while the fault lasted (default 20)",
+		"least": "how many reads must have been answered after the healing was called, of keys that were written through other nodes while the fault lasted (default 20)",
 	},
 }, judgeNoStaleRead}
 
@@ -39,6 +39,11 @@ func judgeNoStaleRead(m *facts.Case) Finding {
 		}
 		if w := known.StaleAgainst(read); w != nil && (stale == nil || read.Call < stale.Call) {
 			stale, newer = &read, w
+		}
+		// One that was answered before the healing says nothing about the time after it: an API server
+		// may read from other members, too.
+		if read.Return < healed {
+			continue
 		}
 		for _, w := range known.Of(read).Writes {
 			if w.Entrance != node && w.Outcome == record.OK && w.Call >= from && w.Call < healed && w.Return < read.Call {

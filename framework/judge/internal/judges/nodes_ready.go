@@ -44,8 +44,9 @@ func judgeNodesReady(m *facts.Case) Finding {
 	}
 	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind == record.ObjectNode && at > from && at <= to && !o.Gone && o.Node.Ready != "True" && !m.WasNode(o.Name) {
+			gap, _ := m.HeartbeatGap(o.Name, from, healed, to)
 			return Failed("Heartbeats of worker nodes must arrive despite the %s: the condition Ready of %s became %s at %s.",
-				m.Fault.What(), o.Name, o.Node.Ready, text.When(at)).Rests(from, at)
+				m.Fault.What(), o.Name, o.Node.Ready, text.When(at)).Took(text.Span(gap.From, gap.To)).Rests(from, at)
 		}
 	}
 	took := text.Span(worst.From, worst.To)

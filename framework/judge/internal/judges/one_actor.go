@@ -139,7 +139,7 @@ func afterTakeover(d facts.Actions, m *facts.Case) (overlaps []facts.Overlap, un
 		if released > 0 {
 			end = released + record.Nanos(s["M"])
 		}
-		if thawed := thawed(m, d.Component, act.Node, act.Received); thawed > 0 {
+		if thawed := m.Thawed(d.Component, act.Node, act.Received); thawed > 0 {
 			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
 		}
 		if f := takenWhileValid(d, m, act, own, rival); f != nil {
@@ -158,7 +158,7 @@ func afterTakeover(d facts.Actions, m *facts.Case) (overlaps []facts.Overlap, un
 			}
 			continue
 		}
-		if !facts.Reachable(m.Run, act.Via, end, act.Received) {
+		if m.MayHaveWaited(act, end) {
 			continue
 		}
 		if write := d.Unseen(act, own, s["M"]); write != nil {
@@ -225,19 +225,6 @@ func takenWhileValid(d facts.Actions, m *facts.Case, act facts.Act, own, rival *
 		d.Component, rival.Node, text.At(rival.Received), act.Node, text.At(own.Received), text.When(until), text.At(act.Received), facts.DescribeAction(act.Action)).
 		Rests(own.Received, act.Received).
 		Shows("renewed: "+facts.DescribeAction(own.Action), "taken over: "+facts.DescribeAction(rival.Action), "acted nonetheless: "+facts.DescribeAction(act.Action)).problem()
-}
-
-// thawed is when an instance was last thawed before to, 0 if it never was frozen.
-func thawed(m *facts.Case, component, node string, to record.Nanos) (last record.Nanos) {
-	for _, inj := range m.Faults {
-		if in := inj.Injected; in == nil || !in.Has(record.EffectFrozen) || !in.Hits(component) || !slices.Contains(inj.Nodes(), node) || inj.Healed == nil {
-			continue
-		}
-		if t := inj.HealEffect(); inj.Healed.Called <= to {
-			last = max(last, t)
-		}
-	}
-	return last
 }
 
 // withoutElection finds two instances that act by turns though no instance was elected.

@@ -92,12 +92,12 @@ func JudgeOneLeaderPerTerm(m *facts.Case) Finding {
 		terms[in] = first
 	}
 	if len(terms) == 0 {
-		return Inconclusive("no etcd member that named itself the leader was seen to commit anything (%d answers)", answers)
+		return Inconclusive("no etcd member that reported itself as the leader was observed to commit anything (%d answers)", answers)
 	}
-	each := "the only term"
+	when := "throughout, in a single term"
 	if len(terms) > 1 {
-		each = fmt.Sprintf("each of %d terms", len(terms))
+		when = fmt.Sprintf("in each of %d terms", len(terms))
 	}
-	return Passed("In %s one etcd member led (%s of leaders).", each, text.Plural(answers, "answer")).
+	return Passed("One etcd member led %s (%s of leaders).", when, text.Plural(answers, "answer")).
 		number(len(terms), "term")
 }

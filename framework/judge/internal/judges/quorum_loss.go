@@ -13,7 +13,7 @@ import (
 
 var quorumLoss = Definition{verdict.Doc{
 	Name:       "quorum-loss",
-	Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and nothing is lost.",
+	Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and 2E more for each election that ends in a split vote (two at most), and nothing is lost.",
 	Source:     "Automated HA master deployment; control plane resilience overview",
 	Lasting:    true,
 	NeedsFault: true, NeedsBound: true,
@@ -51,7 +51,8 @@ func judgeQuorumLoss(m *facts.Case) Finding {
 	if problem != nil {
 		return *problem
 	}
-	return quorumBack(m, from, to, back, nodes, counts)
+	m = withSplitVotes(m, back, m.UntilNext(back))
+	return bounded(*m.Bound)(quorumBack(m, from, to, back, nodes, counts))
 }
 
 // enoughFinal is how many reads are needed to conclude that nothing was lost with the quorum.

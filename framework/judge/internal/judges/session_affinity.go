@@ -150,7 +150,7 @@ func stranded(m *facts.Case, inj *facts.Injection, sessions []record.Timed[recor
 			return Failed("A client must move to another etcd member when its own dies: %s was on the member on %s, and after the %s, %d requests, from %s later on, were not answered until that was healed.",
 				name, nodes[c.on], inj.What(), c.vain, limit).Rests(effect, healed).problem()
 		default:
-			return Inconclusive("%s was on the member on %s, and was not seen to move to another one during the %s, with too few requests from %s after it to say that it cannot", name, nodes[c.on], inj.What(), limit).problem()
+			return Inconclusive("%s was on the member on %s, and was not seen to move to another one during the %s, and made too few requests more than %s after it to conclude that it cannot", name, nodes[c.on], inj.What(), limit).problem()
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func judgeStopsActing(m *facts.Case) Finding {
 		case act.Node != node:
 			others++
 		case act.Received >= end:
-		case act.Received > limit && late == nil && facts.Reachable(m.Run, act.Via, limit, act.Received):
+		case act.Received > limit && late == nil && !m.MayHaveWaited(act, limit):
 			late = &d.Acts[i]
 		case act.Received <= limit:
 			acted++

@@ -11,7 +11,7 @@ import (
 
 var takeover = Definition{verdict.Doc{
 	Name:       "takeover",
-	Guarantee:  "When the active instance of an elected component is lost, a standby on another node, or the same one once it runs again, takes over within the bound, renews its lease and does the work, and the lost one does not hold the lease again.",
+	Guarantee:  "When the active instance of an elected component is lost, a standby on another node, or the same one once it runs again, takes over within the bound (and 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), renews its lease and does the work, and the lost one does not hold the lease again.",
 	Source:     "Automated HA master deployment",
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 	Params: map[string]string{
@@ -23,6 +23,7 @@ var takeover = Definition{verdict.Doc{
 
 func judgeTakeover(m *facts.Case) Finding {
 	component := m.ElectedComponent()
+	m = withElection(m, component)
 	effect := m.Fault.Effect()
 	all := facts.LeaseStates(m.Run, component, 0, m.Run.EndAt)
 	old, problem := holderBefore(m)

@@ -83,7 +83,7 @@ func others(within []string) string {
 	if len(within) == 0 {
 		return ""
 	}
-	return " Within their ceilings are " + text.And(within) + "."
+	return " Within their ceilings: " + text.And(within) + "."
 }
 
 // leaseDurations returns the lease duration of each elected component: the longest of its

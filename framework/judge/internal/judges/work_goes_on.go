@@ -123,8 +123,8 @@ func surplus(m *facts.Case, from, to record.Nanos) *Finding {
 			}
 		}
 		if most := mostWanted(m, o.Part, start-margin, at); most >= 0 && len(pods) > most {
-			return Failed("No Deployment may have more pods than wanted after %s was lost: %s had pod %s at %s, its %s, and %d were wanted at most.",
-				m.Fault.Injected.Component, o.Part, o.Name, text.When(at), ordinal(len(pods)), most).counted("%d of %d pods", len(pods), most).
+			return Failed("No Deployment may have more pods than wanted after %s was lost: %s, pod %s was the %s of %s, although at most %d were wanted.",
+				m.Fault.Injected.Component, text.At(at), o.Name, ordinal(len(pods)), o.Part, most).counted("%d of %d pods", len(pods), most).
 				Shows(fmt.Sprintf("wanted since %s, when it last was in its desired state: at most %d", text.When(start), most)).problem()
 		}
 	}
