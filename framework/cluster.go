@@ -9,6 +9,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -188,6 +189,14 @@ type EtcdAccess interface {
 	// EtcdConfig returns a client configuration whose only endpoint is the
 	// member on the named node.
 	EtcdConfig(node string) (clientv3.Config, error)
+}
+
+// EtcdTunnel is the ability of a cluster whose etcd members are reached through its nodes: the
+// endpoints of EtcdConfig are names alone.
+type EtcdTunnel interface {
+	// DialEtcd opens a connection to the member on the named node, authenticated and ready for
+	// HTTP/2 without TLS. Once it is open, it is not tied to ctx.
+	DialEtcd(ctx context.Context, node string) (net.Conn, error)
 }
 
 // LockReporter is the ability of a cluster whose components run only where a lock in etcd is held

@@ -74,6 +74,9 @@ type LinkCounters struct {
 	Corrupted  uint64 `json:"corrupted,omitempty"`
 	// Resets are the segments with RST that were sent.
 	Resets uint64 `json:"resets,omitempty"`
+	// Bypassed counts how often another program was seen to have removed the impairment while it was
+	// to be active: packets then passed without being counted.
+	Bypassed uint64 `json:"bypassed,omitempty"`
 	// Held is how many delayed packets were forwarded, HeldFor is how long all of them together
 	// were held, as measured, and HeldBytes is their size on the wire.
 	Held      uint64        `json:"held,omitempty"`
@@ -86,7 +89,7 @@ func (c LinkCounters) Add(o LinkCounters) LinkCounters {
 	return LinkCounters{
 		Matched: c.Matched + o.Matched, Passed: c.Passed + o.Passed, Dropped: c.Dropped + o.Dropped,
 		Delayed: c.Delayed + o.Delayed, Duplicated: c.Duplicated + o.Duplicated, Reordered: c.Reordered + o.Reordered,
-		Corrupted: c.Corrupted + o.Corrupted, Resets: c.Resets + o.Resets,
+		Corrupted: c.Corrupted + o.Corrupted, Resets: c.Resets + o.Resets, Bypassed: c.Bypassed + o.Bypassed,
 		Held: c.Held + o.Held, HeldFor: c.HeldFor + o.HeldFor, HeldBytes: c.HeldBytes + o.HeldBytes,
 	}
 }

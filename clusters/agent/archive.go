@@ -32,7 +32,7 @@ func Program() (string, error) {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("finding this program's own file: %w", err)
+		return "", fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	own, _ := debug.ReadBuildInfo()
 	small := filepath.Join(filepath.Dir(exe), programName)

@@ -59,7 +59,7 @@ func (a *agent) serveAudit(w http.ResponseWriter, r *http.Request) {
 		from, err = endOf(a.config.Audit)
 	}
 	if err != nil {
-		agenthttp.Error(w, fmt.Errorf("reading the audit log: %w", err))
+		agenthttp.Error(w, fmt.Errorf("failed to read the audit log: %w", err))
 		return
 	}
 	w.Header().Set(inodeHeader, strconv.FormatUint(from.Inode, 10))
@@ -280,7 +280,7 @@ func (c *Client) readAudit(ctx context.Context, from *place) (at place, lines []
 		}
 	}
 	if err != nil {
-		return at, nil, fmt.Errorf("following the audit log of %s: %w", c.node, err)
+		return at, nil, fmt.Errorf("failed to follow the audit log of %s: %w", c.node, err)
 	}
 	return at, lines, nil
 }

@@ -137,11 +137,11 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 func (s *certificates) authority(cert, key string) (*pki.Authority, error) {
 	certPEM, err := os.ReadFile(filepath.Join(s.pki, cert))
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA's certificate: %w", err)
+		return nil, fmt.Errorf("failed to read the CA's certificate: %w", err)
 	}
 	keyPEM, err := os.ReadFile(filepath.Join(s.pki, key))
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA's key: %w", err)
+		return nil, fmt.Errorf("failed to read the CA's key: %w", err)
 	}
 	return pki.LoadAuthority(certPEM, keyPEM)
 }
@@ -165,11 +165,11 @@ func (s *certificates) putBack(c framework.Component) error {
 		err = replaceAll(back)
 	}
 	if err != nil {
-		return fmt.Errorf("restoring the certificates of %s: %w", c, err)
+		return fmt.Errorf("failed to restore the certificates of %s: %w", c, err)
 	}
 	s.store.note(func(st *state) { delete(st.Spoilt, c) })
 	if len(renewed) > 0 {
-		return fmt.Errorf("restoring the certificates of %s: %s was replaced while a defective certificate was in its place, and stays; "+
+		return fmt.Errorf("failed to restore the certificates of %s: %s was replaced while a defective certificate was in its place, and stays; "+
 			"check that it matches its key and has the right names", c, strings.Join(renewed, ", "))
 	}
 	s.timers.Stop(c)
@@ -204,7 +204,7 @@ func (s *certificates) restoreIn(c framework.Component, d time.Duration) {
 func replaceAll(files map[string][]byte) error {
 	for path, b := range files {
 		if err := replaceContent(path, b); err != nil {
-			return fmt.Errorf("replacing %s: %w", path, err)
+			return fmt.Errorf("failed to replace %s: %w", path, err)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func (c *Client) ReplaceEtcdData(ctx context.Context, dir string) error {
 		err = own // of which the agent has seen only the end
 	}
 	if err != nil {
-		return fmt.Errorf("changing the data of etcd on %s: %w", c.node, err)
+		return fmt.Errorf("failed to change the data of etcd on %s: %w", c.node, err)
 	}
 	return resp.Body.Close()
 }

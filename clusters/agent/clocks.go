@@ -114,7 +114,7 @@ func (c *clocks) end(handle string) error {
 	c.a.store.note(func(st *state) { delete(st.Shifts, handle) })
 	if err := c.settleAll(s.Components); err != nil {
 		c.a.store.note(func(st *state) { st.Shifts[handle] = s })
-		return fmt.Errorf("undoing the clock shift %s: %w", handle, err)
+		return fmt.Errorf("failed to undo the clock shift %s: %w", handle, err)
 	}
 	c.timers.Stop(handle)
 	return nil

@@ -160,7 +160,7 @@ func readConfig(file string) (c Config, err error) {
 		err = errors.New("it must name socket and dir")
 	}
 	if err != nil {
-		return c, fmt.Errorf("reading the node agent's configuration %s: %w", file, err)
+		return c, fmt.Errorf("failed to read the node agent's configuration %s: %w", file, err)
 	}
 	return c, nil
 }
@@ -205,7 +205,7 @@ WantedBy=multi-user.target
 func Files(c Config) (map[string][]byte, error) {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("writing the node agent's configuration: %w", err)
+		return nil, fmt.Errorf("failed to write the node agent's configuration: %w", err)
 	}
 	files := map[string][]byte{ConfigPath: b, UnitPath: []byte(Unit(c))}
 	if c.Leash > 0 {

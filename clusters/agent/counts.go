@@ -50,12 +50,11 @@ func byLink(handle string, paths []Path, counted map[string]uint64) map[string]f
 	return done
 }
 
-// uncounted returns a count of one packet on each link, for those that passed while the table did
-// not exist: their number is unknown.
-func uncounted(paths []Path) links {
+// bypassed returns the counters of links whose packets passed while the table did not exist.
+func bypassed(paths []Path) links {
 	all := links{}
 	for _, p := range paths {
-		all[linkName(p.Peer, p.Out)] = framework.LinkCounters{Matched: 1, Passed: 1}
+		all[linkName(p.Peer, p.Out)] = framework.LinkCounters{Bypassed: 1}
 	}
 	return all
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 
+	"github.com/google/nftables"
+
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -27,6 +29,7 @@ type detour struct {
 	sw       *vnet.Switch
 	from, to *vnet.Port
 	rules    map[string]vnet.RuleID // by handle
+	bypassed map[string]bool        // handles of impairments that another program removed
 }
 
 // detours are the detours of a node.
@@ -36,6 +39,7 @@ type detours struct {
 	control control
 	all     map[string]*detour // by linkName
 	last    int                // number in the name of the last device
+	built   bool               // the table exists, unless another program has deleted it
 }
 
 // detourDevice is the prefix of the names of devices.
@@ -98,7 +102,7 @@ func (d *detours) add(handle string, paths []Path, imp framework.Impairment) err
 		if d.all[name] == nil {
 			t, err := d.open(p)
 			if err != nil {
-				return fmt.Errorf("routing the link %s through user space: %w", name, err)
+				return fmt.Errorf("failed to route the link %s through user space: %w", name, err)
 			}
 			d.all[name] = t
 		}
@@ -140,6 +144,32 @@ func (d *detours) open(p Path) (*detour, error) {
 	return t, nil
 }
 
+// notice marks the impairments whose links do not pass through user space any more, since another
+// program has deleted the table.
+func (d *detours) notice() {
+	if !d.built {
+		return
+	}
+	b, err := newBatch()
+	gone := false
+	if err == nil {
+		gone, err = b.gone(&nftables.Table{Name: framesTable, Family: nftables.TableFamilyNetdev})
+	}
+	switch {
+	case err != nil:
+		complain(err)
+	case gone:
+		complain(errTableDeleted)
+		d.built = false
+		for _, t := range d.all {
+			t.bypassed = map[string]bool{}
+			for handle := range t.rules {
+				t.bypassed[handle] = true
+			}
+		}
+	}
+}
+
 // remove takes an impairment off every link, and reports what it did to each. Links without
 // another impairment still pass through user space unchanged until rebuild.
 func (d *detours) remove(handle string) map[string]framework.LinkCounters {
@@ -147,18 +177,22 @@ func (d *detours) remove(handle string) map[string]framework.LinkCounters {
 	for name, t := range d.all {
 		if id, ok := t.rules[handle]; ok {
 			t.sw.Remove(id)
-			done[name] = countersOf(t.sw, id)
+			done[name] = t.counters(handle, id)
 			delete(t.rules, handle)
+			delete(t.bypassed, handle)
 		}
 	}
 	return done
 }
 
-// countersOf returns what a rule has done on the link of a detour.
-func countersOf(sw *vnet.Switch, id vnet.RuleID) (sum framework.LinkCounters) {
-	all, _ := sw.RuleCounters(id)
+// counters returns what an impairment has done on the detour's link, by its rule.
+func (t *detour) counters(handle string, id vnet.RuleID) (sum framework.LinkCounters) {
+	all, _ := t.sw.RuleCounters(id)
 	for _, c := range all {
 		sum = sum.Add(c)
+	}
+	if t.bypassed[handle] {
+		sum.Bypassed++
 	}
 	return sum
 }
@@ -181,10 +215,12 @@ func (d *detours) prune() {
 
 // rebuild redirects exactly the links that have an impairment through user space.
 func (d *detours) rebuild(peers []Peer) error {
+	d.notice()
 	f := newFrames()
 	if d.idle() {
 		err := f.flush()
 		if err == nil {
+			d.built = false
 			d.prune()
 		}
 		return err
@@ -220,6 +256,7 @@ func (d *detours) rebuild(peers []Peer) error {
 	}
 	err = f.flush()
 	if err == nil {
+		d.built = true
 		d.prune()
 	}
 	return err
@@ -248,7 +285,7 @@ func (d *detours) counters(handle string) map[string]framework.LinkCounters {
 	done := map[string]framework.LinkCounters{}
 	for name, t := range d.all {
 		if id, ok := t.rules[handle]; ok {
-			done[name] = countersOf(t.sw, id)
+			done[name] = t.counters(handle, id)
 		}
 	}
 	return done
@@ -264,6 +301,7 @@ func (s *impairedState) detoured() bool { return len(beyondNftables(s.Impairment
 
 // detour impairs links in user space.
 func (n *network) detour(handle string, s *impairedState) error {
+	n.detours.notice()
 	err := n.detours.add(handle, s.Paths, s.Impairment)
 	if err == nil {
 		err = n.rebuild()
@@ -277,5 +315,6 @@ func (n *network) detour(handle string, s *impairedState) error {
 
 // endDetour takes an impairment off the links, and reports what it did to each.
 func (n *network) endDetour(handle string) (map[string]framework.LinkCounters, error) {
+	n.detours.notice()
 	return n.detours.remove(handle), n.rebuild()
 }

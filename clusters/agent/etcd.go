@@ -249,7 +249,7 @@ func (e *etcd) replace(ctx context.Context, archive io.Reader) error {
 	defer e.dropRestored()
 	switch {
 	case err != nil:
-		return fmt.Errorf("receiving the data: %w", err)
+		return fmt.Errorf("failed to receive the data: %w", err)
 	case e.wiped() != nil:
 		return errWiped
 	}
@@ -273,11 +273,11 @@ func (e *etcd) makeRoom(restored string) error {
 	}
 	e.timers.Stop(restored) // which would remove it
 	if err := os.RemoveAll(restored); err != nil {
-		return fmt.Errorf("making room for the data: %w", err)
+		return fmt.Errorf("failed to make room for the data: %w", err)
 	}
 	point, err := mountPoint(e.data)
 	if err != nil {
-		return fmt.Errorf("finding the member's data: %w", err)
+		return fmt.Errorf("failed to find the member's data: %w", err)
 	}
 	return e.store.updateDurably(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} })
 }

@@ -58,7 +58,7 @@ func (e *etcd) dropRestored() {
 			err = os.RemoveAll(r.Path)
 		}
 		if err != nil {
-			return fmt.Errorf("removing what a restore of etcd has left: %w", err)
+			return fmt.Errorf("failed to remove what a restore of etcd has left: %w", err)
 		}
 		e.store.note(func(st *state) { st.Restoring = nil })
 		return nil

@@ -187,7 +187,7 @@ func TestReplaceEtcdData(t *testing.T) {
 	var archive bytes.Buffer
 	must(t, etcddata.Pack(&archive, filepath.Dir(n.config.EtcdData)))
 	archive.Truncate(archive.Len() / 2)
-	if _, err := n.http.Send(t.Context(), http.MethodPut, "data", &archive); err == nil || !strings.Contains(err.Error(), "receiving the data") {
+	if _, err := n.http.Send(t.Context(), http.MethodPut, "data", &archive); err == nil || !strings.Contains(err.Error(), "failed to receive the data") {
 		t.Errorf("half of the data: %v", err)
 	}
 	if !exists(db) || exists(restored) {

@@ -98,7 +98,7 @@ func (c *Client) DialEtcd(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		end()
 		_, _ = near.Close(), far.Close()
-		return nil, fmt.Errorf("reaching etcd on %s: %w", c.node, err)
+		return nil, fmt.Errorf("failed to reach etcd on %s: %w", c.node, err)
 	}
 	go func() {
 		defer end()

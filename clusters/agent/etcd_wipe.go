@@ -48,7 +48,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	}
 	point, err := mountPoint(e.data)
 	if err != nil {
-		return "", fmt.Errorf("finding the member's data: %w", err)
+		return "", fmt.Errorf("failed to find the member's data: %w", err)
 	}
 	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl), Mount: point, Data: e.data}
 	err = e.whileDown(ctx, leaveDown, func() error {
@@ -56,7 +56,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 		case err == nil:
 			return fmt.Errorf("%s has data that an earlier fault moved aside: move it back to %s, or delete it", e.aside(), etcddata.Member)
 		case !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("looking for data that an earlier fault took away: %w", err)
+			return fmt.Errorf("failed to look for data that an earlier fault took away: %w", err)
 		}
 		if err := e.store.updateDurably(func(st *state) { st.Wiped = w }); err != nil {
 			e.store.note(func(st *state) { st.Wiped = nil })
@@ -101,21 +101,21 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 func (e *etcd) putBack() error {
 	release, err := takeUndoLock(undoLock(e.store.config))
 	if err != nil {
-		return fmt.Errorf("putting the member's data back: %w", err)
+		return fmt.Errorf("failed to put the member's data back: %w", err)
 	}
 	defer release()
 	w, place, own := e.wiped(), filepath.Join(e.data, etcddata.Member), e.aside()
 	if w != nil {
 		if err := mountedAt(e.data, w.Mount); err != nil {
-			return fmt.Errorf("putting the member's data back: %w", err)
+			return fmt.Errorf("failed to put the member's data back: %w", err)
 		}
 	}
 	if _, err := os.Stat(own); err == nil {
 		if err := os.RemoveAll(place); err != nil {
-			return fmt.Errorf("making room for the member's data: %w", err)
+			return fmt.Errorf("failed to make room for the member's data: %w", err)
 		}
 		if err := os.Rename(own, place); err != nil {
-			return fmt.Errorf("putting the member's data back: %w", err)
+			return fmt.Errorf("failed to put the member's data back: %w", err)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -123,7 +123,7 @@ func (e *etcd) putBack() error {
 	if w != nil {
 		// The state may be on another file system.
 		if err := system.Sync(e.data); err != nil {
-			return fmt.Errorf("putting the member's data back: %w", err)
+			return fmt.Errorf("failed to put the member's data back: %w", err)
 		}
 		e.timers.Stop(w.Handle)
 		e.store.note(func(st *state) { st.Wiped = nil })

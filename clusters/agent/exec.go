@@ -176,7 +176,7 @@ func (s *starter) start() error {
 	w.mu.Unlock()
 	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("opening its log: %w", err)
+		return fmt.Errorf("failed to open its log: %w", err)
 	}
 	defer log.Close()
 	cmd := &exec.Cmd{Path: spec.Path, Args: spec.Args, Env: append(os.Environ(), spec.Env...), Dir: spec.Dir,
@@ -202,12 +202,12 @@ func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 	}
 	err := s.clocks.start(w.spec.Name, cmd)
 	if err != nil {
-		return nil, fmt.Errorf("starting it: %w", err)
+		return nil, fmt.Errorf("failed to start it: %w", err)
 	}
 	p, err := openProcess(cmd.Process.Pid)
 	if err != nil {
 		// Nothing would watch it.
-		return nil, errors.Join(fmt.Errorf("starting it: %w", err), cmd.Process.Kill(), cmd.Wait())
+		return nil, errors.Join(fmt.Errorf("failed to start it: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
 	p.reap = func() string {
 		_ = cmd.Wait() // its exit status is in ProcessState
@@ -226,7 +226,7 @@ func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 func (s *starter) started(p *process) {
 	s.clocks.settle(s.w.spec.Name, p.pid)
 	if err := s.joinGroups(p.pid); err != nil {
-		complain(fmt.Errorf("putting %s into its control group: %w", s.w.spec.Name, err))
+		complain(fmt.Errorf("failed to put %s into its control group: %w", s.w.spec.Name, err))
 	}
 }
 

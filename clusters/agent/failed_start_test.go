@@ -80,7 +80,7 @@ func TestWipeMemberDoesNotStart(t *testing.T) {
 	n.up()
 
 	write(t, fail, "")
-	if _, err := n.WipeDisk(t.Context(), 2*time.Second); err == nil || !strings.Contains(err.Error(), "releasing the hold on etcd") {
+	if _, err := n.WipeDisk(t.Context(), 2*time.Second); err == nil || !strings.Contains(err.Error(), "failed to release the hold on etcd") {
 		t.Errorf("the member was not started: %v", err)
 	}
 	n.inactive()
@@ -94,7 +94,7 @@ func TestWipeMemberDoesNotStart(t *testing.T) {
 		t.Error("the data are there")
 	}
 	write(t, fail, "")
-	if err := n.RestoreDisk(t.Context(), handle); err == nil || !strings.Contains(err.Error(), "releasing the hold on etcd") || !exists(db) {
+	if err := n.RestoreDisk(t.Context(), handle); err == nil || !strings.Contains(err.Error(), "failed to release the hold on etcd") || !exists(db) {
 		t.Errorf("the member was not started: %v; the data are there: %t", err, exists(db))
 	}
 	must(t, n.RestoreDisk(t.Context(), handle))

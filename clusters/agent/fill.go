@@ -84,7 +84,7 @@ func (f *filler) fill(ctx context.Context, free int64, ttl time.Duration) (strin
 		err = context.Cause(ctx) // the caller would not learn of it
 	}
 	if err != nil {
-		err = fmt.Errorf("filling the file system of %s: %w", v.data, err)
+		err = fmt.Errorf("failed to fill the file system of %s: %w", v.data, err)
 		if emptyErr := f.empty(); emptyErr != nil {
 			f.emptyIn(retryPause)
 			err = errors.Join(err, emptyErr)
@@ -147,7 +147,7 @@ func (v volume) reserve(ctx context.Context, fd int, free int64) (size int64, er
 			// Writing instead would take minutes, and the space of a device with thin provisioning.
 			return size, agenthttp.Unsupported("it cannot reserve space without writing (fallocate); " + ownVolume)
 		case !errors.Is(err, unix.EINTR):
-			return size, fmt.Errorf("reserving %d bytes: %w", piece, err)
+			return size, fmt.Errorf("failed to reserve %d bytes: %w", piece, err)
 		}
 	}
 }
@@ -191,10 +191,10 @@ func (f *filler) empty() error {
 		return nil
 	}
 	if err := mountedAt(filepath.Dir(s.Path), s.Mount); err != nil {
-		return fmt.Errorf("freeing the space of etcd's data: %w", err)
+		return fmt.Errorf("failed to free the space of etcd's data: %w", err)
 	}
 	if err := os.Remove(s.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("freeing the space of etcd's data: %w", err)
+		return fmt.Errorf("failed to free the space of etcd's data: %w", err)
 	}
 	f.timers.Stop(s.Handle)
 	f.store.note(func(st *state) { st.Filled = nil })
@@ -261,7 +261,7 @@ func (f *filler) probe() (p framework.DiskProbe, err error) {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(f.data, &st); err != nil {
-		return p, fmt.Errorf("reading the space of %s: %w", f.data, err)
+		return p, fmt.Errorf("failed to read the space of %s: %w", f.data, err)
 	}
 	p.Free = int64(st.Bavail) * int64(st.Bsize)
 	fd := -1

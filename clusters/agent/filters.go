@@ -50,7 +50,7 @@ func (d *detours) quieten(devices [2]string) error {
 		}
 	}
 	if err := errors.Join(setFilter(devices[0], 0), setFilter(devices[1], 0)); err != nil {
-		return fmt.Errorf("switching the reverse path filter off: %w", err)
+		return fmt.Errorf("failed to switch the reverse path filter off: %w", err)
 	}
 	all, err := filterOf(allDevices)
 	if err != nil || all == 0 {
@@ -133,7 +133,7 @@ func (d *detours) restoreFilters() {
 			err = setFilter(name, was[name])
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			complain(fmt.Errorf("restoring the reverse path filter of %s to %d: %w", name, was[name], err))
+			complain(fmt.Errorf("failed to restore the reverse path filter of %s to %d: %w", name, was[name], err))
 			return
 		}
 	}

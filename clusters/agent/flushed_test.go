@@ -30,7 +30,7 @@ func TestTableFlushed(t *testing.T) {
 		flush()
 		l.restore(handle)
 		l.whole()
-		if c := l.counters(handle); c.Dropped != before.Dropped || c.Passed == 0 {
+		if c := l.counters(handle); c.Dropped != before.Dropped || c.Bypassed == 0 {
 			t.Errorf("a cut without rules: the counters say %+v, before %+v", c, before)
 		}
 	}
@@ -44,7 +44,7 @@ func TestTableFlushed(t *testing.T) {
 	l.restore(second)
 	l.restore(first)
 	l.whole()
-	if c, later := l.counters(first), l.counters(second); c.Passed == 0 || later.Passed > 0 {
+	if c, later := l.counters(first), l.counters(second); c.Bypassed == 0 || later.Bypassed > 0 {
 		t.Errorf("the counters of the earlier cut say %+v, of the later one %+v", c, later)
 	}
 
@@ -56,6 +56,34 @@ func TestTableFlushed(t *testing.T) {
 	}
 	l.inside(node1, flushRuleset)
 	eventually(t, "its time is over", func() bool { return len(l.state(node1).Impairments) == 0 })
+	l.whole()
+}
+
+// A link that passes through user space, and one from which nftables drops a share, say so too.
+func TestDetourFlushed(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	for _, imp := range []framework.Impairment{{Delay: 20 * time.Millisecond}, {Loss: 0.5}} {
+		whole := l.impair(imp, time.Hour, link(node1))
+		l.restore(whole)
+		if c := l.counters(whole); c.Bypassed > 0 {
+			t.Errorf("%+v, with its rules throughout: the counters say %+v", imp, c)
+		}
+		first := l.impair(imp, time.Hour, link(node1))
+		l.inside(node1, flushRuleset)
+		second := l.impair(imp, time.Hour, link(node2)) // it makes the tables again
+		l.restore(first)
+		l.restore(second)
+		if c, later := l.counters(first), l.counters(second); c.Bypassed == 0 || later.Bypassed > 0 {
+			t.Errorf("%+v: the counters of the one that was removed say %+v, of the later one %+v", imp, c, later)
+		}
+		last := l.impair(imp, time.Hour, link(node2))
+		l.inside(node1, flushRuleset)
+		l.restore(last)
+		if c := l.counters(last); c.Bypassed == 0 {
+			t.Errorf("%+v, removed just before its end: the counters say %+v", imp, c)
+		}
+	}
 	l.whole()
 }
 

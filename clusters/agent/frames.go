@@ -140,11 +140,11 @@ func (f *frames) send(conn *netlink.Conn) error {
 	}
 	all := append([]netlink.Message{edge(unix.NFNL_MSG_BATCH_BEGIN)}, f.messages...)
 	if _, err := conn.SendMessages(append(all, edge(unix.NFNL_MSG_BATCH_END))); err != nil {
-		return fmt.Errorf("changing nftables: %w", err)
+		return fmt.Errorf("failed to change nftables: %w", err)
 	}
 	for range f.messages {
 		if _, err := conn.Receive(); err != nil {
-			return fmt.Errorf("changing nftables: %w", err)
+			return fmt.Errorf("failed to change nftables: %w", err)
 		}
 	}
 	return nil

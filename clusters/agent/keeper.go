@@ -89,7 +89,7 @@ func (k podKeeper) hurry(context.Context) error {
 		return nil
 	}
 	if err := k.edit(renew); err != nil {
-		return fmt.Errorf("renewing the manifest: %w", err)
+		return fmt.Errorf("failed to renew the manifest: %w", err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (a *agent) runLost() {
 			err = os.Remove(file)
 		}
 		if err != nil {
-			complain(fmt.Errorf("healing what an agent with lost state left behind: %w: %s", err, strings.TrimSpace(string(out))))
+			complain(fmt.Errorf("failed to heal what an agent with lost state left behind: %w: %s", err, strings.TrimSpace(string(out))))
 		}
 	}
 }

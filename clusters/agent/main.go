@@ -49,7 +49,7 @@ func connect(args []string, in io.Reader, out io.Writer) error {
 	}
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return fmt.Errorf("reaching the node agent: %w", err)
+		return fmt.Errorf("failed to reach the node agent: %w", err)
 	}
 	defer conn.Close()
 	done := make(chan error, 2)
@@ -82,7 +82,7 @@ const keepPause = 100 * time.Millisecond
 func keepAgent(args []string) error {
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	for {
 		cmd := &exec.Cmd{Path: exe, Args: append([]string{roleAgent}, args...), Stdout: os.Stdout, Stderr: os.Stderr}
@@ -122,15 +122,15 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(config.Socket), 0o755); err != nil {
-		return fmt.Errorf("making the directory of the agent's socket: %w", err)
+		return fmt.Errorf("failed to make the directory of the agent's socket: %w", err)
 	}
 	// An agent that was killed leaves its socket behind.
 	if err := os.Remove(config.Socket); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("taking over the agent's socket: %w", err)
+		return fmt.Errorf("failed to take over the agent's socket: %w", err)
 	}
 	l, err := net.Listen("unix", config.Socket)
 	if err != nil {
-		return fmt.Errorf("listening on the agent's socket: %w", err)
+		return fmt.Errorf("failed to listen on the agent's socket: %w", err)
 	}
 	notifyReady()
 	all, ctx := errgroup.WithContext(ctx)
@@ -141,7 +141,7 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	all.Go(func() error { a.beat(ctx); return nil })
 	all.Go(func() error {
 		if err := agenthttp.Serve(ctx, l, a.handler(more)); err != nil {
-			return fmt.Errorf("answering on the agent's socket: %w", err)
+			return fmt.Errorf("failed to answer on the agent's socket: %w", err)
 		}
 		return nil
 	})

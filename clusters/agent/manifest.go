@@ -46,7 +46,7 @@ func (m manifest) putBack() error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("putting the manifest back: %w", err)
+		return fmt.Errorf("failed to put the manifest back: %w", err)
 	}
 	_ = os.Remove(filepath.Dir(m.aside().path())) // unless another manifest is there
 	return nil
@@ -62,7 +62,7 @@ func listManifests(c Config) error {
 	file := manifestsFile(c.Dir)
 	b, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("listing the directories of static pods: %w", err)
+		return fmt.Errorf("failed to list the directories of static pods: %w", err)
 	}
 	all := string(b)
 	for _, one := range c.Components {
@@ -75,7 +75,7 @@ func listManifests(c Config) error {
 		return nil
 	}
 	if err := system.ReplaceFile(file, []byte(all), 0o600, true); err != nil {
-		return fmt.Errorf("listing the directories of static pods: %w", err)
+		return fmt.Errorf("failed to list the directories of static pods: %w", err)
 	}
 	return nil
 }
@@ -90,14 +90,14 @@ func (m manifest) edit(do change) error {
 		return err
 	}
 	if err := do(pod); err != nil {
-		return fmt.Errorf("changing the manifest %s: %w", m, err)
+		return fmt.Errorf("failed to change the manifest %s: %w", m, err)
 	}
 	b, err := yaml.Marshal(pod)
 	if err != nil {
-		return fmt.Errorf("writing the manifest %s: %w", m, err)
+		return fmt.Errorf("failed to write the manifest %s: %w", m, err)
 	}
 	if err := replaceContent(m.path(), b); err != nil {
-		return fmt.Errorf("writing the manifest %s: %w", m, err)
+		return fmt.Errorf("failed to write the manifest %s: %w", m, err)
 	}
 	return nil
 }

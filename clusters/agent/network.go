@@ -223,7 +223,7 @@ func (n *network) impair(r request) error {
 	s := &impairedState{Paths: r.Paths, Impairment: r.Impairment, Began: now, Until: now.Add(r.For)}
 	if err := n.store.update(func(st *state) { st.Impaired[r.Handle] = s }); err != nil {
 		n.store.note(func(st *state) { delete(st.Impaired, r.Handle) })
-		return fmt.Errorf("impairing links: %w", err)
+		return fmt.Errorf("failed to impair links: %w", err)
 	}
 	if s.detoured() {
 		err = n.detour(r.Handle, s)
@@ -237,7 +237,7 @@ func (n *network) impair(r request) error {
 			n.schedule(r.Handle, s)
 			err = errors.Join(err, endErr)
 		}
-		return fmt.Errorf("impairing links: %w", err)
+		return fmt.Errorf("failed to impair links: %w", err)
 	}
 	n.schedule(r.Handle, s)
 	return nil
@@ -278,7 +278,7 @@ func (n *network) end(handle string) error {
 			n.timers.Start(&n.mu, rebuilding, retryPause, n.rebuild)
 		}
 	} else if done, err = n.endRules(handle, s); err != nil {
-		return fmt.Errorf("restoring links: %w", err)
+		return fmt.Errorf("failed to restore links: %w", err)
 	}
 	n.store.note(func(st *state) {
 		delete(st.Impaired, handle)
@@ -309,7 +309,7 @@ func (n *network) endRules(handle string, s *impairedState) (map[string]framewor
 	}
 	b.removeImpairment(handle, s.Paths, s.Impairment)
 	if err := b.Flush(); err != nil {
-		complain(fmt.Errorf("removing nftables objects that are no longer referenced: %w", err))
+		complain(fmt.Errorf("failed to remove nftables objects that are no longer referenced: %w", err))
 	}
 	return byLink(handle, s.Paths, counted), nil
 }

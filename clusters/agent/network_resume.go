@@ -61,7 +61,7 @@ const (
 // mu held.
 func (n *network) resumeAgain() error {
 	if err := n.takeOver(); err != nil {
-		return fmt.Errorf("taking over impaired links: %w", err)
+		return fmt.Errorf("failed to take over impaired links: %w", err)
 	}
 	n.cannot = nil
 	n.detourAgain()
@@ -90,7 +90,7 @@ func (n *network) detourAgain() {
 		}
 	}
 	if err := errors.Join(append(errs, n.rebuild())...); err != nil && len(errs) > 0 {
-		complain(fmt.Errorf("routing links through user space again: %w", err))
+		complain(fmt.Errorf("failed to route links through user space again: %w", err))
 	}
 }
 
@@ -149,6 +149,8 @@ func (n *network) create(b *batch, counted map[string]uint64) error {
 	return nil
 }
 
+var errTableDeleted = errors.New("another program has deleted the agent's nftables table: creating it again")
+
 // change returns a batch for a change of the table. The batch first creates the table again if
 // another program has deleted it, as a restart of nftables does.
 func (n *network) change() (*batch, error) {
@@ -156,18 +158,18 @@ func (n *network) change() (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone, err := b.gone()
+	gone, err := b.gone(b.table)
 	if err != nil || !gone {
 		return b, err
 	}
-	complain(errors.New("another program has deleted the agent's nftables table: creating it again"))
+	complain(errTableDeleted)
 	n.silenced = 0 // the table of silence may be gone as well
 	var counted map[string]uint64
 	n.store.note(func(st *state) {
 		counted = st.Counted
 		for handle, s := range st.Impaired {
 			if !n.off[handle] && !s.detoured() {
-				s.Counted = addLinks(s.Counted, uncounted(s.Paths))
+				s.Counted = addLinks(s.Counted, bypassed(s.Paths))
 			}
 		}
 	})

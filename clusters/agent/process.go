@@ -38,7 +38,7 @@ type process struct {
 func findProcess(c Component) (*process, error) {
 	pids, err := procfs.Find("/proc", func(args []string) bool { return filepath.Base(args[0]) == c.Command })
 	if err != nil {
-		return nil, fmt.Errorf("looking for %s: %w", c.Name, err)
+		return nil, fmt.Errorf("failed to look for %s: %w", c.Name, err)
 	}
 	var oldest *process
 	for _, pid := range pids {

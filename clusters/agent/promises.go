@@ -44,8 +44,15 @@ const undoLimit = 2 * time.Minute
 type promises struct {
 	a *agent
 
-	mu     sync.Mutex
-	timers expiry.Timers[string] // by handle
+	mu      sync.Mutex
+	timers  expiry.Timers[string] // by handle
+	running map[string]attempt    // by handle
+}
+
+// attempt is an attempt to undo a fault. One that changes the agent's own node cannot be cancelled.
+type attempt struct {
+	cancel func()
+	done   chan struct{}
 }
 
 func (p *promises) give(r request) error {
@@ -69,11 +76,23 @@ func (p *promises) give(r request) error {
 	return nil
 }
 
-func (p *promises) withdraw(handle string) {
+// withdraw also waits for the end of an attempt that is running: it could undo the next fault.
+func (p *promises) withdraw(ctx context.Context, handle string) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.timers.Stop(handle)
 	p.a.store.note(func(st *state) { delete(st.Promises, handle) })
+	now, found := p.running[handle]
+	p.mu.Unlock()
+	if !found {
+		return nil
+	}
+	now.cancel()
+	select {
+	case <-now.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("failed to withdraw an undo, which is running: %w", context.Cause(ctx))
+	}
 }
 
 // keepIn keeps a promise later; with mu held.
@@ -90,9 +109,16 @@ func (p *promises) keep(handle string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), undoLimit)
 	defer cancel()
+	now := attempt{cancel, make(chan struct{})}
+	if s.ofOwnNode() {
+		now.cancel = func() {}
+	}
+	p.running[handle] = now
 	p.mu.Unlock()
 	err := undo.Do(ctx, &ownCluster{a: p.a, own: s.Own, members: s.Members}, s.Undoing)
 	p.mu.Lock()
+	delete(p.running, handle)
+	close(now.done)
 	if err == nil {
 		p.a.store.note(func(st *state) { delete(st.Promises, handle) })
 	}
@@ -123,7 +149,7 @@ func (p *promises) close() {
 
 func (p *promises) handle(mux *http.ServeMux) {
 	answer(mux, "POST /promise", func(_ context.Context, r request) (any, error) { return nil, p.give(r) })
-	answer(mux, "POST /withdraw", func(_ context.Context, r request) (any, error) { p.withdraw(r.Handle); return nil, nil })
+	answer(mux, "POST /withdraw", func(ctx context.Context, r request) (any, error) { return nil, p.withdraw(ctx, r.Handle) })
 }
 
 // ownCluster is the cluster as an agent sees it: all of etcd, and the abilities of its own

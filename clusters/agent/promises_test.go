@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -178,6 +180,29 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 	refused(t, n.promise(t.Context(), "b", u, urls, 0))
 	if err := n.promise(t.Context(), "b", framework.Undoing{Fault: "alarm"}, urls, time.Second); err == nil || !strings.Contains(err.Error(), "is given 0 times") {
 		t.Errorf("it promises to undo a fault, and not how: %v", err)
+	}
+
+	// An attempt that runs when its promise is withdrawn ends with that, and undoes no later fault.
+	asked := make(chan context.Context, 100)
+	hangs := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		asked <- s.Context()
+		<-s.Context().Done()
+		return s.Context().Err()
+	}))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go func() { _ = hangs.Serve(listener) }()
+	t.Cleanup(hangs.Stop)
+	must(t, n.promise(t.Context(), "d", u, map[string][]string{"node-1": {"http://" + listener.Addr().String()}}, 100*time.Millisecond))
+	request := <-asked
+	must(t, n.withdraw(t.Context(), "d"))
+	select {
+	case <-request.Done():
+	case <-time.After(time.Second):
+		t.Error("the attempt is still running")
+	}
+	if what, err := n.Active(t.Context()); err != nil || len(what) > 0 {
+		t.Errorf("active: %v, %v", what, err)
 	}
 
 	// An earlier agent's, in a format that this one does not know.

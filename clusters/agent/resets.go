@@ -84,7 +84,7 @@ func (r *resetter) open() (err error) {
 			Data:   append([]byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, resetGroup >> 8, resetGroup & 0xff}, b...),
 		})
 		if err != nil {
-			return fmt.Errorf("asking nfnetlink_log: %w", err)
+			return fmt.Errorf("failed to ask nfnetlink_log: %w", err)
 		}
 	}
 	go r.run(r.log)

@@ -115,7 +115,7 @@ func (b *batch) removeCounter(name string) {
 func (b *batch) counters() (map[string]uint64, error) {
 	all, err := b.GetNamedObjects(b.table)
 	if err != nil {
-		return nil, fmt.Errorf("reading the counters of nftables: %w", err)
+		return nil, fmt.Errorf("failed to read the counters of nftables: %w", err)
 	}
 	packets := map[string]uint64{}
 	for _, o := range all {
@@ -326,13 +326,13 @@ func (b *batch) silences() bool {
 	return err == nil
 }
 
-// gone reports whether the table does not exist.
-func (b *batch) gone() (bool, error) {
-	all, err := b.ListTablesOfFamily(b.table.Family)
+// gone reports whether a table does not exist.
+func (b *batch) gone(table *nftables.Table) (bool, error) {
+	all, err := b.ListTablesOfFamily(table.Family)
 	if err != nil {
-		return false, fmt.Errorf("listing the tables of nftables: %w", err)
+		return false, fmt.Errorf("failed to list the tables of nftables: %w", err)
 	}
-	return !slices.ContainsFunc(all, func(t *nftables.Table) bool { return t.Name == b.table.Name }), nil
+	return !slices.ContainsFunc(all, func(t *nftables.Table) bool { return t.Name == table.Name }), nil
 }
 
 // dispatch sends packets through exactly the active impairments. silent is the index of the

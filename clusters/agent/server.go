@@ -75,7 +75,7 @@ func newAgent(config Config) (*agent, error) {
 	a.filler.resume(over)
 	a.network = newNetwork(config, s)
 	a.network.resume(restarted)
-	a.promises = &promises{a: a}
+	a.promises = &promises{a: a, running: map[string]attempt{}}
 	a.promises.resume()
 	// An agent that did not start since the disk is full would heal nothing.
 	s.note(func(st *state) { st.Boot = now })

@@ -107,7 +107,7 @@ func (a *agent) letGoStrangers() {
 	})
 	pids, err := procfs.Find("/proc", func(args []string) bool { return commands[filepath.Base(args[0])] })
 	if err != nil {
-		complain(fmt.Errorf("looking for shims that are stopped: %w", err))
+		complain(fmt.Errorf("failed to look for shims that are stopped: %w", err))
 	}
 	for _, pid := range pids {
 		st, err := procfs.ReadStat("/proc", pid)

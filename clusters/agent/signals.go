@@ -100,7 +100,7 @@ func (w *watcher) keepDown(ctx context.Context) error {
 		if endErr != nil {
 			w.holdFor(retryPause)
 		}
-		return errors.Join(fmt.Errorf("holding it down: %w", err), endErr)
+		return errors.Join(fmt.Errorf("failed to hold it down: %w", err), endErr)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (w *watcher) endHold(ctx context.Context) error {
 	w.ending = true
 	if err := w.keep.release(ctx); err != nil {
 		if w.look(); w.spec.Unit == "" || w.proc == nil || w.proc.killed.Load() {
-			return fmt.Errorf("releasing the hold on %s: %w", w.spec.Name, err)
+			return fmt.Errorf("failed to release the hold on %s: %w", w.spec.Name, err)
 		}
 	}
 	w.ending = false
@@ -244,7 +244,7 @@ func (w *watcher) hurry(ctx context.Context, held bool) error {
 		return nil
 	}
 	if err := w.keep.hurry(ctx); err != nil {
-		return fmt.Errorf("starting it: %w", err)
+		return fmt.Errorf("failed to start it: %w", err)
 	}
 	return nil
 }

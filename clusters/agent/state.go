@@ -108,7 +108,7 @@ func stateFile(dir string) string { return filepath.Join(dir, "state.json") }
 // start would heal nothing. What it would have healed its script heals; see healLost.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the agent's directory: %w", err)
+		return nil, fmt.Errorf("failed to make the agent's directory: %w", err)
 	}
 	s := &store{file: stateFile(dir), replace: system.ReplaceFile, s: newState()}
 	b, err := os.ReadFile(s.file)
@@ -122,7 +122,7 @@ func openStore(dir string) (*store, error) {
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the agent's state: %w", err)
+		return nil, fmt.Errorf("failed to read the agent's state: %w", err)
 	}
 	// An earlier agent's script is removed with what it heals.
 	if script, err := os.ReadFile(undoFile(dir)); err == nil {
@@ -179,7 +179,7 @@ func (s *store) write(change func(*state), durable bool) error {
 		err = s.writeHealing(durable)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the agent's state: %w", err)
+		return fmt.Errorf("failed to write the agent's state: %w", err)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func KnownProcesses(dir string) (all []framework.Process, err error) {
 	if err := system.ReadJSON(stateFile(dir), &s); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // nothing has been started yet
 	} else if err != nil {
-		return nil, fmt.Errorf("reading the agent's state: %w", err)
+		return nil, fmt.Errorf("failed to read the agent's state: %w", err)
 	}
 	for name, c := range s.Components {
 		if c.PID != 0 {
@@ -223,7 +223,7 @@ func boot() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	first, statErr := procfs.ReadStat("/proc", 1)
 	if err := errors.Join(err, statErr); err != nil {
-		return "", fmt.Errorf("detecting a restart of the node: %w", err)
+		return "", fmt.Errorf("failed to detect a restart of the node: %w", err)
 	}
 	return fmt.Sprintf("%s-%d", strings.TrimSpace(string(id)), first.StartTicks), nil
 }

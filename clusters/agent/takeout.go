@@ -166,7 +166,7 @@ func clearTables() error {
 	}
 	all, err := conn.ListTables()
 	if err != nil {
-		return fmt.Errorf("listing the tables of nftables: %w", err)
+		return fmt.Errorf("failed to list the tables of nftables: %w", err)
 	}
 	for _, t := range all {
 		if t.Name == table().Name || t.Name == framesTable {

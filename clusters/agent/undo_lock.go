@@ -66,7 +66,7 @@ func takeUndoLock(link string) (release func(), err error) {
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		complain(fmt.Errorf("locking out other scripts: %w", err))
+		complain(fmt.Errorf("failed to lock out other scripts: %w", err))
 	}
 	return func() {
 		if owner, _ := os.Readlink(link); owner == me {

@@ -56,7 +56,7 @@ func etcdVolume(data string) (volume, error) {
 	}
 	path, err := filepath.EvalSymlinks(data)
 	if err != nil {
-		return volume{}, fmt.Errorf("finding etcd's data: %w", err)
+		return volume{}, fmt.Errorf("failed to find etcd's data: %w", err)
 	}
 	m, err := mountOf(path)
 	if err != nil {
@@ -106,7 +106,7 @@ func holdsOnly(data, point, path string) error {
 	for at := path; ; at = filepath.Dir(at) {
 		entries, err := os.ReadDir(at)
 		if err != nil {
-			return fmt.Errorf("checking what shares the file system of etcd's data: %w", err)
+			return fmt.Errorf("failed to check what shares the file system of etcd's data: %w", err)
 		}
 		for _, e := range entries {
 			file := filepath.Join(at, e.Name())
@@ -140,7 +140,7 @@ func (v volume) limited(data string) error {
 
 func (v volume) stat() (st unix.Statfs_t, err error) {
 	if err = unix.Statfs(v.data, &st); err != nil {
-		err = fmt.Errorf("reading the space of %s: %w", v.data, err)
+		err = fmt.Errorf("failed to read the space of %s: %w", v.data, err)
 	}
 	return st, err
 }
@@ -148,11 +148,11 @@ func (v volume) stat() (st unix.Statfs_t, err error) {
 func deviceAt(path string) (uint64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0, fmt.Errorf("finding the file system of %s: %w", path, err)
+		return 0, fmt.Errorf("failed to find the file system of %s: %w", path, err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, fmt.Errorf("finding the file system of %s: %w", path, errors.ErrUnsupported)
+		return 0, fmt.Errorf("failed to find the file system of %s: %w", path, errors.ErrUnsupported)
 	}
 	return st.Dev, nil
 }
@@ -164,11 +164,11 @@ type mount struct{ root, point string }
 func mountOf(path string) (mount, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return mount{}, fmt.Errorf("finding the file system of %s: %w", path, err)
+		return mount{}, fmt.Errorf("failed to find the file system of %s: %w", path, err)
 	}
 	m, ok := findMount(string(b), path)
 	if !ok {
-		return m, fmt.Errorf("finding the file system of %s: no mount leads there", path)
+		return m, fmt.Errorf("failed to find the file system of %s: no mount leads there", path)
 	}
 	return m, nil
 }

@@ -91,7 +91,7 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 	saved := w.saved()
 	if left := time.Until(saved.HoldUntil); left > 0 && !restarted {
 		if err := w.keep.hold(ctx); err != nil {
-			complain(fmt.Errorf("holding %s down again: %w", w.spec.Name, err))
+			complain(fmt.Errorf("failed to hold %s down again: %w", w.spec.Name, err))
 		}
 		w.holdFor(left)
 		if w.look(); w.proc != nil { // that agent had not come as far, or had asked it to exit
@@ -181,7 +181,7 @@ func (w *watcher) runs(p *process) {
 		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
 		defer cancel()
 		if err := w.keep.hold(ctx); err != nil {
-			complain(fmt.Errorf("holding %s down: %w", w.spec.Name, err))
+			complain(fmt.Errorf("failed to hold %s down: %w", w.spec.Name, err))
 		}
 		_ = p.signal(syscall.SIGKILL)
 	case !known:

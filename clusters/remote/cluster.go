@@ -155,6 +155,7 @@ type Cluster struct {
 
 var (
 	_ framework.Cluster        = (*Cluster)(nil)
+	_ framework.EtcdTunnel     = (*Cluster)(nil)
 	_ framework.EtcdAccess     = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
 	_ framework.Promiser       = (*Cluster)(nil)
@@ -185,13 +186,30 @@ func (c *Cluster) allowed() Consent {
 
 // EtcdConfig implements framework.EtcdAccess: the member is reached through the node's agent.
 func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
+	n, err := c.withEtcd(name)
+	if err != nil {
+		return clientv3.Config{}, err
+	}
+	return clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(n.Address().String(), "2379")}, DialTimeout: etcdDialLimit,
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.DialEtcd(ctx) })}}, nil
+}
+
+// DialEtcd implements framework.EtcdTunnel.
+func (c *Cluster) DialEtcd(ctx context.Context, name string) (net.Conn, error) {
+	n, err := c.withEtcd(name)
+	if err != nil {
+		return nil, err
+	}
+	return n.DialEtcd(ctx)
+}
+
+func (c *Cluster) withEtcd(name string) (*node, error) {
 	for _, n := range slices.Concat(c.reached, c.lost) {
 		if n.Name() == name {
-			return clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(n.Address().String(), "2379")}, DialTimeout: etcdDialLimit,
-				DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.DialEtcd(ctx) })}}, nil
+			return n, nil
 		}
 	}
-	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
+	return nil, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
 }
 
 // etcdDialLimit is how long opening a connection to etcd may take.

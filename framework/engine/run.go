@@ -207,7 +207,7 @@ func (r *run) whole(ctx context.Context) error {
 		r.say("the cluster cannot be observed: %v", err)
 		return interrupted(ctx) // the baseline is recorded
 	case err != nil:
-		return fmt.Errorf("starting the observers: %w", err)
+		return fmt.Errorf("failed to start the observers: %w", err)
 	}
 	r.outer, r.observers = outer, observers
 	defer observers.Stop()
@@ -266,7 +266,7 @@ func (r *run) baseline(ctx context.Context) error {
 		s.OK, s.Problems = false, append(s.Problems, unhealed.Error())
 	}
 	if err := interrupted(ctx); err != nil {
-		return err
+		return errors.Join(err, unhealed)
 	}
 	s.Phase = "before"
 	if err := r.w.Append(record.KindSteady, s); err != nil {
@@ -302,7 +302,7 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 		return nil, cmp.Or(r.w.Append(record.KindSteady, s), errBaseline)
 	case err != nil:
 		cancel()
-		return nil, fmt.Errorf("starting the traffic: %w", err)
+		return nil, fmt.Errorf("failed to start the traffic: %w", err)
 	}
 	r.traffic = traffic
 	return func(finish bool) {

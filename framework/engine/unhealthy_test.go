@@ -157,7 +157,7 @@ func TestObserversDoNotStart(t *testing.T) {
 			if (err != nil) != healthy || (run.End.Error != "") != healthy || !run.Complete {
 				t.Fatal(err, run.Problem, run.End)
 			}
-			if healthy && !strings.Contains(run.End.Error, "starting the observers") {
+			if healthy && !strings.Contains(run.End.Error, "failed to start the observers") {
 				t.Error(run.End.Error)
 			}
 			if s := run.Steadies; len(s) != 1 || s[0].V.OK != healthy || !slices.Equal(phases(run), []string{"baseline"}) {

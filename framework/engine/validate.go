@@ -30,7 +30,7 @@ const longest = 24 * time.Hour
 // Validate returns everything that is wrong and can be detected without a cluster. Of the options
 // it uses the faults and judges that the experiment may name.
 func (e Experiment) Validate(o Options) []workload.Problem {
-	v := &validator{faults: o.Faults, judges: o.Judges, injected: map[string]bool{}, changes: map[string]bool{}}
+	v := &validator{faults: o.Faults, judges: o.Judges, traffic: !e.Traffic.Off, injected: map[string]bool{}, changes: map[string]bool{}}
 	if !validName.MatchString(e.Name) {
 		v.add("name", "%q is not a name: want up to 63 lower-case letters, digits and dashes", e.Name)
 	}
@@ -66,6 +66,7 @@ func (e Experiment) Validate(o Options) []workload.Problem {
 type validator struct {
 	faults   []*fault.Fault // in addition to the built-in ones
 	judges   []judge.Judge  // likewise
+	traffic  bool
 	problems []workload.Problem
 	injected map[string]bool // by ID: whether it is active
 	changes  map[string]bool // of nodes, by ID: whether the node that it added exists
@@ -124,6 +125,9 @@ func (v *validator) inject(path string, in *Inject) {
 			if !slices.Contains(known, name) {
 				v.add(path+".params."+name, "fault %s has no such parameter: it accepts %s", in.Fault, listed(known))
 			}
+		}
+		if v.traffic && slices.Contains(f.EffectsWith(in.Params), record.EffectRestored) {
+			v.add(path+".fault", "%s takes acknowledged writes back, which the invariants of a run with traffic forbid: want traffic: {off: true}", in.Fault)
 		}
 	}
 	if _, err := fault.Names(in.Target); err != nil {

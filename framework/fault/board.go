@@ -58,6 +58,8 @@ type Entry struct {
 type posted struct {
 	Entry     // guarded by Board.mu
 	injection Injection
+	ttl       time.Duration
+	onNode    bool // that the cluster had
 	timer     *time.Timer
 }
 
@@ -102,7 +104,7 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	// A fault that takes long to take effect, such as a graceful stop, still lasts for its full
 	// time.
 	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: Used(injection, p.Values),
-		Phase: Active, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
+		Phase: Active, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}, ttl: p.TTL, onNode: b.hasNode(injection.Target().Node)}
 	entry := b.post(e)
 	if !entry.Effect.Proven || ctx.Err() != nil {
 		healed, err := b.heal(context.WithoutCancel(ctx), e)
@@ -138,9 +140,16 @@ func (b *Board) expire(e *posted) {
 	})
 }
 
+func (b *Board) hasNode(name string) bool {
+	return slices.Contains(framework.NodeNames(b.cluster.Nodes()), name)
+}
+
 // heal heals one injection and takes it off the board once that is proven.
 func (b *Board) heal(ctx context.Context, e *posted) (Entry, error) {
 	proof, err := e.injection.Heal(ctx)
+	if e.onNode && (err != nil || !proof.Proven) && !b.hasNode(e.Target.Node) {
+		proof, err = Proof{Called: proof.Called, Effect: time.Now(), Proven: true, What: e.Target.Node + " was removed from the cluster"}, nil
+	}
 	b.telling.Lock()
 	defer b.telling.Unlock()
 	entry, changed := b.note(e, proof, err)
@@ -165,6 +174,10 @@ func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bo
 	if err == nil && proof.Proven {
 		if e.Phase = Healed; !e.Effect.Proven {
 			e.Phase = Unproven
+		}
+		// The injection withdraws its proof if the effect had ended before its time.
+		if now := e.injection.Proof(); !now.Proven && proof.Called.Before(e.Effect.Called.Add(e.ttl)) {
+			e.Effect = now
 		}
 		e.timer.Stop()
 		b.entries = slices.DeleteFunc(b.entries, func(o *posted) bool { return o == e })

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,36 @@ func TestBoard(t *testing.T) {
 		last := (*told)[len(*told)-1]
 		if len(b.Active()) != 0 || last.Phase != Healed || !last.Healing.Proven {
 			t.Fatalf("active %+v, told %+v", b.Active(), *told)
+		}
+	})
+	bubble("its effect ended before its time", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
+		inject(t, b, "kill", "apiserver/1", time.Hour)
+		if err := c.nodes[0].Start(t.Context(), framework.APIServer); err != nil {
+			t.Fatal(err)
+		}
+		healed, err := b.Heal(t.Context())
+		if err != nil || healed[0].Phase != Healed || healed[0].Effect.Proven || !strings.Contains(healed[0].Effect.What, "when it was to be healed") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+	bubble("its effect ended with its time", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {
+		inject(t, b, "kill", "apiserver/1", time.Minute)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if last := (*told)[len(*told)-1]; last.Phase != Healed || !last.Effect.Proven {
+			t.Errorf("%+v", last)
+		}
+	})
+	bubble("its node was removed", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
+		inject(t, b, "power-off", "node/2", time.Hour)
+		c.stubborn = true
+		if healed, err := b.Heal(t.Context()); err != nil || healed[0].Phase != Active {
+			t.Errorf("while it is there: %+v, %v", healed, err)
+		}
+		c.nodes = slices.Delete(c.nodes, 1, 2)
+		healed, err := b.Heal(t.Context())
+		if err != nil || healed[0].Phase != Healed || !strings.Contains(healed[0].Healing.What, "node-2 was removed from the cluster") || len(b.Active()) > 0 {
+			t.Errorf("%+v, %v", healed, err)
 		}
 	})
 	bubble("no effect", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {

@@ -125,7 +125,7 @@ func (d badDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
 	defer cancel()
 	probe, err := d.disk.ProbeDisk(ctx)
 	if err != nil {
-		return probe, fmt.Errorf("probing the disk of %s: %w", d.target.String(), err)
+		return probe, fmt.Errorf("failed to probe the disk of %s: %w", d.target.String(), err)
 	}
 	return probe, nil
 }

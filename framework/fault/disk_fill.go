@@ -135,7 +135,7 @@ func (d filledDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
 	defer cancel()
 	probe, err := d.disk.ProbeDisk(ctx)
 	if err != nil {
-		return probe, fmt.Errorf("probing the file system under %s: %w", d.target.String(), err)
+		return probe, fmt.Errorf("failed to probe the file system under %s: %w", d.target.String(), err)
 	}
 	return probe, nil
 }

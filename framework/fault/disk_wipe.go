@@ -53,7 +53,7 @@ func (d wiped) inject(ctx context.Context) (Injection, error) {
 	}
 	had, err := d.list(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("wiping the disk of %s: before the fault: %w", t.String(), err)
+		return nil, fmt.Errorf("failed to wipe the disk of %s: before the fault: %w", t.String(), err)
 	}
 	if len(had) == 0 {
 		return notInjected(t, "%s has no data", t.String()), nil
@@ -97,7 +97,7 @@ func (d wiped) list(ctx context.Context) ([]string, error) {
 	defer cancel()
 	files, err := d.disk.ListDisk(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing the data of %s: %w", d.target.String(), err)
+		return nil, fmt.Errorf("failed to list the data of %s: %w", d.target.String(), err)
 	}
 	return files, nil
 }

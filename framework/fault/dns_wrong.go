@@ -14,7 +14,7 @@ const noSuchName = "NXDOMAIN"
 var DNSWrong = onNames(&Fault{
 	Name:    "dns-wrong",
 	Summary: "makes DNS give hosts a wrong address, or deny that a name exists",
-	Params: []Param{{Name: "address", Doc: "the answer: that the name does not exist, or an address that the name does not have", Default: noSuchName,
+	Params: []Param{{Name: "address", Doc: "the wrong answer: NXDOMAIN (no such name), or an address that the name does not have", Default: noSuchName,
 		Allowed: "an IPv4 address, such as 10.77.0.99, or " + noSuchName,
 		Parse: func(v string) (any, bool) {
 			if v == "" || v == noSuchName {

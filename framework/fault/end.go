@@ -141,7 +141,7 @@ func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, e
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
 	if err := e.starter.Start(undoing, e.target.Component); err != nil {
-		return proof, fmt.Errorf("starting %s, which its process watcher did not restart (%s): %w", e.target.String(), proof.What, err)
+		return proof, fmt.Errorf("failed to start %s, which its process watcher did not restart (%s): %w", e.target.String(), proof.What, err)
 	}
 	proof.What += "; a start was requested"
 	return proof, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -143,6 +144,11 @@ func metric(ctx context.Context, m members.Member, access framework.EtcdAccess, 
 		return 0, err
 	}
 	transport := &http.Transport{TLSClientConfig: config.TLS, DisableKeepAlives: true}
+	if tunnel, ok := access.(framework.EtcdTunnel); ok {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return tunnel.DialEtcd(ctx, m.Node) }
+	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, fmt.Errorf("metrics of etcd on %s: %w", m.Node, err)

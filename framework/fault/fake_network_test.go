@@ -94,6 +94,9 @@ func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) ([]fr
 			n.HeldBytes = 1000 * n.Held
 			n.HeldFor += time.Duration(float64(n.HeldBytes) * 8e9 / float64(x.is.Rate))
 		}
+		if c.bypassed {
+			n.Bypassed = 1
+		}
 		if x.is.FlapOn > 0 {
 			continue
 		}

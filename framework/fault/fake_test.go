@@ -36,7 +36,8 @@ type fakeCluster struct {
 	// Links, as "node-1>node-2", without traffic of their own, that let all packets but one
 	// through whatever is on them, and that no impairment affects.
 	idle, leaks, whole map[string]bool
-	probes             int // packets sent
+	bypassed           bool // another program has removed the rules of all impairments
+	probes             int  // packets sent
 	astray             []framework.NameDisturbance
 	// noLimits is why no limit can be kept; lax ones are active and let
 	// everything through; astrayProcess escapes them.

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,8 +235,9 @@ func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
 	f := x.shows(x.asked, links)
 	seen := fmt.Sprintf("%s on the %d links of %s, out of %d that arrived", f.seen, len(x.links), x.target.String(), total(links).Matched)
 	silent := x.unexercised(links)
-	held := f.shown && f.refuted == "" && silent == ""
-	for _, gap := range []string{f.refuted, silent} {
+	by := bypassed(links)
+	held := f.shown && f.refuted == "" && silent == "" && by == ""
+	for _, gap := range []string{by, f.refuted, silent} {
 		if gap != "" {
 			seen += "; " + gap
 		}
@@ -252,7 +254,15 @@ func (x *impairment) refuted(ctx context.Context, handle string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return x.shows(x.asked, links).refuted
+	return cmp.Or(bypassed(links), x.shows(x.asked, links).refuted)
+}
+
+// bypassed says that packets passed by the impairment uncounted; empty if they did not.
+func bypassed(links []counted) string {
+	if total(links).Bypassed == 0 {
+		return ""
+	}
+	return "another program removed the rules of the impairment from a node"
 }
 
 // counters reads the impairment's counters of each link.

@@ -262,7 +262,7 @@ func (a attempt) healing(i *injection) func(context.Context) (Proof, error) {
 		looked = true
 		called := time.Now()
 		if err := a.undo(ctx); err != nil {
-			return Proof{What: "healing was refused", Called: called}, fmt.Errorf("healing %s: %w", a.what, err)
+			return Proof{What: "healing was refused", Called: called}, fmt.Errorf("failed to heal %s: %w", a.what, err)
 		}
 		return Prove(ctx, called, cmp.Or(a.settles, healLimit), a.healed), nil
 	}

@@ -32,7 +32,7 @@ func deleteLease(ctx context.Context, r Request, l leaseObject) (Injection, erro
 	case errors.Is(err, errGone):
 		return notInjected(t, "there was no lease kube-system/%s", l.name), nil
 	case err != nil:
-		return nil, r.beforeFault(fmt.Errorf("reading lease kube-system/%s: %w", l.name, err))
+		return nil, r.beforeFault(fmt.Errorf("failed to read lease kube-system/%s: %w", l.name, err))
 	}
 	isOld := func(now *coordinationv1.Lease) bool { return now.UID == old.UID }
 	return attempt{

@@ -42,7 +42,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 	t, renew := r.Target, Value[bool](r, "renew")
 	old, err := l.get(ctx)
 	if err != nil {
-		return nil, r.beforeFault(fmt.Errorf("reading lease kube-system/%s: %w", l.name, err))
+		return nil, r.beforeFault(fmt.Errorf("failed to read lease kube-system/%s: %w", l.name, err))
 	}
 	holder := text(old.Spec.HolderIdentity)
 	if holder == stranger {

@@ -20,8 +20,8 @@ const (
 	byLoad   = "load"
 )
 
-var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto is cgroup where the kernel lets the harness make control groups and load elsewhere, "+
-	"or, if parameters of only one of them are given, that one; the proof and the record say which was used", byAuto, byCgroup, byLoad)
+var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto chooses the one whose parameters are given, or else cgroup if the kernel lets the harness create control groups and load if not; "+
+	"the proof and the record say which was used", byAuto, byCgroup, byLoad)
 
 // probeTTL is the lifetime of the probe that shows that a limit is enforced, if it is not stopped
 // before.

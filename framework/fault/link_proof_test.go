@@ -85,6 +85,26 @@ func TestCutLeaksLater(t *testing.T) {
 	})
 }
 
+// An impairment whose rules another program has removed has not lasted, whatever its share.
+func TestRulesRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		i := proofs{fault: Loss, target: wholeTarget("node-2"), params: map[string]string{"share": "50%"}}.inject(t, c)
+		if !i.Proof().Proven {
+			t.Fatalf("%+v", i.Proof())
+		}
+		c.bypassed = true
+		time.Sleep(time.Second)
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		if p := i.Proof(); p.Proven || !strings.Contains(p.What, "another program removed the rules of the impairment") {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
 // If a link carries little, packets are sent along it until the share is known.
 func TestShareOfAnIdleLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,7 @@ func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 			held, err := m.Client.Get(ctx, key)
 			switch {
 			case err != nil:
-				answers <- answer{err: fmt.Errorf("reading %s through etcd on %s: %w", key, n.Name(), err)}
+				answers <- answer{err: fmt.Errorf("failed to read %s through etcd on %s: %w", key, n.Name(), err)}
 			case len(held.Kvs) == 0:
 				answers <- answer{}
 			default:

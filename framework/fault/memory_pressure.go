@@ -19,9 +19,9 @@ const (
 // MemoryPressure makes memory scarce on a node, or on all nodes of a zone.
 var MemoryPressure = onMachines(&Fault{
 	Name: "memory-pressure",
-	Summary: "makes memory scarce for a component, for a node, or for all nodes of a zone, by a limit of its control group on the memory that it allocates from then on, the page cache of its files included " +
-		"(control groups of version 2 slow it down beyond the limit; those of version 1 can only kill it, which oom=true asks for); or by a load process on the machine that keeps its pages resident " +
-		"and is the first that the kernel kills when memory runs out",
+	Summary: "makes memory scarce for a component, for a node, or for all nodes of a zone. by=cgroup limits what it may allocate from then on, the page cache of its files included: " +
+		"control groups of version 2 slow it down beyond the limit, those of version 1 can only kill it (oom=true). by=load runs a process on the machine that holds memory, " +
+		"and that the kernel kills first when memory runs out",
 	Params: []Param{
 		sizeParam("limit", "by=cgroup: the memory that all processes of the target together may allocate from then on, those that start later included", sizeUnset, limitLow, sizeHigh),
 		boolParam("oom", "by=cgroup: true: the kernel kills a process of the target that goes beyond the limit, and repeatedly kills one that needs more at its start; false: it slows them down", false),

@@ -35,7 +35,7 @@ const (
 // Overload sends an API server more requests than it can handle.
 var Overload = &Fault{
 	Name:    "overload",
-	Summary: "has an ordinary user, who is subject to API Priority and Fairness, list all ClusterRoles through an API server, repeatedly and from many clients at the same time",
+	Summary: "lists all ClusterRoles through an API server, repeatedly and from many clients at the same time, as an ordinary user who is subject to API Priority and Fairness",
 	Targets: []string{"apiserver"},
 	Params: []Param{
 		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
@@ -80,7 +80,7 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 	defer o.hangUp() // connections in use are not idle
 	var err error
 	if o.level, err = o.findLevel(ctx); err != nil {
-		return nil, r.beforeFault(fmt.Errorf("finding the priority level of user %s: %w", overloadUser, err))
+		return nil, r.beforeFault(fmt.Errorf("failed to find the priority level of user %s: %w", overloadUser, err))
 	}
 	if o.before, err = o.state(ctx); err != nil {
 		return nil, r.beforeFault(err)
@@ -184,7 +184,7 @@ func (o *crowd) grant(ctx context.Context) error {
 			_, err = throughAny(ctx, o.cluster, http.MethodPost, rbacPath+resource, body)
 		}
 		if err != nil {
-			return fmt.Errorf("making %s %s: %w", resource, o.name, err)
+			return fmt.Errorf("failed to make %s %s: %w", resource, o.name, err)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func injectPause(ctx context.Context, r Request, all []suspended) (Injection, er
 	for _, s := range all {
 		paused, err := s.pauser.Paused(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("asking whether node %s is paused before the fault: %w", s.node.Name(), err)
+			return nil, fmt.Errorf("failed to ask whether node %s is paused before the fault: %w", s.node.Name(), err)
 		}
 		part := share{s.node, attempt{
 			what:   "pause of node " + s.node.Name(),

@@ -49,7 +49,7 @@ func (p process) before(ctx context.Context) (now framework.Process, none Inject
 				return now, notInjected(p.target, "node %s is powered off", p.target.Node), nil
 			}
 		}
-		return now, nil, fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
+		return now, nil, fmt.Errorf("failed to ask for the process of %s before the fault: %w", p.target.String(), err)
 	}
 	switch {
 	case now.Ended():

@@ -75,7 +75,7 @@ func (o *outage) remember(ctx context.Context, running map[framework.Component]f
 	for _, c := range o.node.Components() {
 		p, err := o.reporter.Process(ctx, c)
 		if err != nil {
-			return fmt.Errorf("asking for the process of %s before the fault: %w", c, err)
+			return fmt.Errorf("failed to ask for the process of %s before the fault: %w", c, err)
 		}
 		if !p.Ended() {
 			running[c] = p

@@ -84,14 +84,14 @@ func remove(ctx context.Context, c framework.Cluster, path, key string) error {
 		return nil
 	}
 	if _, ok := c.(framework.EtcdAccess); !ok {
-		return fmt.Errorf("deleting %s: %w", path, err)
+		return fmt.Errorf("failed to delete %s: %w", path, err)
 	}
 	inEtcd := onAny(ctx, c, func(ctx context.Context, m members.Member) error {
 		_, err := m.Client.Delete(ctx, registry+key)
 		return err
 	})
 	if inEtcd != nil {
-		return fmt.Errorf("deleting %s: %w; and its key in etcd: %w", path, err, inEtcd)
+		return fmt.Errorf("failed to delete %s: %w; and its key in etcd: %w", path, err, inEtcd)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 		if power, ok := s.node.(framework.PowerSwitch); ok {
 			on, err := power.Powered(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("asking whether node %s is powered before the fault: %w", s.node.Name(), err)
+				return nil, fmt.Errorf("failed to ask whether node %s is powered before the fault: %w", s.node.Name(), err)
 			}
 			if !on {
 				off = append(off, fmt.Sprintf("node %s was already powered off", s.node.Name()))

@@ -94,12 +94,12 @@ func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, erro
 	if err := w.create(ctx); err != nil && strings.Contains(err.Error(), webhookName) {
 		return notInjected(t, "a webhook already hangs: %v", err), nil
 	} else if err != nil {
-		return nil, r.beforeFault(fmt.Errorf("creating a ConfigMap, as a dry run, through entrance %s: %w", w.entrance.Name, err))
+		return nil, r.beforeFault(fmt.Errorf("failed to create a ConfigMap, as a dry run, through entrance %s: %w", w.entrance.Name, err))
 	}
 	// API servers reach this process at the address from which it would connect to them.
 	route, err := net.Dial("udp", net.JoinHostPort(w.node.Address().String(), "6443"))
 	if err != nil {
-		return nil, r.beforeFault(fmt.Errorf("finding an address of this process that node %s reaches: %w", t.Node, err))
+		return nil, r.beforeFault(fmt.Errorf("failed to find an address of this process that node %s reaches: %w", t.Node, err))
 	}
 	address := route.LocalAddr().(*net.UDPAddr).IP
 	_ = route.Close()

@@ -23,12 +23,12 @@ import (
 func startWebhook(address net.IP) (*webhookServer, error) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: address})
 	if err != nil {
-		return nil, fmt.Errorf("listening as a webhook: %w", err)
+		return nil, fmt.Errorf("failed to listen as a webhook: %w", err)
 	}
 	certificate, authority, err := selfSigned(address)
 	if err != nil {
 		_ = listener.Close()
-		return nil, fmt.Errorf("making the webhook's certificate: %w", err)
+		return nil, fmt.Errorf("failed to make the webhook's certificate: %w", err)
 	}
 	s := &webhookServer{address: address, port: listener.Addr().(*net.TCPAddr).Port, authority: authority, allowing: make(chan struct{})}
 	s.Server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: log.New(io.Discard, "", 0),

@@ -3,6 +3,7 @@ package scaling
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -30,25 +31,31 @@ type Node interface {
 }
 
 // Drain gracefully stops the components of a node that is being removed, and kills those that
-// do not exit in time. One that is not running, or cannot be reached, counts as stopped.
+// do not exit in time. The proof says if one could not be reached.
 func Drain(ctx context.Context, name string, n Node) error {
 	return framework.DoStep(ctx, name, record.StepStop, func(ctx context.Context) (string, error) {
-		stop(ctx, n, drained...)
+		if err := stop(ctx, n, drained...); err != nil {
+			return fmt.Sprintf("not all of them are known to be stopped: %v", err), nil
+		}
 		return "none of their processes is left", nil
 	})
 }
 
 // stop stops components whose connections must close before the machine becomes unreachable: clients
 // would wait for answers that cannot come.
-func stop(ctx context.Context, n Node, components ...framework.Component) {
+func stop(ctx context.Context, n Node, components ...framework.Component) error {
 	// An interrupted stop may take effect after the start that undoes it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
-	_ = framework.Each(components, func(c framework.Component) error {
+	return framework.Each(components, func(c framework.Component) error {
 		if n.Stop(ctx, c, drainHold) == nil {
 			return nil
 		}
-		return n.Kill(context.WithoutCancel(ctx), c, drainHold)
+		err := n.Kill(context.WithoutCancel(ctx), c, drainHold)
+		if errors.Is(err, framework.ErrNothingDone) { // it is not running
+			return nil
+		}
+		return err
 	})
 }
 

@@ -101,7 +101,7 @@ func (all Members) List(ctx context.Context) (list []*pb.Member, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the etcd members: %w", err)
+		return nil, fmt.Errorf("failed to list the etcd members: %w", err)
 	}
 	return list, nil
 }
@@ -170,7 +170,7 @@ func (all Members) AddLearner(ctx context.Context, url string) error {
 		if down := all.Silent(ctx); len(down) > 0 {
 			return await.Fatal(fmt.Errorf("etcd accepts no additional member while the one on %s is down; start it, or remove its node (`holdfast scale --remove`): %w", strings.Join(down, ", "), err))
 		}
-		return fmt.Errorf("adding an etcd member: %w", err)
+		return fmt.Errorf("failed to add an etcd member: %w", err)
 	})
 }
 
@@ -193,7 +193,7 @@ func (all Members) Promote(ctx context.Context, url string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("promoting the new etcd member: %w", err)
+			return fmt.Errorf("failed to promote the new etcd member: %w", err)
 		}
 		return nil
 	})
@@ -232,7 +232,7 @@ func (all Members) Remove(ctx context.Context, url string) error {
 			return err
 		})
 		if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrMemberNotFound) {
-			return fmt.Errorf("removing the etcd member at %s: %w", url, err)
+			return fmt.Errorf("failed to remove the etcd member at %s: %w", url, err)
 		}
 		return nil
 	})
@@ -335,7 +335,7 @@ func (all Members) HandOn(ctx context.Context, node string) error {
 			}
 		}
 		if to == 0 {
-			return errors.New("handing over the leadership: no other etcd member answers")
+			return errors.New("failed to hand over the leadership: no other etcd member answers")
 		}
 		i := slices.IndexFunc(all, func(m Member) bool { return m.Node == node })
 		err := all[i].Ask(ctx, func(ctx context.Context, client *clientv3.Client) error {
@@ -343,7 +343,7 @@ func (all Members) HandOn(ctx context.Context, node string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("handing over the leadership: %w", err)
+			return fmt.Errorf("failed to hand over the leadership: %w", err)
 		}
 		return nil
 	})

@@ -45,8 +45,9 @@ func TestUndo(t *testing.T) {
 
 // fakeNode has an API server that does not end when it is asked to.
 type fakeNode struct {
-	mu  sync.Mutex
-	did []string
+	mu   sync.Mutex
+	did  []string
+	away error // what Kill returns
 }
 
 func (n *fakeNode) note(what string, c framework.Component) {
@@ -65,7 +66,7 @@ func (n *fakeNode) Stop(_ context.Context, c framework.Component, hold time.Dura
 
 func (n *fakeNode) Kill(_ context.Context, c framework.Component, _ time.Duration) error {
 	n.note("kill", c)
-	return nil
+	return n.away
 }
 
 func (n *fakeNode) Start(_ context.Context, c framework.Component) error {
@@ -81,6 +82,16 @@ func TestDrain(t *testing.T) {
 	slices.Sort(n.did)
 	if got := strings.Join(n.did, ", "); got != "kill kube-apiserver, stop kube-controller-manager, stop kube-scheduler" {
 		t.Error(got)
+	}
+	for away, want := range map[error]string{
+		errors.New("no route to it"):                            "not all of them are known to be stopped: no route to it",
+		framework.Untouched{Err: errors.New("it does not run")}: "none of their processes is left",
+	} {
+		proof := ""
+		ctx := framework.WithSteps(t.Context(), func(s framework.Step) error { proof = s.Proof; return nil })
+		if err := Drain(ctx, "node-1", &fakeNode{away: away}); err != nil || proof != want {
+			t.Errorf("%v: the proof is %q, and the error %v", away, proof, err)
+		}
 	}
 	n.did = nil
 	if err := Undrain(t.Context(), n); err != nil || len(n.did) != 3 {

@@ -44,11 +44,15 @@ func TakeOut(ctx context.Context, all Members, node, url string, n Node) error {
 		if err := all.Remove(ctx, url); err != nil {
 			return "", err
 		}
+		// Nothing that fails from here on takes the removal back.
 		left, err := all.listed(ctx)
-		if n != nil {
-			stop(ctx, n, framework.Etcd)
+		if err != nil {
+			left = fmt.Sprintf("etcd confirmed the removal, and did not list its members afterwards: %v", err)
 		}
-		return left, err
+		if n != nil {
+			_ = stop(ctx, n, framework.Etcd) // its machine goes next
+		}
+		return left, nil
 	})
 }
 
@@ -58,7 +62,7 @@ func TakeOut(ctx context.Context, all Members, node, url string, n Node) error {
 func Remove(ctx context.Context, cluster, node string, takeOut func(context.Context, *Undo) error, discard func(context.Context) (string, error)) error {
 	var back Undo
 	if err := takeOut(ctx, &back); err != nil {
-		return fmt.Errorf("removing node %s from cluster %s: %w", node, cluster, errors.Join(err, back.All(ctx)))
+		return fmt.Errorf("failed to remove node %s from cluster %s: %w", node, cluster, errors.Join(err, back.All(ctx)))
 	}
 	if err := framework.DoStep(framework.Uninterrupted(ctx), node, record.StepDiscard, discard); err != nil {
 		return fmt.Errorf("node %s is removed from cluster %s, but parts of it remain: %w", node, cluster, err)
