@@ -130,7 +130,7 @@ func PrintDiff(w io.Writer, changes []Change) error {
 		b.WriteString("no difference in verdicts, bounds, measured values or versions\n")
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("print the differences: %w", err)
+		return fmt.Errorf("failed to print the differences: %w", err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func PrintDiffMarkdown(w io.Writer, changes []Change) error {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", mark, mdText(c.ID), mdText(c.text()), mdText(c.Sentence))
 	}
 	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("print the differences: %w", err)
+		return fmt.Errorf("failed to print the differences: %w", err)
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (h *History) Print(w io.Writer) error {
 	}
 	fmt.Fprintln(t, "\n. pass   F fail   ? inconclusive   - not applicable   a space if a run did not judge it; the earliest run first")
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print the history: %w", err)
+		return fmt.Errorf("failed to print the history: %w", err)
 	}
 	return nil
 }

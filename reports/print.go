@@ -54,7 +54,7 @@ func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 		b.WriteString(report + "\n")
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("print the verdicts: %w", err)
+		return fmt.Errorf("failed to print the verdicts: %w", err)
 	}
 	return nil
 }

@@ -120,5 +120,5 @@ func writeError(dir string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		hint = "this user may not write there: " + hint
 	}
-	return fmt.Errorf("write results to %s: %w (%s)", dir, err, hint)
+	return fmt.Errorf("failed to write results to %s: %w (%s)", dir, err, hint)
 }

@@ -22,10 +22,10 @@ func Replace(data, from string) error {
 	if from == "" {
 		from = filepath.Join(data, Member)
 	} else if err := swap(data, from); err != nil {
-		return fmt.Errorf("replacing the member's data: %w", err)
+		return fmt.Errorf("failed to replace the member's data: %w", err)
 	}
 	if err := system.Sync(data); err != nil {
-		return fmt.Errorf("replacing the member's data: %w", err)
+		return fmt.Errorf("failed to replace the member's data: %w", err)
 	}
 	return os.RemoveAll(from)
 }

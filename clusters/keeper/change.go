@@ -176,7 +176,7 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 		node = backup.Serving(ctx, access, names)
 	}
 	if !slices.Contains(names, node) {
-		return true, fmt.Errorf("cluster %s has no etcd member on %s; it has some on %s", s.cluster.Name(), node, strings.Join(names, ", "))
+		return true, fmt.Errorf("cluster %s has no etcd member on %s: its members are on %s", s.cluster.Name(), node, strings.Join(names, ", "))
 	}
 	if r.Check {
 		return true, nil
@@ -246,7 +246,7 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 	case !slices.Contains(is, first):
 		return true, fmt.Errorf("no such node %s; the nodes are %s", first, strings.Join(is, ", "))
 	case r.Nodes >= len(is):
-		return true, fmt.Errorf("without node %s there are fewer than %d nodes: remove it first, then add nodes", first, r.Nodes)
+		return true, fmt.Errorf("node %s cannot be removed and %d nodes kept in one command: remove it with `holdfast scale %d --remove %[1]s`, then add nodes with `holdfast scale %[2]d`", first, r.Nodes, len(is)-1)
 	}
 	if r.Check {
 		return true, nil
@@ -317,9 +317,9 @@ func (h *Handle) askChange(ctx context.Context, r ChangeRequest, progress func(s
 		err := lines.Decode(&e)
 		switch {
 		case errors.Is(err, io.EOF):
-			return steps, fmt.Errorf("changing the nodes of cluster %s: the cluster was deleted in the meantime", h.Name)
+			return steps, fmt.Errorf("failed to change the nodes of cluster %s: the cluster was deleted in the meantime", h.Name)
 		case err != nil:
-			return steps, unfinished(ctx, r, steps, fmt.Errorf("changing the nodes of cluster %s: %w", h.Name, err))
+			return steps, unfinished(ctx, r, steps, fmt.Errorf("failed to change the nodes of cluster %s: %w", h.Name, err))
 		case e.Refused:
 			return nil, &fault.Refused{Err: errors.New(e.Error)}
 		case e.Error != "":

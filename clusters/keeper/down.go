@@ -122,7 +122,7 @@ func removeLeft(ctx context.Context, providers []clusters.Provider, name string,
 			found = true
 		}
 		if err := os.RemoveAll(d); err != nil {
-			return found, stays, fmt.Errorf("removing what is left of cluster %s: %w", name, err)
+			return found, stays, fmt.Errorf("failed to remove what is left of cluster %s: %w", name, err)
 		}
 	}
 	return found, stays, nil
@@ -206,7 +206,7 @@ func (h *Handle) kill(pid int) error {
 		return nil
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-		return fmt.Errorf("stopping the keeper of cluster %s: %w", h.Name, err)
+		return fmt.Errorf("failed to stop the keeper of cluster %s: %w", h.Name, err)
 	}
 	return nil
 }

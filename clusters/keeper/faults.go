@@ -41,7 +41,7 @@ func (s *server) handleFaults(mux *http.ServeMux) {
 	mux.HandleFunc("POST /inject", func(w http.ResponseWriter, r *http.Request) {
 		var req InjectRequest
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
+			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("failed to read the request: %w", err)})
 			return
 		}
 		// The request's context ends with the connection, so an injection is undone if its
@@ -52,7 +52,7 @@ func (s *server) handleFaults(mux *http.ServeMux) {
 	mux.HandleFunc("POST /heal", func(w http.ResponseWriter, r *http.Request) {
 		var ids []string
 		if err := json.NewDecoder(r.Body).Decode(&ids); err != nil {
-			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
+			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("failed to read the request: %w", err)})
 			return
 		}
 		// Healing continues after the client has disconnected.
@@ -99,7 +99,7 @@ func (s *server) noteFault(e fault.Entry) {
 func (h *Handle) Inject(ctx context.Context, r InjectRequest) (fault.Entry, error) {
 	entries, err := h.faults(ctx, "inject", r)
 	if err == nil && len(entries) != 1 {
-		err = fmt.Errorf("asking cluster %s to inject: it answered with %d injections", h.Name, len(entries))
+		err = fmt.Errorf("failed to ask cluster %s to inject: it answered with %d injections", h.Name, len(entries))
 	}
 	if err != nil {
 		return fault.Entry{}, err
@@ -131,7 +131,7 @@ func (h *Handle) faults(ctx context.Context, path string, request any) ([]fault.
 		err = json.Unmarshal(b, &a)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking cluster %s to %s: %w (status %d: %.200s)", h.Name, path, err, resp.StatusCode, strings.TrimSpace(string(b)))
+		return nil, fmt.Errorf("failed to ask cluster %s to %s: %w (status %d: %.200s)", h.Name, path, err, resp.StatusCode, strings.TrimSpace(string(b)))
 	}
 	switch {
 	case a.Refused:

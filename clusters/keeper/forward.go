@@ -25,7 +25,7 @@ const forwardLimit = 10 * time.Second
 func newForwarder(e framework.Entrance) (forwarder, error) {
 	u, err := url.Parse(e.Config.Host)
 	if err != nil {
-		return forwarder{}, fmt.Errorf("forwarding to %s: %w", e.Name, err)
+		return forwarder{}, fmt.Errorf("failed to forward to %s: %w", e.Name, err)
 	}
 	f := forwarder{target: u.Host, dial: e.Config.Dial}
 	if f.dial == nil {

@@ -100,7 +100,7 @@ func list() (kept, left []string, err error) {
 	}
 	entries, err := os.ReadDir(system.StateRoot())
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing clusters: %w", err)
+		return nil, nil, fmt.Errorf("failed to list clusters: %w", err)
 	}
 	for _, e := range entries {
 		dir := filepath.Join(system.StateRoot(), e.Name())
@@ -172,7 +172,7 @@ func (h *Handle) Spec() (*clusters.Cluster, error) {
 func loadSpec(dir string) (*clusters.Cluster, error) {
 	var spec clusters.Cluster
 	if err := system.ReadJSON(filepath.Join(dir, clusterFile), &spec); err != nil {
-		return nil, fmt.Errorf("reading the description of the cluster: %w", err)
+		return nil, fmt.Errorf("failed to read the description of the cluster: %w", err)
 	}
 	return &spec, nil
 }
@@ -217,7 +217,7 @@ func (h *Handle) Status(ctx context.Context) (*Status, error) {
 	defer resp.Body.Close()
 	var status Status
 	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
-		return nil, fmt.Errorf("asking cluster %s for its state: %w", h.Name, err)
+		return nil, fmt.Errorf("failed to ask cluster %s for its state: %w", h.Name, err)
 	}
 	status.Kubeconfig = h.Kubeconfig()
 	return &status, nil
@@ -244,11 +244,11 @@ func (h *Handle) call(ctx context.Context, method, path string, body io.Reader) 
 func (h *Handle) PID() (int, error) {
 	b, err := os.ReadFile(filepath.Join(h.dir, lockFile))
 	if err != nil {
-		return 0, fmt.Errorf("finding the keeper of cluster %s: %w", h.Name, err)
+		return 0, fmt.Errorf("failed to find the keeper of cluster %s: %w", h.Name, err)
 	}
 	pid, err := strconv.Atoi(string(b))
 	if err != nil || !running(h.dir) {
-		return 0, fmt.Errorf("finding the keeper of cluster %s: its lock file contains %q", h.Name, b)
+		return 0, fmt.Errorf("failed to find the keeper of cluster %s: its lock file contains %q", h.Name, b)
 	}
 	return pid, nil
 }

@@ -54,7 +54,7 @@ type config struct {
 
 func loadConfig(dir string) (c config, err error) {
 	if err = system.ReadJSON(filepath.Join(dir, configFile), &c); err != nil {
-		err = fmt.Errorf("reading the keeper's configuration: %w", err)
+		err = fmt.Errorf("failed to read the keeper's configuration: %w", err)
 	}
 	return c, err
 }
@@ -158,7 +158,7 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 	defer lifeline.Close()
 	cmd.ExtraFiles[len(cmd.ExtraFiles)-serverDescriptors+serverLifeline] = r
 	if err := cmd.Start(); err != nil {
-		return clusters.Explain(p, fmt.Errorf("starting the server of the cluster: %w", err))
+		return clusters.Explain(p, fmt.Errorf("failed to start the server of the cluster: %w", err))
 	}
 	// Only the server accepts from here on.
 	for _, f := range cmd.ExtraFiles {
@@ -188,7 +188,7 @@ func sweep(ctx context.Context, p clusters.Provider) error {
 func takeLock(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening the lock of the cluster: %w", err)
+		return nil, fmt.Errorf("failed to open the lock of the cluster: %w", err)
 	}
 	// Processes that check whether a keeper runs hold the lock for a moment.
 	wait, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -202,7 +202,7 @@ func takeLock(dir string) (*os.File, error) {
 	}
 	if _, err := lock.WriteString(strconv.Itoa(os.Getpid())); err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("writing the lock of the cluster: %w", err)
+		return nil, fmt.Errorf("failed to write the lock of the cluster: %w", err)
 	}
 	return lock, nil
 }
@@ -212,13 +212,13 @@ func takeLock(dir string) (*os.File, error) {
 func handOver(cmd *exec.Cmd, dir string, port int, events, lock *os.File) error {
 	control, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, controlSocket), Net: "unix"})
 	if err != nil {
-		return fmt.Errorf("opening the control socket: %w", err)
+		return fmt.Errorf("failed to open the control socket: %w", err)
 	}
 	defer control.Close()
 	control.SetUnlinkOnClose(false)
 	forward, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return fmt.Errorf("opening the forwarder for kubectl on the loopback: %w; choose another --port, or leave it out", err)
+		return fmt.Errorf("failed to open the forwarder for kubectl on the loopback: %w; choose another --port, or leave it out", err)
 	}
 	defer forward.Close()
 	controlFile, err := control.File()

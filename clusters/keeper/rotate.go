@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -25,7 +26,7 @@ func (s *server) rotate(ctx context.Context, r ChangeRequest) (refused bool, err
 	}
 	names := framework.NodeNames(s.cluster.Nodes())
 	if r.Node != "" && !slices.Contains(names, r.Node) {
-		return true, fmt.Errorf("cluster has no control-plane node %s; its nodes are %v", r.Node, names)
+		return true, fmt.Errorf("cluster %s has no control-plane node %s: its nodes are %s", s.cluster.Name(), r.Node, strings.Join(names, ", "))
 	}
 	if r.Rotate == RotateCertificates {
 		if r.Node != "" {
@@ -88,5 +89,5 @@ func planTrust(names []string, at map[string][2]framework.TrustStage, undo bool)
 	case undo:
 		return nil, errors.New("no node uses or trusts a new CA: nothing to undo")
 	}
-	return nil, errors.New("the CAs were already replaced, which works once per cluster: create another cluster, or go back with --undo")
+	return nil, errors.New("the CAs can be replaced only once per cluster, and that was done: create another cluster, or go back with --undo")
 }

@@ -52,8 +52,8 @@ func TestScale(t *testing.T) {
 		{ChangeRequest{Nodes: 1, Node: "node-2"}, "node-1", ""},
 		{ChangeRequest{Nodes: 3, Node: "node-4"}, "node-1 node-2 node-3", ""}, // it was removed before
 		{ChangeRequest{Nodes: 2, Node: "node-4"}, "", "no such node node-4; the nodes are node-1, node-2, node-3"},
-		{ChangeRequest{Nodes: 3, Node: "node-1"}, "", "without node node-1 there are fewer than 3 nodes"},
-		{ChangeRequest{Nodes: 5, Node: "node-1", Check: true}, "", "without node node-1 there are fewer than 5 nodes"},
+		{ChangeRequest{Nodes: 3, Node: "node-1"}, "", "node node-1 cannot be removed and 3 nodes kept"},
+		{ChangeRequest{Nodes: 5, Node: "node-1", Check: true}, "", "node node-1 cannot be removed and 5 nodes kept"},
 	} {
 		c := &scaled{names: []string{"node-1", "node-2", "node-3"}}
 		refused, err := (&server{cluster: c}).scale(t.Context(), tc.r)

@@ -80,11 +80,11 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	}
 	control, err := net.FileListener(s.files[serverControl])
 	if err != nil {
-		return fmt.Errorf("taking over the control socket: %w", err)
+		return fmt.Errorf("failed to take over the control socket: %w", err)
 	}
 	forward, err := net.FileListener(s.files[serverForward])
 	if err != nil {
-		return fmt.Errorf("taking over the forwarder: %w", err)
+		return fmt.Errorf("failed to take over the forwarder: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -157,7 +157,7 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 				return fmt.Errorf("the cluster's state in %s was removed, and without it no command finds the cluster (systemd-logind removes it at the user's last logout: run 'loginctl enable-linger')", s.dir)
 			}
 		case err := <-failed:
-			return fmt.Errorf("serving the control socket: %w", err)
+			return fmt.Errorf("failed to serve the control socket: %w", err)
 		case err := <-ready:
 			// A cluster that is not ready stays for inspection.
 			if err == nil {
@@ -177,7 +177,7 @@ func (s *server) writeKubeconfig() error {
 		err = system.ReplaceFile(filepath.Join(s.dir, kubeconfigFile), kubeconfig, 0o600, false)
 	}
 	if err != nil {
-		return fmt.Errorf("writing a kubeconfig: %w", err)
+		return fmt.Errorf("failed to write a kubeconfig: %w", err)
 	}
 	return nil
 }

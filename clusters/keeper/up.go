@@ -122,7 +122,7 @@ const undoGrace = 10 * time.Second
 
 func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg config, o UpOptions) error {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
-		return fmt.Errorf("making its state directory: %w", err)
+		return fmt.Errorf("failed to make its state directory: %w", err)
 	}
 	if err := h.describe(spec, cfg); err != nil {
 		_ = os.RemoveAll(h.dir)
@@ -146,7 +146,7 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 	err = keeper.Start()
 	_ = w.Close()
 	if err != nil {
-		return fmt.Errorf("starting its keeper: %w", err)
+		return fmt.Errorf("failed to start its keeper: %w", err)
 	}
 	gone := make(chan struct{})
 	go func() { _ = keeper.Wait(); close(gone) }()
@@ -176,7 +176,7 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 func (h *Handle) describe(spec *clusters.Cluster, cfg config) error {
 	for name, what := range map[string]any{clusterFile: spec, configFile: cfg} {
 		if err := system.WriteJSON(filepath.Join(h.dir, name), what); err != nil {
-			return fmt.Errorf("writing its description: %w", err)
+			return fmt.Errorf("failed to write its description: %w", err)
 		}
 	}
 	return nil

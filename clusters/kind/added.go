@@ -96,7 +96,7 @@ func removeLeft(ctx context.Context, cli docker.CLI, name string) error {
 	}
 	dir, remove, err := scratch.Dir("holdfast-kind-")
 	if err != nil {
-		return fmt.Errorf("creating the state directory of cluster %s: %w", name, err)
+		return fmt.Errorf("failed to create the state directory of cluster %s: %w", name, err)
 	}
 	defer func() { _ = remove() }()
 	ctx, cancel := context.WithTimeoutCause(ctx, leftLimit, fmt.Errorf("not done after %s", leftLimit))
@@ -112,7 +112,7 @@ func removeLeft(ctx context.Context, cli docker.CLI, name string) error {
 		n.Client.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("removing the nodes that were added to cluster %s: %w; try again", name, err)
+		return fmt.Errorf("failed to remove the nodes that were added to cluster %s: %w; try again", name, err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestAdded(t *testing.T) {
 		t.Errorf("nothing was added: %v, %v", said, err)
 	}
 	c.nodes[1].added = true
-	if err := c.removeAdded(t.Context()); err == nil || !strings.Contains(err.Error(), "removing node x-control-plane2 from cluster x") ||
+	if err := c.removeAdded(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to remove node x-control-plane2 from cluster x") ||
 		!slices.Equal(said, []string{"removing x-control-plane2, which was added"}) {
 		t.Errorf("%v, %v", said, err)
 	}

@@ -35,7 +35,7 @@ func (c *Cluster) startAgents(ctx context.Context) error {
 		g.Go(func() error {
 			// One that was added is removed next, whatever its state: with an agent, gracefully.
 			if err := n.startAgent(gctx); err != nil && !n.added {
-				return fmt.Errorf("starting the agent on %s: %w", n.name, err)
+				return fmt.Errorf("failed to start the agent on %s: %w", n.name, err)
 			}
 			return nil
 		})
@@ -102,7 +102,7 @@ done`
 		args = append(args, system.SysctlFile(name), settings[name])
 	}
 	if _, err := n.docker(ctx, args...); err != nil {
-		return fmt.Errorf("setting %v in the network of %s: %w", settings, n.name, err)
+		return fmt.Errorf("failed to set %v in the network of %s: %w", settings, n.name, err)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func describe(ctx context.Context, cli docker.CLI, name string) (*clusters.Clust
 func machines(ctx context.Context, cli docker.CLI, cluster string) ([]docker.Container, error) {
 	names, err := cli.List(ctx, clusterLabel+"="+cluster)
 	if err != nil {
-		return nil, fmt.Errorf("looking for cluster %s: %w", cluster, err)
+		return nil, fmt.Errorf("failed to look for cluster %s: %w", cluster, err)
 	}
 	if len(names) == 0 {
 		return nil, nil
@@ -149,7 +149,7 @@ func (Provider) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	if err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
 		defer cancel()
-		return nil, errors.Join(explain(fmt.Errorf("taking over cluster %s: %w", c.Metadata.Name, err)), a.Close(undo))
+		return nil, errors.Join(explain(fmt.Errorf("failed to take over cluster %s: %w", c.Metadata.Name, err)), a.Close(undo))
 	}
 	a.used = true
 	return a, nil
@@ -166,7 +166,7 @@ type attached struct {
 
 func (c *attached) takeOver(ctx context.Context) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return fmt.Errorf("making its directory: %w", err)
+		return fmt.Errorf("failed to make its directory: %w", err)
 	}
 	if c.settings, err = settings(c.spec); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) e
 	name := c.Metadata.Name
 	e, err := engine.Find(ctx)
 	if err != nil {
-		return fmt.Errorf("releasing cluster %s: %w", name, err)
+		return fmt.Errorf("failed to release cluster %s: %w", name, err)
 	}
 	held, err := hold(name)
 	if err != nil {
@@ -287,11 +287,11 @@ func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
 	all = slices.DeleteFunc(all, isAdded)
 	// An upgrade that was killed may have left a container, and parts on its node.
 	if err := removeLabelled(ctx, cli, name, upgradeLabel); err != nil {
-		return fmt.Errorf("removing what is left of an upgrade of cluster %s: %w", name, err)
+		return fmt.Errorf("failed to remove what is left of an upgrade of cluster %s: %w", name, err)
 	}
 	return framework.Each(all, func(container docker.Container) error {
 		if err := takeOut(ctx, cli, container, used); err != nil {
-			return fmt.Errorf("removing the agent from %s: %w", container.Name, err)
+			return fmt.Errorf("failed to remove the agent from %s: %w", container.Name, err)
 		}
 		return nil
 	})
@@ -345,7 +345,7 @@ func notAttached(ctx context.Context, cli docker.CLI, name string) error {
 		if !has && c.State.Running && !c.State.Paused {
 			what = "has a node agent"
 			if has, err = hasAgent(ctx, cli, c.Name); err != nil {
-				return fmt.Errorf("looking for what is left on %s of cluster %s: %w", c.Name, name, err)
+				return fmt.Errorf("failed to look for what is left on %s of cluster %s: %w", c.Name, name, err)
 			}
 		}
 		if has {

@@ -138,7 +138,7 @@ func (c *Cluster) find(ctx context.Context) error {
 	for _, container := range all {
 		address, err := c.network.addressOf(container)
 		if err != nil {
-			return fmt.Errorf("finding the address of %s in the network %s: %w", container.Name, c.network.name, err)
+			return fmt.Errorf("failed to find the address of %s in the network %s: %w", container.Name, c.network.name, err)
 		}
 		n := c.newNode(container.Name, address, container.Config.Labels[roleLabel])
 		switch n.role {
@@ -203,7 +203,7 @@ func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party
 		ranges, err = podRanges(body, framework.NodeNames(slices.Concat(nodes, c.workers)))
 		return err
 	}); err != nil {
-		return nil, fmt.Errorf("finding the addresses of pods in cluster %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("failed to find the addresses of pods in cluster %s: %w", c.Name(), err)
 	}
 	party := func(name string, nodes ...*node) agent.Party {
 		p := agent.Party{Name: name}
@@ -233,7 +233,7 @@ func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party
 func podRanges(body []byte, nodes []string) (map[string][]netip.Prefix, error) {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("reading the list of nodes: %w", err)
+		return nil, fmt.Errorf("failed to read the list of nodes: %w", err)
 	}
 	ranges := map[string][]netip.Prefix{}
 	for _, n := range list.Items {
@@ -262,15 +262,15 @@ func (c *Cluster) findEntrances() error {
 		return kindFailed(err)
 	})
 	if err != nil {
-		return fmt.Errorf("fetching an administrator's certificate for cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("failed to fetch an administrator's certificate for cluster %s: %w", c.Name(), err)
 	}
 	c.kubeconfig = kubeconfig
 	if c.admin, err = clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig)); err != nil {
-		return fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("failed to read kind's kubeconfig of cluster %s: %w", c.Name(), err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.admin.CAData) {
-		return fmt.Errorf("reading kind's kubeconfig of cluster %s: it has no CA", c.Name())
+		return fmt.Errorf("failed to read kind's kubeconfig of cluster %s: it has no CA", c.Name())
 	}
 	c.apiTLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	if c.balancer != nil {
@@ -305,22 +305,22 @@ func (c *Cluster) findEtcd(ctx context.Context, nodes []*node) error {
 	for i, file := range []string{"etcd/ca.crt", "apiserver-etcd-client.crt", "apiserver-etcd-client.key"} {
 		out, err := c.cli.Run(ctx, "exec", nodes[0].name, "cat", "/etc/kubernetes/pki/"+file)
 		if err != nil {
-			return fmt.Errorf("fetching a client certificate for the etcd of cluster %s: %w", c.Name(), err)
+			return fmt.Errorf("failed to fetch a client certificate for the etcd of cluster %s: %w", c.Name(), err)
 		}
 		parts[i] = []byte(out + "\n")
 	}
 	pair, err := tls.X509KeyPair(parts[1], parts[2])
 	if err != nil {
-		return fmt.Errorf("reading a client certificate for the etcd of cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("failed to read a client certificate for the etcd of cluster %s: %w", c.Name(), err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(parts[0]) {
-		return fmt.Errorf("reading the CA of the etcd of cluster %s: it has no certificate", c.Name())
+		return fmt.Errorf("failed to read the CA of the etcd of cluster %s: it has no certificate", c.Name())
 	}
 	c.etcdTLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	for _, n := range nodes {
 		if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
-			return fmt.Errorf("asking etcd on %s for its version: %w", n.name, err)
+			return fmt.Errorf("failed to ask etcd on %s for its version: %w", n.name, err)
 		}
 	}
 	return nil
@@ -406,7 +406,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 		err = fmt.Errorf("the status page of Envoy: %w", errors.ErrUnsupported)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w", c.Name(), err)
+		return nil, fmt.Errorf("failed to ask the balancer of cluster %s for its backends: %w", c.Name(), err)
 	}
 	return all, nil
 }

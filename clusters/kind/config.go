@@ -56,11 +56,11 @@ const containerdPatch = `[plugins."io.containerd.cri.v1.runtime"]
 func configuration(spec *clusters.Cluster, image func(version string) string, balancer netip.Addr, dir string) (*v1alpha4.Cluster, error) {
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
-		return nil, fmt.Errorf("writing the audit policy: %w", err)
+		return nil, fmt.Errorf("failed to write the audit policy: %w", err)
 	}
 	manager := filepath.Join(dir, "systemd.conf")
 	if err := os.WriteFile(manager, []byte(managerConfig(spec)), 0o644); err != nil {
-		return nil, fmt.Errorf("writing the configuration of systemd: %w", err)
+		return nil, fmt.Errorf("failed to write the configuration of systemd: %w", err)
 	}
 	everywhere := v1alpha4.Mount{HostPath: manager, ContainerPath: nodeManager, Readonly: true}
 	cluster, err := kubeadmPatches(spec, balancer)
@@ -82,7 +82,7 @@ func configuration(spec *clusters.Cluster, image func(version string) string, ba
 		own := n.ExtraArgs
 		patches, err := writePatches(filepath.Join(dir, fmt.Sprintf("patches-%d", n.Index)), spec.Spec.ExtraArgs, own)
 		if err != nil {
-			return nil, fmt.Errorf("writing the arguments of %s: %w", n.Name, err)
+			return nil, fmt.Errorf("failed to write the arguments of %s: %w", n.Name, err)
 		}
 		node := v1alpha4.Node{
 			Role: v1alpha4.ControlPlaneRole, Image: image(n.KubernetesVersion),

@@ -63,7 +63,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 		return nil, err
 	}
 	if err := c.create(ctx); err != nil {
-		err = fmt.Errorf("creating cluster %s: %w", c.Name(), err)
+		err = fmt.Errorf("failed to create cluster %s: %w", c.Name(), err)
 		if ctx.Err() == nil {
 			err = errors.Join(err, c.keepLogs(ctx))
 		}
@@ -88,7 +88,7 @@ const deleteLimit = 2 * time.Minute
 func (c *Cluster) refuseTaken(ctx context.Context) error {
 	there, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
 	if err != nil {
-		return fmt.Errorf("looking for a cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("failed to look for a cluster %s: %w", c.Name(), err)
 	}
 	if len(there) > 0 {
 		return fmt.Errorf("%w: %s (%s); delete it with `kind delete cluster --name %s`, or give this one another --name",
@@ -100,7 +100,7 @@ func (c *Cluster) refuseTaken(ctx context.Context) error {
 func (c *Cluster) create(ctx context.Context) error {
 	var err error
 	if err = os.MkdirAll(c.dir, 0o700); err != nil {
-		return fmt.Errorf("making its directory: %w", err)
+		return fmt.Errorf("failed to make its directory: %w", err)
 	}
 	if c.settings, err = settings(c.spec); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (c *Cluster) keepLogs(ctx context.Context) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("collecting the logs of its nodes: %w", context.Cause(ctx))
+		err = fmt.Errorf("failed to collect the logs of its nodes: %w", context.Cause(ctx))
 		partly = ", as far as they were collected: " + context.Cause(ctx).Error()
 	}
 	if _, gone := os.Stat(c.o.LogDir); gone == nil {
@@ -280,7 +280,7 @@ func (c *Cluster) keepLogs(ctx context.Context) error {
 func Delete(ctx context.Context, name, engine string) error {
 	cli := docker.CLI{Host: engine}
 	if err := removeLabelled(ctx, cli, name, clusterLabel, upgradeLabel); err != nil {
-		return fmt.Errorf("deleting cluster %s: %w", name, err)
+		return fmt.Errorf("failed to delete cluster %s: %w", name, err)
 	}
 	return errors.Join(removeNetwork(ctx, cli, name), forgetPlan(ctx, cli, name))
 }

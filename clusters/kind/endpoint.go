@@ -27,7 +27,7 @@ func (n *node) ProgramVersion(ctx context.Context, c framework.Component) (strin
 	}
 	out, err := n.docker(ctx, "exec", n.name, "sh", "-c", agent.AskVersion(c, p.PID))
 	if err != nil {
-		return "", fmt.Errorf("asking %s on %s for its version: %w", c, n.name, err)
+		return "", fmt.Errorf("failed to ask %s on %s for its version: %w", c, n.name, err)
 	}
 	return agent.ParseVersion(out)
 }

@@ -140,14 +140,14 @@ func startGuard(order guardOrder) (*guard, error) {
 	err = cmd.Start()
 	_, _ = in.Close(), w.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a guard: %w", err), begun.Close())
+		return nil, errors.Join(fmt.Errorf("failed to start a guard: %w", err), begun.Close())
 	}
 	g := &guard{in: begun, proc: cmd.Process, gone: make(chan struct{})}
 	go func() { _ = cmd.Wait(); close(g.gone) }()
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		g.end()
-		return nil, fmt.Errorf("starting a guard: it did not become ready: %w", err)
+		return nil, fmt.Errorf("failed to start a guard: it did not become ready: %w", err)
 	}
 	return g, nil
 }
@@ -155,7 +155,7 @@ func startGuard(order guardOrder) (*guard, error) {
 // count starts the time to live of the fault, which has begun, or may have.
 func (g *guard) count() error {
 	if _, err := g.in.Write([]byte("\n")); err != nil {
-		return fmt.Errorf("starting the countdown of a guard: %w", err)
+		return fmt.Errorf("failed to start the countdown of a guard: %w", err)
 	}
 	return g.in.Close()
 }

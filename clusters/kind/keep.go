@@ -39,7 +39,7 @@ func keptOptions(mine *Options, o clusters.Options) error {
 	if o.DataDir != "" {
 		mine.LogDir = o.DataDir + "-logs"
 		if err := os.RemoveAll(mine.LogDir); err != nil {
-			return fmt.Errorf("removing logs of an earlier cluster: %w", err)
+			return fmt.Errorf("failed to remove logs of an earlier cluster: %w", err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(o.Dir, engineFile), []byte(mine.Engine), 0o600); err != nil {
@@ -55,7 +55,7 @@ const insideFile = "kubeconfig-inside"
 func engineOf(h *keeper.Handle) (docker.CLI, error) {
 	b, err := os.ReadFile(filepath.Join(h.Dir(), engineFile))
 	if err != nil {
-		return docker.CLI{}, fmt.Errorf("finding the engine of cluster %s: %w; the cluster may still be starting", h.Name, err)
+		return docker.CLI{}, fmt.Errorf("failed to find the engine of cluster %s: %w; the cluster may still be starting", h.Name, err)
 	}
 	return docker.CLI{Host: string(b)}, nil
 }
@@ -75,7 +75,7 @@ func (Provider) PrepareUpgrade(ctx context.Context, h *keeper.Handle, r keeper.C
 func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
 	config, err := clientcmd.Load([]byte(c.kubeconfig))
 	if err != nil {
-		return nil, fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("failed to read kind's kubeconfig of cluster %s: %w", c.Name(), err)
 	}
 	for _, cluster := range config.Clusters {
 		cluster.Server = server
@@ -93,7 +93,7 @@ func (c *Cluster) writeInside(dir string) error {
 		err = os.WriteFile(filepath.Join(dir, insideFile), b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("writing a kubeconfig of cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("failed to write a kubeconfig of cluster %s: %w", c.Name(), err)
 	}
 	return nil
 }
@@ -200,11 +200,11 @@ func (Provider) Kubectl(ctx context.Context, h *keeper.Handle) (string, error) {
 	}
 	nodes, err := cli.List(ctx, clusterLabel+"="+h.Name)
 	if err != nil {
-		return "", fmt.Errorf("looking for a kubectl on the nodes of cluster %s: %w", h.Name, err)
+		return "", fmt.Errorf("failed to look for a kubectl on the nodes of cluster %s: %w", h.Name, err)
 	}
 	whole, err := os.MkdirTemp(dir, "kubectl-")
 	if err != nil {
-		return "", fmt.Errorf("making room for the kubectl of cluster %s: %w", h.Name, err)
+		return "", fmt.Errorf("failed to make room for the kubectl of cluster %s: %w", h.Name, err)
 	}
 	defer os.RemoveAll(whole)
 	var problems []error
@@ -218,7 +218,7 @@ func (Provider) Kubectl(ctx context.Context, h *keeper.Handle) (string, error) {
 		}
 		problems = append(problems, err)
 	}
-	return "", fmt.Errorf("copying kubectl from the nodes of cluster %s: %w", h.Name, errors.Join(problems...))
+	return "", fmt.Errorf("failed to copy kubectl from the nodes of cluster %s: %w", h.Name, errors.Join(problems...))
 }
 
 // shellBeside is a shell or a command in the engine's network.

@@ -251,7 +251,7 @@ func TestRemoveLeft(t *testing.T) {
 	}{
 		"without etcd":                 {},
 		"off":                          {off: true},
-		"another node is without etcd": {silent: true, says: "cluster y: asking etcd on y-control-plane for its version"},
+		"another node is without etcd": {silent: true, says: "cluster y: failed to ask etcd on y-control-plane for its version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := serveLeft(t, test.off, test.silent)
@@ -273,7 +273,7 @@ func TestTakeOverLeft(t *testing.T) {
 		"without etcd":                 {},
 		"off":                          {off: true},
 		"ready later":                  {noWait: true},
-		"another node is without etcd": {silent: true, says: "asking etcd on y-control-plane for its version"},
+		"another node is without etcd": {silent: true, says: "failed to ask etcd on y-control-plane for its version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := serveLeft(t, test.off, test.silent)

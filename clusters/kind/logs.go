@@ -103,7 +103,7 @@ func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component strin
 	}
 	names, err := cli.Run(ctx, "exec", host, "sh", "-c", "for d in "+podLogs+"/*/*/; do basename $d; done | sort -u")
 	if err != nil {
-		return fmt.Errorf("listing the logs on %s: %w", host, err)
+		return fmt.Errorf("failed to list the logs on %s: %w", host, err)
 	}
 	there := append(strings.Fields(names), "kubelet", "containerd", "agent")
 	if role == controlPlaneRole {

@@ -46,10 +46,10 @@ func makeNetwork(ctx context.Context, cli docker.CLI, cluster string) (network, 
 			return n, nil
 		case docker.Says(err, "overlaps"):
 		default:
-			return network{}, fmt.Errorf("making the network of cluster %s: %w", cluster, err)
+			return network{}, fmt.Errorf("failed to make the network of cluster %s: %w", cluster, err)
 		}
 	}
-	return network{}, fmt.Errorf("making the network of cluster %s: every subnet of 10.88.0.0/16 is in use; remove networks with `docker network prune`", cluster)
+	return network{}, fmt.Errorf("failed to make the network of cluster %s: every subnet of 10.88.0.0/16 is in use; remove networks with `docker network prune`", cluster)
 }
 
 // networkLabel marks the networks of clusters.
@@ -57,7 +57,7 @@ const networkLabel = "dev.holdfast.cluster"
 
 func removeNetwork(ctx context.Context, cli docker.CLI, cluster string) error {
 	if _, err := cli.Run(ctx, "network", "rm", networkName(cluster)); err != nil && !noNetwork(err) {
-		return fmt.Errorf("removing the network of cluster %s: %w", cluster, err)
+		return fmt.Errorf("failed to remove the network of cluster %s: %w", cluster, err)
 	}
 	return nil
 }
@@ -122,14 +122,14 @@ func (n network) pin(ctx context.Context, cli docker.CLI, cluster string) error 
 			address = n.balancer().String()
 		}
 		if address == "" {
-			return fmt.Errorf("pinning the addresses of cluster %s: %s has none in the network %s", cluster, c.Name, n.name)
+			return fmt.Errorf("failed to pin the addresses of cluster %s: %s has none in the network %s", cluster, c.Name, n.name)
 		}
 		for _, args := range [][]string{
 			{"network", "disconnect", n.name, c.Name},
 			{"network", "connect", "--ip", address, n.name, c.Name},
 		} {
 			if _, err := cli.Run(ctx, args...); err != nil {
-				return fmt.Errorf("pinning the address %s of %s: %w", address, c.Name, err)
+				return fmt.Errorf("failed to pin the address %s of %s: %w", address, c.Name, err)
 			}
 		}
 	}

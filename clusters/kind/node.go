@@ -72,7 +72,7 @@ const unplugFor = 4 * time.Second
 // unplug cuts the node off for a moment.
 func (n *node) unplug(ctx context.Context) error {
 	if err := n.cluster.CutOff(ctx, n.party(), unplugFor); err != nil {
-		return fmt.Errorf("cutting %s off before it loses power: %w", n.name, err)
+		return fmt.Errorf("failed to cut %s off before it loses power: %w", n.name, err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func (n *node) state(ctx context.Context) (docker.Container, error) {
 	all, err := n.cluster.cli.Inspect(ctx, n.name)
 	if err != nil {
-		return docker.Container{}, fmt.Errorf("querying the state of %s: %w", n.name, err)
+		return docker.Container{}, fmt.Errorf("failed to query the state of %s: %w", n.name, err)
 	}
 	return all[0], nil
 }

@@ -240,14 +240,14 @@ func (Provider) Remove(ctx context.Context, name string) (bool, error) {
 	if _, noted := os.Stat(lockOf(name)); noted != nil {
 		return false, nil // no process of this user created it
 	}
-	return false, fmt.Errorf("looking for what is left of cluster %s: %w; its containers restart with their Docker engine: start the engine, then run `holdfast down` again", name, err)
+	return false, fmt.Errorf("failed to look for what is left of cluster %s: %w; its containers restart with their Docker engine: start the engine, then run `holdfast down` again", name, err)
 }
 
 // remove finds clusters of this provider by their networks.
 func remove(ctx context.Context, engine, name string) (bool, error) {
 	out, err := docker.CLI{Host: engine}.Run(ctx, "network", "ls", "--filter", "label="+networkLabel+"="+name, "--format", "{{.Name}}")
 	if err != nil {
-		return false, fmt.Errorf("looking for what is left of cluster %s: %w", name, err)
+		return false, fmt.Errorf("failed to look for what is left of cluster %s: %w", name, err)
 	}
 	cli := docker.CLI{Host: engine}
 	if _, noted := os.Stat(lockOf(name)); out == "" && noted != nil {
@@ -279,7 +279,7 @@ func (Provider) Sweep(ctx context.Context) error {
 	}
 	out, err := docker.CLI{Host: e.Host}.Run(ctx, "network", "ls", "--filter", "label="+networkLabel, "--format", `{{.Label "`+networkLabel+`"}}`)
 	if err != nil {
-		return fmt.Errorf("looking for clusters that were left behind: %w", err)
+		return fmt.Errorf("failed to look for clusters that were left behind: %w", err)
 	}
 	var problems []error
 	for _, name := range strings.Fields(out) {
@@ -301,7 +301,7 @@ func sweep(ctx context.Context, engine, name string) error {
 		return nil // its process has deleted it, and another one may be creating it again
 	}
 	if err := Delete(ctx, name, engine); err != nil {
-		return fmt.Errorf("deleting cluster %s, which was left behind: %w", name, err)
+		return fmt.Errorf("failed to delete cluster %s, which was left behind: %w", name, err)
 	}
 	return os.Remove(lockOf(name))
 }

@@ -66,7 +66,7 @@ func (c *Cluster) elects(component framework.Component) bool {
 func nodesReady(body []byte, names []string) error {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return fmt.Errorf("reading the list of nodes: %w", err)
+		return fmt.Errorf("failed to read the list of nodes: %w", err)
 	}
 	there := map[string]corev1.Node{}
 	for _, n := range list.Items {
@@ -108,7 +108,7 @@ func notReady(n corev1.Node) string {
 func (c *Cluster) podsReady(body []byte) error {
 	var list corev1.PodList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return fmt.Errorf("reading the list of pods: %w", err)
+		return fmt.Errorf("failed to read the list of pods: %w", err)
 	}
 	if len(list.Items) == 0 {
 		return errors.New("kube-system has no pods")

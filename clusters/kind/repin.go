@@ -106,7 +106,7 @@ func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress f
 	}
 	name, pinned, err := networkOf(all)
 	if err != nil {
-		return network{}, fmt.Errorf("finding the network of cluster %s: %w", cluster, err)
+		return network{}, fmt.Errorf("failed to find the network of cluster %s: %w", cluster, err)
 	}
 	before, err := inspectNetwork(ctx, cli, name)
 	if err != nil {
@@ -137,7 +137,7 @@ func finishPinning(ctx context.Context, cli docker.CLI, cluster string) error {
 	}
 	var before existing
 	if err := json.Unmarshal([]byte(plan), &before); err != nil {
-		return fmt.Errorf("reading how the network of cluster %s was, in a label of the volume %s: %w", cluster, pinVolume(cluster), err)
+		return fmt.Errorf("failed to read how the network of cluster %s was, in a label of the volume %s: %w", cluster, pinVolume(cluster), err)
 	}
 	all, err := machines(ctx, cli, cluster)
 	if err != nil {
@@ -161,14 +161,14 @@ func finishPinning(ctx context.Context, cli docker.CLI, cluster string) error {
 func pinPlan(ctx context.Context, cli docker.CLI, cluster string) (string, error) {
 	plan, err := cli.Run(ctx, "volume", "ls", "--filter", "label="+pinLabel+"="+cluster, "--format", `{{.Label "`+planLabel+`"}}`)
 	if err != nil {
-		return "", fmt.Errorf("looking for an interrupted change of the network of cluster %s: %w", cluster, err)
+		return "", fmt.Errorf("failed to look for an interrupted change of the network of cluster %s: %w", cluster, err)
 	}
 	return plan, nil
 }
 
 func forgetPlan(ctx context.Context, cli docker.CLI, cluster string) error {
 	if _, err := cli.Run(ctx, "volume", "rm", "--force", pinVolume(cluster)); err != nil && !docker.Says(err, "no such volume") {
-		return fmt.Errorf("removing the volume %s, which has a plan that is done: %w", pinVolume(cluster), err)
+		return fmt.Errorf("failed to remove the volume %s, which has a plan that is done: %w", pinVolume(cluster), err)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func othersOn(ctx context.Context, cli docker.CLI, network string, all []docker.
 	}
 	users, err := cli.Run(ctx, "ps", "--all", "--filter", "network="+network, "--format", "{{.Names}}")
 	if err != nil {
-		return nil, fmt.Errorf("listing the containers on the network %s: %w", network, err)
+		return nil, fmt.Errorf("failed to list the containers on the network %s: %w", network, err)
 	}
 	return slices.DeleteFunc(strings.Fields(users), func(c string) bool { return mine[c] }), nil
 }
@@ -210,7 +210,7 @@ func makeAgain(ctx context.Context, cli docker.CLI, cluster string, n existing) 
 		_, err = cli.Run(ctx, "volume", "create", "--label", pinLabel+"="+cluster, "--label", planLabel+"="+string(plan), pinVolume(cluster))
 	}
 	if err != nil {
-		return fmt.Errorf("recording how the network %s is, before pinning the addresses on it: %w", n.Name, err)
+		return fmt.Errorf("failed to record how the network %s is, before pinning the addresses on it: %w", n.Name, err)
 	}
 	var errs []error
 	containers := slices.SortedFunc(maps.Values(n.Containers), func(a, b struct{ Name, IPv4Address, IPv6Address string }) int {
@@ -253,7 +253,7 @@ func makeAgain(ctx context.Context, cli docker.CLI, cluster string, n existing) 
 		errs = append(errs, forgetPlan(ctx, cli, cluster))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("pinning the addresses on the network %s: %w", n.Name, err)
+		return fmt.Errorf("failed to pin the addresses on the network %s: %w", n.Name, err)
 	}
 	return nil
 }

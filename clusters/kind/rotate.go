@@ -48,7 +48,7 @@ func (c *Cluster) RotateCertificates(ctx context.Context, name string) error {
 		err = explain(err)
 	}
 	if err != nil {
-		return fmt.Errorf("rotating the certificates of %s of cluster %s: %w", name, c.Name(), err)
+		return fmt.Errorf("failed to rotate the certificates of %s of cluster %s: %w", name, c.Name(), err)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (c *Cluster) planRotation(ctx context.Context, name string) (*rotation, err
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no such control-plane node; the nodes are %v", framework.NodeNames(nodes))
+		return nil, fmt.Errorf("no such control-plane node; the nodes are %s", strings.Join(framework.NodeNames(nodes), ", "))
 	}
 	r := &rotation{node: nodes[i], before: map[framework.Component]map[string]string{}}
 	look, cancel := agenthttp.Within(ctx, lookLimit)
@@ -248,7 +248,7 @@ func (c *Cluster) CAClients() (map[string]rest.TLSClientConfig, error) {
 	}
 	ca, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA in kind's kubeconfig of cluster %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("failed to read the CA in kind's kubeconfig of cluster %s: %w", c.Name(), err)
 	}
 	return map[string]rest.TLSClientConfig{ca.Subject.CommonName: c.admin.TLSClientConfig}, nil
 }

@@ -21,13 +21,13 @@ func TestRotateNothingDone(t *testing.T) {
 	dir := fakeDocker(t, `echo "[{\"Name\":\"/x\",\"State\":{\"Running\":false}}]"`)
 	c := upgradable(t, "v1.37.1", nil)
 	for _, test := range []struct{ node, says string }{
-		{"x-control-plane7", "no such control-plane node; the nodes are [x-control-plane x-control-plane2]"},
+		{"x-control-plane7", "no such control-plane node; the nodes are x-control-plane, x-control-plane2"},
 		{"x-worker", "no such control-plane node"},
 		{"x-control-plane", "its container is not running"},
 	} {
 		err := c.RotateCertificates(t.Context(), test.node)
 		if !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), test.says) ||
-			!strings.Contains(err.Error(), "rotating the certificates of "+test.node+" of cluster x") {
+			!strings.Contains(err.Error(), "failed to rotate the certificates of "+test.node+" of cluster x") {
 			t.Errorf("%s: %v", test.node, err)
 		}
 	}

@@ -87,7 +87,7 @@ func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
 	var back scaling.Undo
 	n, err := c.addNode(ctx, &back)
 	if err != nil {
-		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(explain(err), back.All(ctx)))
+		return nil, fmt.Errorf("failed to add a node to cluster %s: %w", c.Name(), errors.Join(explain(err), back.All(ctx)))
 	}
 	return n, nil
 }
@@ -128,7 +128,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		return nil, err
 	}
 	if err := n.startAgent(ctx); err != nil {
-		return nil, fmt.Errorf("starting the agent on %s: %w", n.name, err)
+		return nil, fmt.Errorf("failed to start the agent on %s: %w", n.name, err)
 	}
 	err = framework.DoStep(ctx, n.name, record.StepReady, func(ctx context.Context) (string, error) {
 		return "/readyz answers 200, its etcd member answers, its Node is ready", c.awaitNode(ctx, n, entrance)
@@ -173,7 +173,7 @@ func (c *Cluster) awaitNode(ctx context.Context, n *node, entrance framework.Ent
 	}
 	var err error
 	if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
-		return fmt.Errorf("asking etcd on %s for its version: %w", n.name, err)
+		return fmt.Errorf("failed to ask etcd on %s for its version: %w", n.name, err)
 	}
 	_, err = await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) error { return nodesReady(body, []string{n.name}) })
 	return err
@@ -208,7 +208,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })
 	switch {
 	case i < 0:
-		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %s", strings.Join(framework.NodeNames(nodes), ", "))
 	case len(nodes) == 1:
 		return nil, errors.New("it is the last one")
 	case c.balancer == nil && nodeNumber(name) == 1:
@@ -249,7 +249,7 @@ func (n *node) discard(ctx context.Context) error {
 		_, _ = n.docker(ctx, "cp", n.name+":/var/log/.", logs) // the container may not exist yet
 	}
 	if _, err := n.docker(ctx, "rm", "--force", "--volumes", n.name); err != nil && !docker.Says(err, "no such container") {
-		return fmt.Errorf("removing the container of %s: %w", n.name, err)
+		return fmt.Errorf("failed to remove the container of %s: %w", n.name, err)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func (c *Cluster) forget(ctx context.Context, name string) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("deleting the API objects of node %s: %w", name, err)
+			return fmt.Errorf("failed to delete the API objects of node %s: %w", name, err)
 		}
 	}
 	return nil

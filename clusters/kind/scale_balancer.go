@@ -28,7 +28,7 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node, up *node) error {
 	ctx, cancel := agenthttp.Within(ctx, balanceLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, nodes); err != nil {
-		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", framework.NodeNames(nodes), err)
+		return fmt.Errorf("failed to update the load balancer with the API servers of %v: %w", framework.NodeNames(nodes), err)
 	}
 	ready := ""
 	if up != nil {

@@ -58,14 +58,14 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 	}
 	c.o.Progress("starting " + n.name)
 	if _, err := c.cli.Run(ctx, likeContainer(c.marked(models[0]), n.name, image, c.network.name, n.address)...); err != nil {
-		return fmt.Errorf("starting the container of %s: %w", n.name, err)
+		return fmt.Errorf("failed to start the container of %s: %w", n.name, err)
 	}
 	if err := n.awaitSystem(ctx); err != nil {
 		return err
 	}
 	token, err := sponsor.docker(ctx, "exec", sponsor.name, "kubeadm", "token", "create", "--ttl", tokenLife.String())
 	if err != nil {
-		return fmt.Errorf("making a token for %s to join with: %w", n.name, err)
+		return fmt.Errorf("failed to make a token for %s to join with: %w", n.name, err)
 	}
 	defer func() {
 		// A token that cannot be deleted expires.
@@ -76,7 +76,7 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 	}
 	// Most of them are keys of the cluster.
 	if err := n.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, files, 0o600) }); err != nil {
-		return fmt.Errorf("writing the certificates of the cluster to %s: %w", n.name, err)
+		return fmt.Errorf("failed to write the certificates of the cluster to %s: %w", n.name, err)
 	}
 	c.o.Progress("kubeadm joins " + n.name)
 	if _, err := n.docker(ctx, "exec", n.name, "kubeadm", "join", "--config", kubeadmConfig); err != nil {
@@ -102,7 +102,7 @@ func (c *Cluster) sponsor(ctx context.Context) (*node, map[string][]byte, error)
 		}
 		files, err := sharedFiles(out)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the certificates of the cluster on %s: %w", n.name, err)
+			return nil, nil, fmt.Errorf("failed to read the certificates of the cluster on %s: %w", n.name, err)
 		}
 		return n, files, nil
 	}
@@ -161,7 +161,7 @@ func (c *Cluster) image(ctx context.Context, version string) (string, error) {
 	}
 	name, err := c.o.EnsureImage(ctx, version)
 	if err != nil {
-		return "", fmt.Errorf("preparing the node image of Kubernetes %s: %w; `holdfast kind image --kubernetes %s` prepares it in advance", version, err, version)
+		return "", fmt.Errorf("failed to prepare the node image of Kubernetes %s: %w; `holdfast kind image --kubernetes %s` prepares it in advance", version, err, version)
 	}
 	return name, nil
 }

@@ -73,13 +73,13 @@ func TestRemovable(t *testing.T) {
 		remove string
 		says   string
 	}{
-		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane3", "the nodes are [x-control-plane x-control-plane2]"},
+		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane3", "the nodes are x-control-plane, x-control-plane2"},
 		{[]string{"x-control-plane"}, "x-control-plane", "it is the last one"},
 		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane", "without a balancer"},
 		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane2", "0 of 2 etcd members answer"},
 	} {
 		err := scaled(test.names...).RemoveNode(t.Context(), test.remove)
-		if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "removing node "+test.remove+" from cluster x") {
+		if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "failed to remove node "+test.remove+" from cluster x") {
 			t.Errorf("%v of %v: %v", test.remove, test.names, err)
 		}
 	}

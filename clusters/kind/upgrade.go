@@ -72,7 +72,7 @@ func (c *Cluster) CheckUpgrade(ctx context.Context, name, version string) error 
 
 func (c *Cluster) upgradeError(name, version string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("upgrading %s of cluster %s to Kubernetes %s: %w", name, c.Name(), version, err)
+		err = fmt.Errorf("failed to upgrade %s of cluster %s to Kubernetes %s: %w", name, c.Name(), version, err)
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 	all := slices.Concat(controlPlane, c.workers)
 	i := slices.IndexFunc(all, func(n *node) bool { return n.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(all))
+		return nil, fmt.Errorf("no such node; the nodes are %s", strings.Join(framework.NodeNames(all), ", "))
 	}
 	u := &upgrade{node: all[i], version: version}
 	look, cancel := agenthttp.Within(ctx, lookLimit)
@@ -129,7 +129,7 @@ func (n *node) undisturbed(ctx context.Context) error {
 	}
 	all, err := n.Processes(ctx)
 	if err != nil {
-		return fmt.Errorf("asking its agent: %w", err)
+		return fmt.Errorf("failed to ask its agent: %w", err)
 	}
 	if err := upgrading.Undisturbed(all); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (u *upgrade) change(ctx context.Context) error {
 	c.o.Progress(fmt.Sprintf("putting %s on %s", u.version, u.name))
 	defer u.removeParts(ctx)
 	if err := u.receive(ctx, parts); err != nil {
-		return fmt.Errorf("installing %s on it: %w", u.version, err)
+		return fmt.Errorf("failed to install %s on it: %w", u.version, err)
 	}
 	for _, n := range u.needy {
 		if !n.works(ctx) {
@@ -189,7 +189,7 @@ func (u *upgrade) change(ctx context.Context) error {
 		err := n.receive(ctx, parts)
 		n.removeParts(ctx)
 		if err != nil {
-			return fmt.Errorf("loading images of %s on %s, for add-ons: %w", u.version, n.name, err)
+			return fmt.Errorf("failed to load images of %s on %s, for add-ons: %w", u.version, n.name, err)
 		}
 	}
 	if err := u.ownCertificates(ctx); err != nil { // all of the above takes minutes
@@ -320,7 +320,7 @@ func (u *upgrade) note(ctx context.Context) error {
 	if u.role == controlPlaneRole {
 		var err error
 		if etcd, err = u.cluster.etcdVersion(ctx, u.node); err != nil {
-			return fmt.Errorf("asking its etcd for its version: %w", err)
+			return fmt.Errorf("failed to ask its etcd for its version: %w", err)
 		}
 	}
 	u.cluster.mu.Lock()

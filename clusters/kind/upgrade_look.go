@@ -37,7 +37,7 @@ func (c *Cluster) look(ctx context.Context) (looked, error) {
 		"/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane": &pods,
 	} {
 		if _, err := await.API(ctx, c.Entrances()[0], path, func(body []byte) error { return json.Unmarshal(body, list) }); err != nil {
-			return looked{}, fmt.Errorf("asking for %s: %w", path, err)
+			return looked{}, fmt.Errorf("failed to ask for %s: %w", path, err)
 		}
 	}
 	for _, n := range nodes.Items {
@@ -178,7 +178,7 @@ func (c *Cluster) configured(ctx context.Context) (string, error) {
 	})
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("asking for kubeadm's configuration of the cluster: %w", err)
+		return "", fmt.Errorf("failed to ask for kubeadm's configuration of the cluster: %w", err)
 	case !semver.IsValid(config.KubernetesVersion):
 		return "", fmt.Errorf("kubeadm's configuration of the cluster has an invalid kubernetesVersion: %q", config.KubernetesVersion)
 	}

@@ -32,18 +32,18 @@ func (c *Cluster) parts(ctx context.Context, version, from string) (file string,
 	}
 	c.o.Progress("copying the programs and images of " + version + " from " + from)
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the cluster's directory: %w", err)
+		return "", fmt.Errorf("failed to make the cluster's directory: %w", err)
 	}
 	half, err := os.CreateTemp(c.dir, ".upgrade-*")
 	if err != nil {
-		return "", fmt.Errorf("creating a file for the parts of %s: %w", version, err)
+		return "", fmt.Errorf("failed to create a file for the parts of %s: %w", version, err)
 	}
 	defer os.Remove(half.Name())
 	defer half.Close()
 	export := image.Export{DockerHost: c.o.Engine, Image: from, Kubernetes: version,
 		Container: "holdfast-upgrade-" + c.Name(), Label: upgradeLabel + "=" + c.Name()}
 	if err := export.To(ctx, half); err != nil {
-		return "", fmt.Errorf("writing the parts of %s to %s: %w", version, c.dir, err)
+		return "", fmt.Errorf("failed to write the parts of %s to %s: %w", version, c.dir, err)
 	}
 	return file, errors.Join(half.Close(), os.Rename(half.Name(), file))
 }
@@ -97,7 +97,7 @@ func (n *node) removeParts(ctx context.Context) {
 func servesVersion(body []byte, version string) error {
 	var info struct{ GitVersion string }
 	if err := json.Unmarshal(body, &info); err != nil {
-		return fmt.Errorf("reading its version: %w", err)
+		return fmt.Errorf("failed to read its version: %w", err)
 	}
 	if info.GitVersion != version {
 		return fmt.Errorf("it is %s", info.GitVersion)

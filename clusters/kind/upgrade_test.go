@@ -169,7 +169,7 @@ func TestUpgradeNothingDone(t *testing.T) {
 	dir := fakeDocker(t, `echo "[{\"Name\":\"/x\",\"State\":{\"Running\":false}}]"`)
 	c := upgradable(t, "v1.36.3", map[string]string{"x-control-plane": "v1.36.3", "x-control-plane2": "v1.36.3", "x-worker": "v1.36.3"})
 	for _, test := range []struct{ node, to, says string }{
-		{"x-control-plane7", "v1.37.1", "no such node; the nodes are [x-control-plane x-control-plane2 x-worker]"},
+		{"x-control-plane7", "v1.37.1", "no such node; the nodes are x-control-plane, x-control-plane2, x-worker"},
 		{"x-control-plane", "newest", "is not a version such as"},
 		{"x-worker", "v1.37.1", "upgrade the control-plane nodes first"},
 		{"x-control-plane", "1.35.1", "kubeadm cannot downgrade a node"},
@@ -177,7 +177,7 @@ func TestUpgradeNothingDone(t *testing.T) {
 	} {
 		err := c.UpgradeNode(t.Context(), test.node, test.to)
 		if !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), test.says) ||
-			!strings.Contains(err.Error(), "upgrading "+test.node+" of cluster x to Kubernetes "+test.to) {
+			!strings.Contains(err.Error(), "failed to upgrade "+test.node+" of cluster x to Kubernetes "+test.to) {
 			t.Errorf("%s to %s: %v", test.node, test.to, err)
 		}
 		if check := c.CheckUpgrade(t.Context(), test.node, test.to); check == nil || check.Error() != err.Error() {

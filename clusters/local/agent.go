@@ -64,7 +64,7 @@ func runAgent(args []string) error {
 
 func readConfig(file string) (cfg agentConfig, err error) {
 	if err = system.ReadJSON(file, &cfg); err != nil {
-		err = fmt.Errorf("reading the agent's configuration %s: %w", file, err)
+		err = fmt.Errorf("failed to read the agent's configuration %s: %w", file, err)
 	}
 	return cfg, err
 }

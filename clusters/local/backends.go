@@ -36,7 +36,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 		all, err = c.builtinBackends(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w", c.Name(), err)
+		return nil, fmt.Errorf("failed to ask the balancer of cluster %s for its backends: %w", c.Name(), err)
 	}
 	return all, nil
 }

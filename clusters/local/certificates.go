@@ -63,7 +63,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 		path := filepath.Join(n.machine.dir, pkiDir, name)
 		own, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("reading a certificate of %s on %s: %w", c, n.Name(), err)
+			return fmt.Errorf("failed to read a certificate of %s on %s: %w", c, n.Name(), err)
 		}
 		if bad[path], err = n.cluster.pki.At(n.stages()[0]).Defective(name, own, d); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	n.spoilt.own[c] = good // before one is replaced: what cannot be put back now is later
 	n.spoilt.timers.Start(&n.spoilt.mu, c, ttl, func() error { return n.restore(c) })
 	if err := replaceAll(bad); err != nil {
-		return errors.Join(fmt.Errorf("replacing the certificates of %s on %s with defective ones: %w", c, n.Name(), err), n.restore(c))
+		return errors.Join(fmt.Errorf("failed to replace the certificates of %s on %s with defective ones: %w", c, n.Name(), err), n.restore(c))
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (n *node) RestoreCertificates(_ context.Context, c framework.Component) err
 // holds the lock.
 func (n *node) restore(c framework.Component) error {
 	if err := replaceAll(n.spoilt.own[c]); err != nil {
-		return fmt.Errorf("restoring the certificates of %s on %s: %w", c, n.Name(), err)
+		return fmt.Errorf("failed to restore the certificates of %s on %s: %w", c, n.Name(), err)
 	}
 	n.spoilt.timers.Stop(c)
 	delete(n.spoilt.own, c)

@@ -131,7 +131,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	c.processes = processes{on: c.hostOf, of: "cluster " + c.Name()}
 	if err := c.create(ctx); err != nil {
 		_ = c.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("creating cluster %s: %w", spec.Metadata.Name, err)
+		return nil, fmt.Errorf("failed to create cluster %s: %w", spec.Metadata.Name, err)
 	}
 	return c, nil
 }
@@ -183,17 +183,17 @@ func (c *Cluster) startNetwork() error {
 	c.dir = dir
 	if c.spec.Spec.Data == clusters.DataDisk {
 		if err := os.MkdirAll(filepath.Dir(c.o.DataDir), 0o700); err != nil {
-			return fmt.Errorf("making a directory for the data: %w", err)
+			return fmt.Errorf("failed to make a directory for the data: %w", err)
 		}
 		if err := os.Mkdir(c.o.DataDir, 0o700); err != nil {
-			return fmt.Errorf("making a directory for the data: %w", err)
+			return fmt.Errorf("failed to make a directory for the data: %w", err)
 		}
 		c.onDisk = true
 	}
 	c.sw = vnet.New(vnet.Config{Seed: c.o.Seed})
 	port, err := c.sw.Attach(vnet.PortConfig{Name: framework.HarnessHost, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
 	if err != nil {
-		return fmt.Errorf("connecting the harness to the network: %w", err)
+		return fmt.Errorf("failed to connect the harness to the network: %w", err)
 	}
 	c.backend = string(port.Backend())
 	if err := c.startNames(); err != nil || c.names == nil {

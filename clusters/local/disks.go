@@ -40,11 +40,11 @@ func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 	}
 	mount := filepath.Join(m.dir, "disk")
 	if err := os.MkdirAll(mount, 0o700); err != nil {
-		return "", fmt.Errorf("making the disk of %s: %w", m.name, err)
+		return "", fmt.Errorf("failed to make the disk of %s: %w", m.name, err)
 	}
 	log, err := os.OpenFile(filepath.Join(m.logs, "disk.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return "", fmt.Errorf("opening the log of the disk of %s: %w", m.name, err)
+		return "", fmt.Errorf("failed to open the log of the disk of %s: %w", m.name, err)
 	}
 	defer log.Close()
 	p, err := disk.Start(roleDisk, disk.ServeConfig{
@@ -52,7 +52,7 @@ func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 		Socket: filepath.Join(m.run, "disk.sock"),
 	}, log)
 	if err != nil {
-		return "", fmt.Errorf("starting the disk of %s: %w", m.name, err)
+		return "", fmt.Errorf("failed to start the disk of %s: %w", m.name, err)
 	}
 	c.mu.Lock()
 	c.disks = append(c.disks, p)

@@ -60,7 +60,7 @@ func (c *Cluster) makeBalancer() error {
 		return err
 	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return fmt.Errorf("writing the configuration of the balancer: %w", err)
+		return fmt.Errorf("failed to write the configuration of the balancer: %w", err)
 	}
 	m.config.Components = []agent.Component{{Name: framework.LoadBalancer, Exec: &spec}}
 	if c.spec.Spec.EtcdBalancer != "" {
@@ -114,7 +114,7 @@ func (c *Cluster) addKwok(m *machine, node string) error {
 	}
 	file := filepath.Join(m.dir, "kwok.conf")
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("writing the kubeconfig of kwok: %w", err)
+		return fmt.Errorf("failed to write the kubeconfig of kwok: %w", err)
 	}
 	local := net.JoinHostPort("127.0.0.1", strconv.Itoa(retryPort))
 	spec, err := c.component(m, component.Kwok(component.Workers{Address: m.addr.Addr(), Node: node, Kubeconfig: file, Server: "http://" + local,

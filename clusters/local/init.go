@@ -59,11 +59,11 @@ func runInit() error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	exits, err := os.OpenFile(cfg.Exits, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("opening the log of exits: %w", err)
+		return fmt.Errorf("failed to open the log of exits: %w", err)
 	}
 	agent := &agentKeeper{exe: exe, config: cfg.AgentConfig, hold: cfg.AgentHold}
 	if err := agent.start(); err != nil {
@@ -104,7 +104,7 @@ func (k *agentKeeper) start() error {
 	cmd := &exec.Cmd{Path: k.exe, Args: []string{roleAgent, k.config}, Stdout: os.Stdout, Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the node agent: %w", err)
+		return fmt.Errorf("failed to start the node agent: %w", err)
 	}
 	k.pid = cmd.Process.Pid
 	return cmd.Process.Release() // it is reaped by PID
@@ -138,7 +138,7 @@ func (k *agentKeeper) restart() {
 
 func setUpMachine(cfg initConfig) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("making mounts private: %w", err)
+		return fmt.Errorf("failed to make mounts private: %w", err)
 	}
 	if err := sandbox.MountProc(); err != nil {
 		return err
@@ -148,7 +148,7 @@ func setUpMachine(cfg initConfig) error {
 		return err
 	}
 	if err := unix.Sethostname([]byte(cfg.Hostname)); err != nil {
-		return fmt.Errorf("setting the host name: %w", err)
+		return fmt.Errorf("failed to set the host name: %w", err)
 	}
 	if err := sandbox.BindOver(cfg.Hosts, "/etc/hosts"); err != nil {
 		return err
@@ -158,7 +158,7 @@ func setUpMachine(cfg initConfig) error {
 		text = fmt.Sprintf(resolvConf, cfg.NameServer)
 	}
 	if err := os.WriteFile(resolv, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing resolv.conf: %w", err)
+		return fmt.Errorf("failed to write resolv.conf: %w", err)
 	}
 	return sandbox.BindOver(resolv, "/etc/resolv.conf")
 }

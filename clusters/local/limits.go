@@ -69,7 +69,7 @@ func (l *limits) begin(components []framework.Component, want framework.Limit, t
 		return "", err
 	}
 	if !l.m.powered() {
-		return "", fmt.Errorf("limiting %s: it is powered off", l.m.name)
+		return "", fmt.Errorf("failed to limit %s: it is powered off", l.m.name)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,7 +266,7 @@ func (l *limits) move(t *cgroup.Tree, wanted []framework.Component) error {
 					err = cgroup.Move(dir, pid)
 				}
 				if err != nil {
-					return fmt.Errorf("putting process %d of %s into its control group: %w", pid, l.m.name, err)
+					return fmt.Errorf("failed to put process %d of %s into its control group: %w", pid, l.m.name, err)
 				}
 			}
 		}

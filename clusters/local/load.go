@@ -57,7 +57,7 @@ func startLoad(spec loadSpec) error {
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{roleLoad, spec.Handle, string(b)},
 		Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting a load process: %w", err)
+		return fmt.Errorf("failed to start a load process: %w", err)
 	}
 	go func() { _ = cmd.Wait() }()
 	return nil
@@ -76,10 +76,10 @@ func runLoad(args []string) error {
 	}
 	over := time.After(spec.For)
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomFirst), 0o644); err != nil {
-		return fmt.Errorf("raising its own oom_score_adj: %w", err)
+		return fmt.Errorf("failed to raise its own oom_score_adj: %w", err)
 	}
 	if err := agent.JoinGroups(spec.Groups, 0); err != nil {
-		return fmt.Errorf("joining a control group: %w", err)
+		return fmt.Errorf("failed to join a control group: %w", err)
 	}
 	if spec.Loops < 0 {
 		spec.Loops = runtime.NumCPU()
@@ -94,7 +94,7 @@ func runLoad(args []string) error {
 	if spec.Memory > 0 {
 		memory, err := unix.Mmap(-1, 0, int(spec.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		if err != nil {
-			return fmt.Errorf("allocating %d bytes of memory: %w", spec.Memory, err)
+			return fmt.Errorf("failed to allocate %d bytes of memory: %w", spec.Memory, err)
 		}
 		go touch(memory)
 	}
@@ -119,7 +119,7 @@ type loaded struct{ m *machine }
 // Press implements framework.Presser.
 func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Duration) (string, error) {
 	if !l.m.powered() {
-		return "", fmt.Errorf("putting load on %s: it is powered off", l.m.name)
+		return "", fmt.Errorf("failed to put load on %s: it is powered off", l.m.name)
 	}
 	spec := loadSpec{Handle: fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1)), Loops: p.Loops, Memory: p.Memory, For: ttl}
 	if p.Within != "" {
@@ -154,7 +154,7 @@ func (l loaded) load(handle string) (*machineProcess, error) {
 	}
 	pids, err := procfs.Find(proc, func(args []string) bool { return len(args) == 3 && args[0] == roleLoad && args[1] == handle })
 	if err != nil && l.m.powered() {
-		return nil, fmt.Errorf("looking for load %s on %s: %w", handle, l.m.name, err)
+		return nil, fmt.Errorf("failed to look for load %s on %s: %w", handle, l.m.name, err)
 	}
 	for _, pid := range pids {
 		if st, err := procfs.ReadStat(proc, pid); err == nil && !st.Ended() {

@@ -75,7 +75,7 @@ const agentUp = 30 * time.Second
 func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, logs string) (*machine, error) {
 	for _, d := range []string{dir, run, logs} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
-			return nil, fmt.Errorf("making a directory for machine %s: %w", name, err)
+			return nil, fmt.Errorf("failed to make a directory for machine %s: %w", name, err)
 		}
 	}
 	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, logs: logs, cancel: func() {}}
@@ -94,7 +94,7 @@ func (m *machine) boot(ctx context.Context) error {
 	// A power cut deletes what a machine keeps in memory only.
 	for _, f := range []string{m.config.Dir, m.config.Groups, m.config.Exits, m.config.Socket, m.agentHold()} {
 		if err := os.RemoveAll(f); err != nil {
-			return fmt.Errorf("clearing the agent's state: %w", err)
+			return fmt.Errorf("failed to clear the agent's state: %w", err)
 		}
 	}
 	if err := m.writeConfig(); err != nil {
@@ -102,11 +102,11 @@ func (m *machine) boot(ctx context.Context) error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	log, err := os.OpenFile(filepath.Join(m.logs, "node-agent.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("opening the agent's log: %w", err)
+		return fmt.Errorf("failed to open the agent's log: %w", err)
 	}
 	defer log.Close()
 	r, w, err := os.Pipe()
@@ -120,7 +120,7 @@ func (m *machine) boot(ctx context.Context) error {
 	err = cmd.Start()
 	_ = r.Close()
 	if err != nil {
-		return fmt.Errorf("starting its first process: %w", err)
+		return fmt.Errorf("failed to start its first process: %w", err)
 	}
 	l := &life{first: cmd.Process, ended: make(chan struct{})}
 	m.life.Store(l)
@@ -132,12 +132,12 @@ func (m *machine) boot(ctx context.Context) error {
 	m.port, err = m.sw.Attach(vnet.PortConfig{Name: m.name, Netns: fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid),
 		Device: machineDevice, Addrs: []netip.Prefix{m.addr}})
 	if err != nil {
-		return fmt.Errorf("joining the network: %w", err)
+		return fmt.Errorf("failed to join the network: %w", err)
 	}
 	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, Sysctls: m.sysctls, AgentConfig: m.configPath(),
 		AgentHold: m.agentHold(), Exits: m.config.Exits}
 	if err := json.NewEncoder(w).Encode(config); err != nil {
-		return fmt.Errorf("sending its first process the configuration: %w", err)
+		return fmt.Errorf("failed to send its first process the configuration: %w", err)
 	}
 	if err := m.awaitAgent(ctx, l); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (m *machine) writeConfig() error {
 	m.configMu.Lock()
 	defer m.configMu.Unlock()
 	if err := system.WriteJSON(m.configPath(), m.config); err != nil {
-		return fmt.Errorf("writing the agent's configuration: %w", err)
+		return fmt.Errorf("failed to write the agent's configuration: %w", err)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (m *machine) runsItself(c framework.Component, args ...string) agent.Compon
 func (m *machine) addProgram(c framework.Component, file string, config any, args ...string) error {
 	path := filepath.Join(m.dir, file)
 	if err := system.WriteJSON(path, config); err != nil {
-		return fmt.Errorf("writing the configuration of %s on %s: %w", c, m.name, err)
+		return fmt.Errorf("failed to write the configuration of %s on %s: %w", c, m.name, err)
 	}
 	m.config.Components = append(m.config.Components, m.runsItself(c, append(args, path)...))
 	return nil

@@ -127,7 +127,7 @@ func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
 		return nil, err
 	}
 	if m.hosts, err = c.hostsFile(name, addr.Addr(), run); err != nil {
-		return nil, fmt.Errorf("writing the hosts file of %s: %w", name, err)
+		return nil, fmt.Errorf("failed to write the hosts file of %s: %w", name, err)
 	}
 	m.sysctls = c.spec.Spec.Sysctls
 	if c.names != nil {

@@ -58,7 +58,7 @@ func (c *Cluster) Impair(_ context.Context, links []framework.Link, imp framewor
 	rule := vnet.Rule{Links: links, Impairment: imp}
 	id, err := c.sw.Impair(rule)
 	if err != nil {
-		return "", fmt.Errorf("impairing the network of cluster %s: %w", c.Name(), err)
+		return "", fmt.Errorf("failed to impair the network of cluster %s: %w", c.Name(), err)
 	}
 	c.impair.mu.Lock()
 	defer c.impair.mu.Unlock()

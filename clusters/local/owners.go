@@ -29,7 +29,7 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 		if !m.powered() {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("looking for the processes of %s: %w", m.name, err)
+		return nil, fmt.Errorf("failed to look for the processes of %s: %w", m.name, err)
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -51,7 +51,7 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 	}
 	processes, err := agent.KnownProcesses(m.config.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the processes of %s: %w", m.name, err)
+		return nil, fmt.Errorf("failed to look for the processes of %s: %w", m.name, err)
 	}
 	owners := map[int]framework.Component{}
 	for _, p := range processes {
@@ -97,7 +97,7 @@ func innerPID(pid int) int {
 func writeJoin(file string, join map[framework.Component][]string) error {
 	if len(join) == 0 {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("clearing the list of control groups to join: %w", err)
+			return fmt.Errorf("failed to clear the list of control groups to join: %w", err)
 		}
 		return nil
 	}

@@ -52,7 +52,7 @@ func (m *machine) pause(ttl time.Duration) error {
 	}
 	stopped, err := stopTree("/proc", l.first.Pid)
 	if err != nil {
-		return fmt.Errorf("pausing machine %s: %w", m.name, errors.Join(err, continueAll(stopped)))
+		return fmt.Errorf("failed to pause machine %s: %w", m.name, errors.Join(err, continueAll(stopped)))
 	}
 	s := &standstill{stopped: stopped}
 	l.still.Store(s)

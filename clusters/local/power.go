@@ -35,7 +35,7 @@ func (m *machine) start(ctx context.Context) error {
 	m.pullPlug() // remains of a first process that exited on its own
 	if err := m.boot(ctx); err != nil {
 		m.pullPlug()
-		return fmt.Errorf("starting machine %s: %w", m.name, err)
+		return fmt.Errorf("failed to start machine %s: %w", m.name, err)
 	}
 	return nil
 }

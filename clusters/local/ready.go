@@ -146,7 +146,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("making the simulated nodes: %w", err)
+			return fmt.Errorf("failed to make the simulated nodes: %w", err)
 		}
 	}
 	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", nodesReady); err != nil {

@@ -30,10 +30,10 @@ func (c *Cluster) RotateCertificates(ctx context.Context, name string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("rotating the certificates of %s: %w", name, framework.Untouched{Err: err})
+		return fmt.Errorf("failed to rotate the certificates of %s: %w", name, framework.Untouched{Err: err})
 	}
 	if err := n.reissue(ctx, c.pki.At(n.stages()[0]), allInOrder); err != nil {
-		return fmt.Errorf("rotating the certificates of %s: %w", name, err)
+		return fmt.Errorf("failed to rotate the certificates of %s: %w", name, err)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (c *Cluster) RotateCA(ctx context.Context, name string, to framework.TrustS
 		err = c.apart(to)
 	}
 	if err != nil {
-		return fmt.Errorf("taking %s to the stage %s of the replacement of the CAs: %w", name, to, framework.Untouched{Err: err})
+		return fmt.Errorf("failed to take %s to the stage %s of the replacement of the CAs: %w", name, to, framework.Untouched{Err: err})
 	}
 	at := n.stages()
 	if at == [2]framework.TrustStage{to, to} {
@@ -55,7 +55,7 @@ func (c *Cluster) RotateCA(ctx context.Context, name string, to framework.TrustS
 	}
 	n.setStages(min(at[0], to), max(at[1], to))
 	if err := n.reissue(ctx, c.pki.At(to), allInOrder); err != nil {
-		return fmt.Errorf("taking %s to the stage %s of the replacement of the CAs: %w", name, to, err)
+		return fmt.Errorf("failed to take %s to the stage %s of the replacement of the CAs: %w", name, to, err)
 	}
 	n.setStages(to, to)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
@@ -32,7 +33,7 @@ func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
 	var back scaling.Undo
 	n, err := c.addNode(ctx, &back, c.nextNode)
 	if err != nil {
-		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(err, back.All(ctx)))
+		return nil, fmt.Errorf("failed to add a node to cluster %s: %w", c.Name(), errors.Join(err, back.All(ctx)))
 	}
 	return n.offered(), nil
 }
@@ -44,7 +45,7 @@ func (c *Cluster) ReplaceNode(ctx context.Context, name string) (framework.Node,
 	var back scaling.Undo
 	n, err := c.addNode(ctx, &back, func() (clusters.Node, netip.Prefix, error) { return c.removedNode(name) })
 	if err != nil {
-		return nil, fmt.Errorf("replacing node %s of cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
+		return nil, fmt.Errorf("failed to replace node %s of cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
 	}
 	delete(c.removed, name)
 	return n.offered(), nil
@@ -195,7 +196,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	case c.ended:
 		return nil, errEnded
 	case i < 0:
-		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %s", strings.Join(framework.NodeNames(nodes), ", "))
 	case len(nodes) == 1:
 		return nil, errors.New("it is the last one")
 	case c.workers != nil && c.Entrances()[0].Node == name:
@@ -279,7 +280,7 @@ func (c *Cluster) renewHosts() error {
 	}
 	for _, m := range c.machines() {
 		if _, err := c.hostsFile(m.name, m.addr.Addr(), m.run); err != nil {
-			return fmt.Errorf("writing the hosts file of %s: %w", m.name, err)
+			return fmt.Errorf("failed to write the hosts file of %s: %w", m.name, err)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, c.balancerConfig(nodes)); err != nil {
-		return fmt.Errorf("updating the load balancer with the API servers of %v: %w", framework.NodeNames(nodes), err)
+		return fmt.Errorf("failed to update the load balancer with the API servers of %v: %w", framework.NodeNames(nodes), err)
 	}
 	return scaling.AwaitBackends(ctx, c, framework.NodeNames(nodes), "")
 }

@@ -29,7 +29,7 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 	}
 	server, err := procfs.ChildWhere(keeper, func(inner []int) bool { return len(inner) > 1 && inner[len(inner)-1] == 1 })
 	if err != nil {
-		return nil, fmt.Errorf("finding the sandbox of cluster %s: %w", h.Name, err)
+		return nil, fmt.Errorf("failed to find the sandbox of cluster %s: %w", h.Name, err)
 	}
 	pid, env := server, sandbox.Environ()
 	if host != nil {
@@ -39,7 +39,7 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 			return len(inner) > 2 && inner[len(inner)-2] == host.PID
 		})
 		if err != nil {
-			return nil, fmt.Errorf("finding %s of cluster %s: %w", host.Name, h.Name, err)
+			return nil, fmt.Errorf("failed to find %s of cluster %s: %w", host.Name, h.Name, err)
 		}
 		env = append(env, nodeEnv(host)...)
 	}

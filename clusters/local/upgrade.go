@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
@@ -99,7 +100,7 @@ func upgradeError(name, to string, err error, untouched bool) error {
 		err = framework.Untouched{Err: err}
 	}
 	if err != nil {
-		return fmt.Errorf("upgrading %s to %s: %w", name, to, err)
+		return fmt.Errorf("failed to upgrade %s to %s: %w", name, to, err)
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (c *Cluster) changeable(ctx context.Context, name string) (*node, error) {
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no such node; the nodes are %v", framework.NodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %s", strings.Join(framework.NodeNames(nodes), ", "))
 	}
 	if !nodes[i].machine.powered() {
 		return nil, errors.New("its machine has no power: bring it back (`holdfast heal`) first")
@@ -190,7 +191,7 @@ func (c *Cluster) Reconfigure(ctx context.Context, name string, args map[framewo
 		err = c.etcdMembers().QuorumBeside(ctx, name)
 	}
 	if err != nil {
-		return fmt.Errorf("reconfiguring %s: %w", name, framework.Untouched{Err: err})
+		return fmt.Errorf("failed to reconfigure %s: %w", name, framework.Untouched{Err: err})
 	}
 	for _, component := range append([]framework.Component{framework.Etcd}, restartOrder...) {
 		if args[component] == nil {
@@ -205,7 +206,7 @@ func (c *Cluster) Reconfigure(ctx context.Context, name string, args map[framewo
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("reconfiguring %s: %w", name, err)
+			return fmt.Errorf("failed to reconfigure %s: %w", name, err)
 		}
 	}
 	return nil
@@ -342,7 +343,7 @@ func (n *node) serves(ctx context.Context, c framework.Component, version string
 	defer client.CloseIdleConnections()
 	body, err := await.Request(ctx, client, "GET", config.Host+asked, "")
 	if err != nil {
-		return fmt.Errorf("asking for its version: %w", err)
+		return fmt.Errorf("failed to ask for its version: %w", err)
 	}
 	if has, err := read(body); err != nil || has != version {
 		return errors.Join(err, fmt.Errorf("it has version %s", has))

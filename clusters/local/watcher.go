@@ -67,7 +67,7 @@ func (w *watcher) find() (machineProcess, error) {
 	}
 	pids, err := procfs.Find(proc, func(args []string) bool { return args[0] == roleAgent })
 	if err != nil {
-		return machineProcess{}, fmt.Errorf("looking for the node agent of %s: %w", w.m.name, err)
+		return machineProcess{}, fmt.Errorf("failed to look for the node agent of %s: %w", w.m.name, err)
 	}
 	for _, pid := range pids {
 		// A component that the agent is just starting still has its name.
@@ -171,7 +171,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 // start ends a hold.
 func (w *watcher) start() error {
 	if err := os.Remove(w.m.agentHold()); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("releasing the hold: %w", err)
+		return fmt.Errorf("failed to release the hold: %w", err)
 	}
 	return nil
 }

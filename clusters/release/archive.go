@@ -198,7 +198,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return fmt.Errorf("download %s: %w (the partial download is kept, the next fetch continues there)", url, err)
+		return fmt.Errorf("failed to download %s: %w (the partial download is kept; the next fetch continues from it)", url, err)
 	}
 	return out.Close()
 }

@@ -107,14 +107,14 @@ func Module(ctx context.Context, path, version string) (dir string, err error) {
 	defer os.RemoveAll(work)
 	tool, err := newToolchain(ctx, work, runtime.GOARCH)
 	if err != nil {
-		return "", fmt.Errorf("downloading the source of %s %s: %w", path, version, err)
+		return "", fmt.Errorf("failed to download the source of %s %s: %w", path, version, err)
 	}
 	m, err := tool.download(ctx, path, version)
 	if m.Error != "" && ctx.Err() == nil {
 		err = errors.New(strings.Join(strings.Fields(m.Error), " "))
 	}
 	if err != nil {
-		return "", fmt.Errorf("downloading the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", path, version, err)
+		return "", fmt.Errorf("failed to download the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", path, version, err)
 	}
 	return m.Dir, nil
 }
@@ -126,7 +126,7 @@ func (f *fetch) unavailable(ctx context.Context, tool *toolchain, r recipe, answ
 	out, err := tool.run(ctx, nil, "list", "-m", "-versions", "-json", r.module)
 	var list module
 	if err != nil || json.Unmarshal(out, &list) != nil {
-		return fmt.Errorf("downloading the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", r.module, f.version, cause)
+		return fmt.Errorf("failed to download the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", r.module, f.version, cause)
 	}
 	// A list may miss versions that are known to exist for other reasons.
 	known := append(list.Versions, f.product.Default())

@@ -65,7 +65,7 @@ type Event struct {
 func DefaultCacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find the user's cache directory: %w; set HOME or XDG_CACHE_HOME", err)
+		return "", fmt.Errorf("failed to find the user's cache directory: %w; set HOME or XDG_CACHE_HOME", err)
 	}
 	return filepath.Join(dir, "holdfast"), nil
 }
@@ -184,7 +184,7 @@ func (f *fetch) lock(ctx context.Context) (unlock func(), err error) {
 // Lock locks a file of the cache, and makes its directory. It calls waiting if another process holds the lock.
 func Lock(ctx context.Context, file string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache: %w; name another one with XDG_CACHE_HOME", err)
+		return nil, fmt.Errorf("failed to make the cache: %w; name another one with XDG_CACHE_HOME", err)
 	}
 	l := flock.New(file)
 	ok, err := l.TryLock()

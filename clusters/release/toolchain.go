@@ -117,7 +117,7 @@ func (t *toolchain) run(ctx context.Context, lines func(string), args ...string)
 	case err == nil:
 		return stdout.Bytes(), nil
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("stopped; what was compiled is kept, the next fetch continues there: %w", ctx.Err())
+		return nil, fmt.Errorf("stopped; what was compiled is kept; the next fetch continues from it: %w", ctx.Err())
 	}
 	return stdout.Bytes(), toolError(args[0], kept, err)
 }

@@ -66,11 +66,11 @@ func ExplainStart(err error) error { return system.ExplainNamespaces(err) }
 func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program's own file: %w", err)
+		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	var lifeline [2]int
 	if err := syscall.Pipe2(lifeline[:], syscall.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("making the sandbox's lifeline: %w", err)
+		return nil, fmt.Errorf("failed to make the sandbox's lifeline: %w", err)
 	}
 	// The write end is held as a bare number and never closed: it closes with this process,
 	// which ends the sandbox.
@@ -168,7 +168,7 @@ func enter(lifeline string) (string, error) {
 	}()
 
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return "", fmt.Errorf("making mounts private: %w", err)
+		return "", fmt.Errorf("failed to make mounts private: %w", err)
 	}
 	if err := MountProc(); err != nil {
 		return "", err
@@ -178,18 +178,18 @@ func enter(lifeline string) (string, error) {
 		return "", err
 	}
 	if err := unix.Mount("holdfast", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
-		return "", fmt.Errorf("mounting the sandbox's tmpfs on %s: %w", base, err)
+		return "", fmt.Errorf("failed to mount the sandbox's tmpfs on %s: %w", base, err)
 	}
 	SetCongestionControl()
 	if err := unix.Sethostname([]byte("harness")); err != nil {
-		return "", fmt.Errorf("setting the host name: %w", err)
+		return "", fmt.Errorf("failed to set the host name: %w", err)
 	}
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
 	}
 	if err != nil {
-		return "", fmt.Errorf("bringing up the loopback interface: %w", err)
+		return "", fmt.Errorf("failed to bring up the loopback interface: %w", err)
 	}
 	return base, nil
 }
@@ -197,7 +197,7 @@ func enter(lifeline string) (string, error) {
 // MountProc mounts a /proc that shows the processes of this PID namespace.
 func MountProc() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mounting /proc: %w (in a container, run it with an unmasked /proc)", err)
+		return fmt.Errorf("failed to mount /proc: %w (in a container, run it with an unmasked /proc)", err)
 	}
 	return nil
 }
@@ -259,10 +259,10 @@ func BindOver(src, dst string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("resolving %s: %w", dst, err)
+		return fmt.Errorf("failed to resolve %s: %w", dst, err)
 	}
 	if err := unix.Mount(src, real, "", unix.MS_BIND, ""); err != nil && err != syscall.ENOENT {
-		return fmt.Errorf("mounting %s over %s: %w", src, real, err)
+		return fmt.Errorf("failed to mount %s over %s: %w", src, real, err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func Connections(peers []netip.Addr) ([]framework.Connection, error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		all, err := netlink.SocketDiagTCPInfo(family)
 		if err != nil {
-			return nil, fmt.Errorf("asking the kernel for TCP connections (inet_diag): %w", err)
+			return nil, fmt.Errorf("failed to ask the kernel for TCP connections (inet_diag): %w", err)
 		}
 		for _, s := range all {
 			local, _ := netip.AddrFromSlice(s.InetDiagMsg.ID.Source)

@@ -13,7 +13,7 @@ import (
 func ReadIDMap(path string) ([]syscall.SysProcIDMap, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the identities that may be mapped: %w", err)
+		return nil, fmt.Errorf("failed to read the identities that may be mapped: %w", err)
 	}
 	var maps []syscall.SysProcIDMap
 	for line := range strings.Lines(string(b)) {

@@ -22,7 +22,7 @@ func StateRoot() string {
 func MakeStateRoot() error {
 	root := StateRoot()
 	if err := os.MkdirAll(root, 0o700); err != nil {
-		return fmt.Errorf("making the directory for the state of clusters: %w", err)
+		return fmt.Errorf("failed to make the directory for the state of clusters: %w", err)
 	}
 	st, err := os.Lstat(root)
 	if err != nil {

@@ -36,13 +36,13 @@ func newLoop() (*loop, error) {
 	l := &loop{epoll: -1, event: -1, timer: -1, done: make(chan struct{})}
 	var err error
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("create epoll instance: %w", err)
+		return nil, fmt.Errorf("failed to create epoll instance: %w", err)
 	}
 	if l.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, errors.Join(fmt.Errorf("create eventfd: %w", err), l.close())
+		return nil, errors.Join(fmt.Errorf("failed to create eventfd: %w", err), l.close())
 	}
 	if l.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
-		return nil, errors.Join(fmt.Errorf("create timerfd: %w", err), l.close())
+		return nil, errors.Join(fmt.Errorf("failed to create timerfd: %w", err), l.close())
 	}
 	if err := errors.Join(l.add(l.event, wakeID), l.add(l.timer, timerID)); err != nil {
 		return nil, errors.Join(err, l.close())

@@ -19,7 +19,7 @@ func openNetns(c *PortConfig) (*os.File, error) {
 	if c.Netns != "" {
 		f, err := os.Open(c.Netns)
 		if err != nil {
-			return nil, fmt.Errorf("open network namespace: %w", err)
+			return nil, fmt.Errorf("failed to open network namespace: %w", err)
 		}
 		return f, nil
 	}
@@ -30,7 +30,7 @@ func openNetns(c *PortConfig) (*os.File, error) {
 func ownNetns() (*os.File, error) {
 	f, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return nil, fmt.Errorf("open own network namespace: %w", err)
+		return nil, fmt.Errorf("failed to open own network namespace: %w", err)
 	}
 	return f, nil
 }
@@ -87,7 +87,7 @@ func onThread(do func() error) error {
 func newNetns() (ns *os.File, err error) {
 	err = onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make network namespace (needs CAP_SYS_ADMIN): %w", err)
+			return fmt.Errorf("failed to make network namespace (needs CAP_SYS_ADMIN): %w", err)
 		}
 		ns, err = ownNetns()
 		return err
@@ -99,13 +99,13 @@ func newNetns() (ns *os.File, err error) {
 func configure(h *netlink.Handle, c *PortConfig) error {
 	dev, err := h.LinkByName(c.Device)
 	if err != nil {
-		return fmt.Errorf("find device %s: %w", c.Device, err)
+		return fmt.Errorf("failed to find device %s: %w", c.Device, err)
 	}
 	if err := h.LinkSetHardwareAddr(dev, net.HardwareAddr(c.MAC)); err != nil {
-		return fmt.Errorf("set address %s of device %s: %w", c.MAC, c.Device, err)
+		return fmt.Errorf("failed to set address %s of device %s: %w", c.MAC, c.Device, err)
 	}
 	if err := h.LinkSetMTU(dev, c.MTU); err != nil {
-		return fmt.Errorf("set MTU %d of device %s: %w", c.MTU, c.Device, err)
+		return fmt.Errorf("failed to set MTU %d of device %s: %w", c.MTU, c.Device, err)
 	}
 	for _, prefix := range c.Addrs {
 		addr := &netlink.Addr{IPNet: &net.IPNet{
@@ -117,16 +117,16 @@ func configure(h *netlink.Handle, c *PortConfig) error {
 			addr.Flags = unix.IFA_F_NODAD
 		}
 		if err := h.AddrAdd(dev, addr); err != nil {
-			return fmt.Errorf("set address %s on device %s: %w", prefix, c.Device, err)
+			return fmt.Errorf("failed to set address %s on device %s: %w", prefix, c.Device, err)
 		}
 	}
 	lo, err := h.LinkByName("lo")
 	if err != nil {
-		return fmt.Errorf("find device lo: %w", err)
+		return fmt.Errorf("failed to find device lo: %w", err)
 	}
 	for _, link := range []netlink.Link{lo, dev} {
 		if err := h.LinkSetUp(link); err != nil {
-			return fmt.Errorf("bring device %s up: %w", link.Attrs().Name, err)
+			return fmt.Errorf("failed to bring device %s up: %w", link.Attrs().Name, err)
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func withNetlink(ns *os.File, do func(*netlink.Handle) error) error {
 	return inNetns(ns, func() error {
 		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		if err != nil {
-			return fmt.Errorf("open netlink socket: %w", err)
+			return fmt.Errorf("failed to open netlink socket: %w", err)
 		}
 		defer h.Close()
 		return do(h)

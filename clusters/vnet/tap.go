@@ -79,7 +79,7 @@ func newTAP(c *PortConfig, ns *os.File) (device, error) {
 		}
 		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
 		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
-			err = fmt.Errorf("make TAP device %s: %w", c.Device, err)
+			err = fmt.Errorf("failed to make TAP device %s: %w", c.Device, err)
 			if errors.Is(err, unix.EPERM) {
 				err = fmt.Errorf("%w: %w (needs CAP_NET_ADMIN over the namespace)", errNoTAP, err)
 			}
@@ -87,7 +87,7 @@ func newTAP(c *PortConfig, ns *os.File) (device, error) {
 		}
 		size := int32(headerLen)
 		if err := ioctl(fd, unix.TUNSETVNETHDRSZ, unsafe.Pointer(&size)); err != nil {
-			return fmt.Errorf("set virtio-net header size of TAP device %s: %w", c.Device, err)
+			return fmt.Errorf("failed to set virtio-net header size of TAP device %s: %w", c.Device, err)
 		}
 		const offload = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
 		if err := unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload); err != nil {

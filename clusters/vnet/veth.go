@@ -66,11 +66,11 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 			PeerNamespace:    netlink.NsFd(int(ns.Fd())),
 		}
 		if err := h.LinkAdd(pair); err != nil {
-			return fmt.Errorf("make veth pair with device %s: %w", c.Device, err)
+			return fmt.Errorf("failed to make veth pair with device %s: %w", c.Device, err)
 		}
 		link, err := h.LinkByName(name)
 		if err != nil {
-			return fmt.Errorf("find near end of device %s: %w", c.Device, err)
+			return fmt.Errorf("failed to find near end of device %s: %w", c.Device, err)
 		}
 		// If the kernel has no IPv6, there is nothing to turn off.
 		_ = h.LinkSetIP6AddrGenMode(link, 1) // IN6_ADDR_GEN_MODE_NONE
@@ -78,7 +78,7 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 			return fmt.Errorf("switch ARP off on near end of device %s: %w", c.Device, err)
 		}
 		if err := h.LinkSetUp(link); err != nil {
-			return fmt.Errorf("bring near end of device %s up: %w", c.Device, err)
+			return fmt.Errorf("failed to bring near end of device %s up: %w", c.Device, err)
 		}
 		// Not before: a socket on a device that is down starts with an error. Nothing is
 		// missed, since the far end is still down.
@@ -109,7 +109,7 @@ func deleteLink(h *netlink.Handle, name string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete veth device %s: %w", name, err)
+		return fmt.Errorf("failed to delete veth device %s: %w", name, err)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func openPacketSocket(index int) (fd int, err error) {
 	// With protocol 0 it receives nothing before the socket is bound to its device.
 	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return -1, fmt.Errorf("open packet socket (needs CAP_NET_RAW): %w", err)
+		return -1, fmt.Errorf("failed to open packet socket (needs CAP_NET_RAW): %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -129,18 +129,18 @@ func openPacketSocket(index int) (fd int, err error) {
 		}
 	}()
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
-		return fd, fmt.Errorf("set PACKET_VNET_HDR on packet socket: %w", err)
+		return fd, fmt.Errorf("failed to set PACKET_VNET_HDR on packet socket: %w", err)
 	}
 	// Right after its start the device has no queueing discipline yet.
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
-		return fd, fmt.Errorf("set PACKET_QDISC_BYPASS on packet socket: %w", err)
+		return fd, fmt.Errorf("failed to set PACKET_QDISC_BYPASS on packet socket: %w", err)
 	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
-		return fd, fmt.Errorf("set PACKET_IGNORE_OUTGOING on packet socket (needs Linux 4.20): %w", err)
+		return fd, fmt.Errorf("failed to set PACKET_IGNORE_OUTGOING on packet socket (needs Linux 4.20): %w", err)
 	}
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, packetBuffer); err != nil {
-			return fd, fmt.Errorf("set buffer size of packet socket: %w", err)
+			return fd, fmt.Errorf("failed to set buffer size of packet socket: %w", err)
 		}
 	}
 	all := uint16(unix.ETH_P_ALL)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,9 @@ A row is certified if it passed in all experiments, and if the faults hit each n
 One that does not apply because of the cluster's design is counted separately; one that
 cannot be tested here is not certified.
 
+If it is clear beforehand that a row of --rows conformance, or one that is named, cannot be
+tested on the cluster, nothing is run.
+
 A certification that was interrupted or killed continues with --resume. The bundle contains the
 component logs, but no audit logs, and no keys, tokens or passwords.
 
@@ -61,7 +65,7 @@ Exit codes: 0 certified, or observed in full; 1 a row failed, 2 bad input, 3 not
 for another reason, or the run had a problem, such as a cluster that it could not release.`, certify.Turns, certify.Profile),
 		Example: `  holdfast certify --rows conformance
   holdfast certify --rows HA-QR-005,HA-EP-003 --out results/trial
-  holdfast certify --provider kind --attach theirs --rows conformance
+  holdfast certify --provider kind --attach theirs --rows HA-QR-005,HA-EP-003
   holdfast certify --inventory nodes.yaml --rows observed
   holdfast certify --resume results/20261121-080000
   holdfast certify --rows conformance --dry-run`,
@@ -111,6 +115,9 @@ for another reason, or the run had a problem, such as a cluster that it could no
 			if err := checkResultsDir(dir); err != nil {
 				return err
 			}
+		}
+		if open := certify.Untestable(p); resume == "" && !dryRun && rows != "must" && rows != "observed" && len(open) > 0 {
+			return usageError("not all of these rows can be certified on this cluster, since no scenario that settles them can run there:\n%s\nName others with --rows; --dry-run shows what would be run", strings.Join(open, "\n"))
 		}
 		switch {
 		case dryRun && resume != "":

@@ -146,11 +146,11 @@ func TestShellCommands(t *testing.T) {
 	}
 }
 
-// Logs may have secrets, so no example of a CI job publishes them.
-func TestExamplesPublishNoLogs(t *testing.T) {
+// Logs, snapshots and plans may contain secrets, so no example of a CI job publishes them.
+func TestExamplesPublishNoSecrets(t *testing.T) {
 	dir := filepath.Join("..", "..", "docs", "ci")
 	for name, want := range map[string]string{
-		"github-nightly.yaml": "          path: |\n            results\n            !results/logs/**\n",
+		"github-nightly.yaml": "          path: |\n            results\n            !results/logs/**\n            !results/etcd-snapshots/**\n            !results/plan.json\n",
 		"prow-nightly.yaml":   `cp results/results.json results/summary.md results/report.html "$ARTIFACTS"`,
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, name))

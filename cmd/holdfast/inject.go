@@ -97,7 +97,7 @@ func printInjection(out io.Writer, e fault.Entry) error {
 		_, err := fmt.Fprintf(out, "%s on %s had no effect and was undone: %s\n", e.Fault, e.Target, e.Effect.What)
 		return err
 	case !e.Effect.Proven:
-		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nit was healed, but that is not proven yet either (%s); it is retried when its time to live expires, or with: holdfast heal %s\n",
+		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nhealing was attempted, but is not proven yet (%s); it is retried when its time to live expires, or with: holdfast heal %s\n",
 			e.ID, e.Target, e.Effect.What, undoing(e), e.ID)
 		return err
 	}

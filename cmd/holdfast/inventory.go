@@ -128,7 +128,7 @@ func newInventoryReleaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release FILE",
 		Short: "Remove the agents that a killed run left on the nodes",
-		Long: `Heal what is active on the nodes of an inventory, and remove the node agents from them. A run does
+		Long: `Heal all active faults on the nodes of an inventory, and remove the node agents from them. A run does
 this itself when it finishes; after a killed run the agents heal within 15 s and are removed
 after two minutes.`,
 		Example: `  holdfast inventory release nodes.yaml`,
@@ -138,7 +138,11 @@ after two minutes.`,
 			if err != nil {
 				return err
 			}
-			return remote.Provider{}.Detach(cmd.Context(), &clusters.Cluster{Spec: clusters.Spec{Inventory: i}}, false)
+			err = remote.Provider{}.Detach(cmd.Context(), &clusters.Cluster{Spec: clusters.Spec{Inventory: i}}, false)
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The nodes of %s have no agent of holdfast any more.\n", args[0])
+			}
+			return err
 		},
 	}
 }
@@ -161,7 +165,8 @@ Levels:
                in etcd
   network      cut and impair the network between the nodes
   power        cut the power of nodes, with the inventory's commands
-  quorum-loss  break more nodes at a time than the cluster should tolerate
+  quorum-loss  break more nodes at a time than the cluster should tolerate; ask etcd for a
+               further member while one is down, which it should refuse
   data         change etcd's data, history, alarms and list of members, certificates, leases,
                webhooks and roles; fill the volume of a member's data`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
@@ -217,6 +222,9 @@ func consentLevels(texts []string) (all []remote.Level, err error) {
 			return nil, usageError("--level %s: want one or more of %s%s", text, strings.Join(names, ", "), nearest.Meant(names, text))
 		}
 		all = append(all, l)
+	}
+	if !slices.Contains(all, remote.Processes) && slices.ContainsFunc(all, func(l remote.Level) bool { return l != remote.ReadOnly }) {
+		return nil, usageError("--level %[1]s: want process as well, since every fault needs the agent on each node: --level process,%[1]s", strings.Join(texts, ","))
 	}
 	return all, nil
 }

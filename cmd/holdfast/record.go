@@ -42,7 +42,7 @@ is, and the exit code is 3.`,
 		Example: `  holdfast record results/20261121-080000 --scenario etcd-leader-killed
   holdfast record results/20261121-080000/record/etcd-leader-killed --kind fault,phase
   holdfast record results/mine --since 12s --until 14s500ms --node node-2
-  holdfast record results/mine --client client-3 --key register-7
+  holdfast record results/mine --client registers/node-2/1 --since 12s
   holdfast record results/mine --kind op -o json | jq -r .d.outcome
   holdfast record results/mine --follow --kind fault,steady,phase`,
 		Args: arguments("DIR"),
@@ -91,7 +91,7 @@ func findRecord(dir, scenario string) (string, error) {
 	}
 	entries, err := os.ReadDir(record.Dir(dir, ""))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", usageError("looking for records in %s: %w", dir, err)
+		return "", usageError("failed to look for records in %s: %w", dir, err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -126,7 +126,7 @@ func (p *recordPrinter) print(ctx context.Context, dir string, w io.Writer) erro
 		out := bufio.NewWriter(w)
 		err = p.entries(ctx, r, out)
 		if flush := out.Flush(); flush != nil {
-			return fmt.Errorf("printing the record: %w", flush)
+			return fmt.Errorf("failed to print the record: %w", flush)
 		}
 	}
 	if p.follow && errors.Is(err, context.Canceled) {
@@ -156,7 +156,7 @@ func (p *recordPrinter) entries(ctx context.Context, r *record.Reader, out *bufi
 		}
 		if p.filter.Takes(e, v) {
 			if err := p.entry(out, e, v); err != nil {
-				return fmt.Errorf("printing the record: %w", err)
+				return fmt.Errorf("failed to print the record: %w", err)
 			}
 		}
 		// Entries added to a finished record are for judges.

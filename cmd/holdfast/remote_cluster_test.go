@@ -278,12 +278,12 @@ func TestClusterRemote(t *testing.T) {
 
 	// Faults, but not the loss of quorum.
 	f.consent("process,network")
-	text, code = f.try(run("broken", "--scenario", "etcd-member-isolated,quorum-lost")...)
+	text, code = f.try(run("broken", "--scenario", "etcd-member-isolated,quorum-lost", "-f", f.write("defragmented.yaml", defragmentedScenario))...)
 	if code != exitPass && code != exitInconclusive {
 		t.Fatalf("exit code %d:\n%s", code, text)
 	}
 	verdicts = f.verdicts(out("broken"))
-	for id, want := range map[string]judge.Verdict{"HA-QR-002": judge.Pass, "HA-QR-009": judge.NotApplicable} {
+	for id, want := range map[string]judge.Verdict{"HA-QR-002": judge.Pass, "HA-QR-009": judge.NotApplicable, "MY-001": judge.Pass} {
 		if got := verdicts[id]; got != want && got != judge.Inconclusive {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}
@@ -292,6 +292,21 @@ func TestClusterRemote(t *testing.T) {
 		t.Errorf("with faults there is left on the nodes:\n%s", left)
 	}
 }
+
+// defragmentedScenario has a fault whose proof is a metric of etcd, which the harness reads through the
+// node's agent.
+const defragmentedScenario = `apiVersion: holdfast.dev/v1alpha1
+kind: Scenario
+metadata: {name: defragmented}
+spec:
+  timeline:
+  - wait: 2s
+  - inject: {fault: defragment, target: etcd/2, as: tidy}
+  - wait: 2s
+  - heal: tidy
+  requirements:
+  - {id: MY-001, judge: no-lost-write, fault: tidy}
+`
 
 func (f *foreign) verdicts(dir string) map[string]judge.Verdict {
 	f.t.Helper()

@@ -23,7 +23,7 @@ import (
 
 // Exit codes of every command; documented in the README.
 const (
-	exitPass         = 0 // done; for a run: every requirement passed
+	exitPass         = 0 // done; for a run: no requirement failed or is inconclusive
 	exitFail         = 1 // a requirement failed
 	exitUsage        = 2 // wrong usage or bad input
 	exitInconclusive = 3 // inconclusive, or holdfast itself failed
@@ -146,8 +146,8 @@ func newRootCommand() *cobra.Command {
 		Long: `holdfast injects faults into a highly available Kubernetes control plane and
 reports, with evidence, whether it keeps its promises.
 
-Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
-3 inconclusive, or holdfast itself failed.`,
+Exit codes: 0 done, and no requirement failed or is inconclusive; 1 a requirement or a check
+failed; 2 wrong usage or bad input; 3 inconclusive, or holdfast itself failed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -217,7 +217,7 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	}
 	switch asked := cmd.Flags().Changed("parallel"); {
 	case w.attach != "" && asked && w.parallel != 1:
-		return nil, nil, usageError("--parallel %d: the run takes over one cluster", w.parallel)
+		return nil, nil, usageError("--parallel %d: a run on an existing cluster uses only that one: leave out --parallel", w.parallel)
 	case w.attach != "":
 		w.parallel = 1
 	case !asked:

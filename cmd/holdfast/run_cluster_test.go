@@ -156,9 +156,9 @@ func TestClusterThatCannotBeMade(t *testing.T) {
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v to see that the API server does not start", took)
 	}
-	c.contains(stdout, "scenario refused was not run: creating cluster holdfast: kube-apiserver on node-1 has exited")
+	c.contains(stdout, "scenario refused was not run: failed to create cluster holdfast: kube-apiserver on node-1 has exited")
 	c.contains(stdout, "unknown flag: --no-such-flag")
-	c.contains(stderr, "the run had a problem: cluster-1: creating cluster holdfast")
+	c.contains(stderr, "the run had a problem: cluster-1: failed to create cluster holdfast")
 	if _, err := reports.Load(out); err != nil {
 		t.Error(err)
 	}

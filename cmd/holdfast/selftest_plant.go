@@ -43,7 +43,7 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 	default:
 		dir, remove, err := scratch.Dir("holdfast-selftest-")
 		if err != nil {
-			return nil, fmt.Errorf("making a directory for records: %w; name one with --out", err)
+			return nil, fmt.Errorf("failed to make a directory for records: %w; name one with --out", err)
 		}
 		defer func() { _ = remove() }()
 		p.dir = dir
@@ -123,7 +123,7 @@ func (p *planting) load(dir string) error {
 // last line may be truncated.
 func (p *planting) open() (err error) {
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
-		return fmt.Errorf("making the directory of a selftest: %w; name another one with --out", err)
+		return fmt.Errorf("failed to make the directory of a selftest: %w; name another one with --out", err)
 	}
 	path := filepath.Join(p.dir, outcomesFile)
 	if p.file, err = os.Create(path + ".new"); err == nil {
@@ -135,7 +135,7 @@ func (p *planting) open() (err error) {
 		err = errors.Join(err, os.Rename(path+".new", path))
 	}
 	if err != nil {
-		return fmt.Errorf("making the file of outcomes: %w; name another directory with --out", err)
+		return fmt.Errorf("failed to make the file of outcomes: %w; name another directory with --out", err)
 	}
 	return nil
 }

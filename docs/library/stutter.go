@@ -172,7 +172,7 @@ func (s *stuttering) Heal(ctx context.Context) (fault.Proof, error) {
 	s.cancel()
 	<-s.over
 	if err := s.machine.Thaw(ctx, s.target.Component); err != nil {
-		return fault.Proof{Called: called, What: "healing was refused"}, fmt.Errorf("healing stutter of %s: %w", s.target, err)
+		return fault.Proof{Called: called, What: "healing was refused"}, fmt.Errorf("failed to heal stutter of %s: %w", s.target, err)
 	}
 	s.healed = fault.Prove(ctx, called, proofLimit, s.is(false))
 	s.healed.What += fmt.Sprintf(", after %d pauses of %s", s.pauses, s.pause)

@@ -124,7 +124,7 @@ func TestStutterOfARestart(t *testing.T) {
 	}
 }
 
-// When its time to live is over the fault ends, without anybody healing it.
+// The fault expires without a call to Heal.
 func TestStutterExpires(t *testing.T) {
 	n := &node{state: "S"}
 	injection, err := Stutter.Inject(t.Context(), cluster{n}, target, quick(50*time.Millisecond))

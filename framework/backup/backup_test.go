@@ -169,7 +169,7 @@ func TestRestorationRefuses(t *testing.T) {
 	}
 	m := &stuck{}
 	err := Restoration{Members: []Member{{"node-1", m, m, m}}, Snapshot: file, Peers: []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}}.Run(t.Context())
-	if !errors.Is(err, framework.ErrNothingDone) || errors.Is(err, errStuck) || !strings.Contains(err.Error(), "restoring the snapshot for node-1") {
+	if !errors.Is(err, framework.ErrNothingDone) || errors.Is(err, errStuck) || !strings.Contains(err.Error(), "failed to restore the snapshot for node-1") {
 		t.Error(err)
 	}
 }

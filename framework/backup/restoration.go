@@ -66,7 +66,7 @@ func (r Restoration) Run(ctx context.Context) error {
 func (r Restoration) build(ctx context.Context, dir string) error {
 	sum, err := digest(r.Snapshot)
 	if err != nil {
-		return fmt.Errorf("reading the snapshot: %w", err)
+		return fmt.Errorf("failed to read the snapshot: %w", err)
 	}
 	cluster := members.InitialCluster(r.Peers)
 	for _, m := range r.Members {
@@ -91,7 +91,7 @@ func (r Restoration) build(ctx context.Context, dir string) error {
 			InitialClusterToken: fmt.Sprintf("holdfast-%x-%d", sum, r.Bump),
 		})
 		if err != nil {
-			return fmt.Errorf("restoring the snapshot for %s: %w", m.Name, err)
+			return fmt.Errorf("failed to restore the snapshot for %s: %w", m.Name, err)
 		}
 	}
 	return ctx.Err()

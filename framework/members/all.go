@@ -105,7 +105,7 @@ func (all All) List(ctx context.Context) (found []*pb.Member, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the members: %w", err)
+		return nil, fmt.Errorf("failed to list the members: %w", err)
 	}
 	return found, nil
 }
@@ -120,7 +120,7 @@ func (all All) Alarms(ctx context.Context) (found []*pb.AlarmMember, err error) 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the alarms: %w", err)
+		return nil, fmt.Errorf("failed to list the alarms: %w", err)
 	}
 	return found, nil
 }
@@ -142,7 +142,7 @@ func (all All) Disarm(ctx context.Context, id uint64, kind pb.AlarmType) error {
 			return err
 		})
 		if err != nil {
-			problems = append(problems, fmt.Errorf("disarming alarm %s of member %x: %w", a.Alarm, a.MemberID, err))
+			problems = append(problems, fmt.Errorf("failed to disarm alarm %s of member %x: %w", a.Alarm, a.MemberID, err))
 		}
 	}
 	return errors.Join(problems...)
@@ -161,7 +161,7 @@ func (all All) FreeSpace(ctx context.Context, prefix string) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("deleting the keys %s*: %w", prefix, err)
+		return fmt.Errorf("failed to delete the keys %s*: %w", prefix, err)
 	}
 	var problems []error
 	for _, m := range all {
@@ -194,12 +194,12 @@ func (all All) Rejoin(ctx context.Context, rejoiner framework.EtcdRejoiner, node
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("adding the member with peer URL %s: %w", strings.Join(urls, ","), err)
+		return fmt.Errorf("failed to add the member with peer URL %s: %w", strings.Join(urls, ","), err)
 	case at >= 0 && list[at].Name != "":
 		return nil
 	}
 	if err := rejoiner.RejoinEtcd(ctx, PeersOf(list, node)); err != nil {
-		return fmt.Errorf("starting the member that was added: %w", err)
+		return fmt.Errorf("failed to start the member that was added: %w", err)
 	}
 	return nil
 }

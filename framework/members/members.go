@@ -91,10 +91,10 @@ func (m Member) Defragment(ctx context.Context) error {
 // compacted only when its own compaction is done.
 func (m Member) shrink(ctx context.Context, revision int64) error {
 	if err := m.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !RefusedWith(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("compacting etcd to revision %d: %w", revision, err)
+		return fmt.Errorf("failed to compact etcd to revision %d: %w", revision, err)
 	}
 	if err := m.Defragment(ctx); err != nil {
-		return fmt.Errorf("defragmenting etcd: %w", err)
+		return fmt.Errorf("failed to defragment etcd: %w", err)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func prepareProbes(ctx context.Context, entrances []framework.Entrance, probers 
 				break
 			}
 			if !client.Pause(ctx, 250*time.Millisecond) {
-				return fmt.Errorf("create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, last)
+				return fmt.Errorf("failed to create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, last)
 			}
 		}
 	}

@@ -144,7 +144,7 @@ func (m etcdMember) list(ctx context.Context, quorum bool, s *record.EtcdStatus)
 func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c)
 	if err != nil {
-		return fmt.Errorf("list etcd: %w", err)
+		return fmt.Errorf("failed to list etcd: %w", err)
 	}
 	defer closeMembers(members)
 	for _, m := range members {

@@ -24,7 +24,7 @@ func (o *Observers) Join(ctx context.Context, node framework.Node) error {
 	cfg.Cluster = partOf(o.cfg.Cluster, node)
 	part := &Observers{cfg: cfg, w: o.w, seen: o.seen}
 	if err := part.start(ctx, part.ofNodes()); err != nil {
-		return fmt.Errorf("observing %s: %w", node.Name(), err)
+		return fmt.Errorf("failed to observe %s: %w", node.Name(), err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -140,7 +140,7 @@ func (o *Observers) start(ctx context.Context, all []preparation) error {
 		more, err := prepare(ctx)
 		if err != nil {
 			o.Stop()
-			return fmt.Errorf("start observers: %w", err)
+			return fmt.Errorf("failed to start observers: %w", err)
 		}
 		loops = append(loops, more...)
 	}

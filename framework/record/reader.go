@@ -58,7 +58,7 @@ func open(dir string, in func(*os.File) io.Reader) (*Reader, error) {
 	path := filepath.Join(dir, FileName)
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open record: %w; name the directory that holds %s", err, FileName)
+		return nil, fmt.Errorf("failed to open record: %w; name the directory that holds %s", err, FileName)
 	}
 	r, err := NewReader(in(f), path)
 	if err != nil {
@@ -93,7 +93,7 @@ func (g growing) Read(p []byte) (int, error) {
 func NewReader(in io.Reader, path string) (*Reader, error) {
 	file, err := newUnpacker(in)
 	if err != nil {
-		return nil, fmt.Errorf("read record %s: %w", path, err)
+		return nil, fmt.Errorf("failed to read record %s: %w", path, err)
 	}
 	r := &Reader{path: path, file: file, in: bufio.NewReaderSize(file, 64<<10)}
 	if err := r.readMeta(); err != nil {
@@ -247,7 +247,7 @@ func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 	case len(line) > maxLine:
 		return sum, nil, r.damage("the line is longer than %d MiB", maxLine>>20)
 	case r.file.err != nil && err != nil:
-		return sum, nil, fmt.Errorf("read record %s, line %d: %w", r.path, r.line, r.file.err)
+		return sum, nil, fmt.Errorf("failed to read record %s, line %d: %w", r.path, r.line, r.file.err)
 	case cut:
 		return sum, nil, r.damage("the line is cut off after %d bytes: the run was cut short", len(line))
 	case errors.Is(err, zstd.ErrMagicMismatch):

@@ -61,14 +61,14 @@ type Writer struct {
 func Create(dir string, meta Meta) (*Writer, error) {
 	path := filepath.Join(dir, FileName)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("create record %s: %w; name another results directory", path, err)
+		return nil, fmt.Errorf("failed to create record %s: %w; name another results directory", path, err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("create record %s: %w; a record is never overwritten: name another results directory", path, err)
+		return nil, fmt.Errorf("failed to create record %s: %w; a record is never overwritten: name another results directory", path, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create record: %w; name another results directory", err)
+		return nil, fmt.Errorf("failed to create record: %w; name another results directory", err)
 	}
 	w, err := newWriter(f, path, meta)
 	if err != nil {
@@ -81,7 +81,7 @@ func Create(dir string, meta Meta) (*Writer, error) {
 func newWriter(out file, path string, meta Meta) (*Writer, error) {
 	lines, err := newPacker(out)
 	if err != nil {
-		return nil, fmt.Errorf("create record %s: %w", path, err)
+		return nil, fmt.Errorf("failed to create record %s: %w", path, err)
 	}
 	return startWriter(out, lines, path, meta)
 }
@@ -98,7 +98,7 @@ func startWriter(out file, lines io.WriteCloser, path string, meta Meta) (*Write
 	meta.Started = w.start.UTC()
 	data, err := json.Marshal(meta)
 	if err != nil {
-		return nil, fmt.Errorf("encode the meta data of record %s: %w", path, err)
+		return nil, fmt.Errorf("failed to encode the meta data of record %s: %w", path, err)
 	}
 	w.add(KindMeta, data)
 	// Flush immediately: it is better to notice a full disk before the faults.
@@ -165,7 +165,7 @@ func (w *Writer) encode(kind Kind, v any) ([]byte, error) {
 	}
 	data, err := json.Marshal(r.reworded(v, w.secrets.Text))
 	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", v, err)
+		return nil, fmt.Errorf("failed to encode %T: %w", v, err)
 	}
 	if len(data) > maxLine-lineExtra {
 		return nil, fmt.Errorf("a %T of %d MiB is too long for a line, which may have %d MiB", v, len(data)>>20, maxLine>>20)
@@ -231,7 +231,7 @@ func (w *Writer) flush() {
 }
 
 func (w *Writer) writeError(err error) error {
-	return fmt.Errorf("write record %s: %w; make room there or name another results directory", w.path, err)
+	return fmt.Errorf("failed to write record %s: %w; make room there or name another results directory", w.path, err)
 }
 
 // Close ends the record with end, writes the buffer to the disk and returns the first error of
@@ -253,7 +253,7 @@ func (w *Writer) Close(end End) error {
 	end.reword(w.secrets.Text)
 	data, err := json.Marshal(end)
 	if err != nil && w.err == nil {
-		w.err = fmt.Errorf("encode the end of record %s: %w", w.path, err)
+		w.err = fmt.Errorf("failed to encode the end of record %s: %w", w.path, err)
 	}
 	w.add(KindEnd, data)
 	w.mu.Unlock()

@@ -30,7 +30,7 @@ func restart(ctx context.Context, c Cluster, before map[string]string) error {
 			return nil
 		}
 		if err := k.Kill(ctx, now.Component, 0); err != nil {
-			return fmt.Errorf("restarting %s: %w", key, err)
+			return fmt.Errorf("failed to restart %s: %w", key, err)
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func eachCaching(ctx context.Context, nodes []framework.Node, do func(key string
 						continue
 					}
 				}
-				problems = append(problems, fmt.Errorf("asking for the process of %s on %s: %w", component, n.Name(), err))
+				problems = append(problems, fmt.Errorf("failed to ask for the process of %s on %s: %w", component, n.Name(), err))
 				continue
 			}
 			if !now.Ended() && !now.Held {

@@ -138,7 +138,7 @@ func (p *application) watch(entrances []framework.Entrance) error {
 	for _, e := range entrances {
 		api, err := client.NewAPI(e.Config, client.Options{})
 		if err != nil {
-			return fmt.Errorf("watching through %s: %w", e.Name, err)
+			return fmt.Errorf("failed to watch through %s: %w", e.Name, err)
 		}
 		context.AfterFunc(ctx, api.Close)
 		for _, o := range []objectWatch{
@@ -215,7 +215,7 @@ func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
 // notRunning returns the error of a deployment whose ctx ended: an ApplicationError on a timeout.
 func (p *application) notRunning(ctx context.Context, lacks string) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-		return fmt.Errorf("deploying the application: %w", cause)
+		return fmt.Errorf("failed to deploy the application: %w", cause)
 	}
 	return &ApplicationError{p.settings.StartLimit, lacks}
 }

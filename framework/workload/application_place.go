@@ -46,7 +46,7 @@ func (n nodeSpec) unhealthy() bool {
 func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) error {
 	api, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {
-		return fmt.Errorf("looking for nodes through %s: %w", e.Name, err)
+		return fmt.Errorf("failed to look for nodes through %s: %w", e.Name, err)
 	}
 	defer api.Close()
 	ctx, cancel := context.WithTimeout(ctx, p.settings.StartLimit/4)

@@ -28,7 +28,7 @@ func CleanUp(ctx context.Context, entrances []framework.Entrance) error {
 			last = fmt.Errorf("through %s: %w", e.Name, last)
 		}
 		if !client.Pause(ctx, 250*time.Millisecond) {
-			return fmt.Errorf("deleting the namespaces of traffic and probes: %w (last answer: %w); delete the rest by hand", context.Cause(ctx), last)
+			return fmt.Errorf("failed to delete the namespaces of traffic and probes: %w (last answer: %w); delete the rest by hand", context.Cause(ctx), last)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func cleanUp(ctx context.Context, e framework.Entrance) error {
 	for _, name := range []string{ProbeNamespace, DefaultNamespace, workNamespace(DefaultNamespace), ApplicationNamespace} {
 		a := api.Do(ctx, client.Request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + name})
 		if a.Outcome() != record.OK && a.Reason() != "NotFound" && a.Reason() != "Conflict" { // it is being deleted
-			return fmt.Errorf("deleting namespace %s: %s", name, a.Problem())
+			return fmt.Errorf("failed to delete namespace %s: %s", name, a.Problem())
 		}
 	}
 	return nil
@@ -73,5 +73,5 @@ func CleanUpEtcd(ctx context.Context, access framework.EtcdAccess, nodes []strin
 	if last == nil {
 		return nil
 	}
-	return fmt.Errorf("deleting holdfast's keys from etcd: %w; delete the keys with the prefixes %s by hand", last, strings.Join(ownPrefixes, " and "))
+	return fmt.Errorf("failed to delete holdfast's keys from etcd: %w; delete the keys with the prefixes %s by hand", last, strings.Join(ownPrefixes, " and "))
 }

@@ -90,7 +90,7 @@ func removeMember(ctx context.Context, access framework.EtcdAccess, node, peer s
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("removing the etcd member at %s, which was added on purpose: %w", peer, err)
+		return fmt.Errorf("failed to remove the etcd member at %s, which was added on purpose: %w", peer, err)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (m *mixed) open(ctx context.Context, c framework.Cluster) error {
 		}
 		// One that was just restarted may answer 403 or 429 for a moment.
 		if try == crdTries || !client.Pause(ctx, time.Second) {
-			return fmt.Errorf("creating a CRD: %s", a.Problem())
+			return fmt.Errorf("failed to create a CRD: %s", a.Problem())
 		}
 	}
 }

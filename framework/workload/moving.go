@@ -29,7 +29,7 @@ func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) e
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()
 	if err := EnsureNamespace(setup, apiServers(c.Entrances()), DefaultNamespace); err != nil {
-		return fmt.Errorf("preparing moving reads: %w", err)
+		return fmt.Errorf("failed to prepare moving reads: %w", err)
 	}
 	all, err := movingClients(c, w)
 	if err != nil {
@@ -48,7 +48,7 @@ func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) e
 	}
 	for _, r := range all {
 		if op := r.get(ctx, movingKey); !op.Found {
-			return fmt.Errorf("preparing moving reads: register %s cannot be read through %s: %s", movingKey, r.entrance, op.Error)
+			return fmt.Errorf("failed to prepare moving reads: register %s cannot be read through %s: %s", movingKey, r.entrance, op.Error)
 		}
 	}
 	return w.Err()

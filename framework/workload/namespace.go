@@ -28,7 +28,7 @@ func EnsureNamespace(ctx context.Context, entrances []framework.Entrance, namesp
 	for _, e := range entrances {
 		api, err := client.NewAPI(e.Config, client.Options{})
 		if err != nil {
-			return fmt.Errorf("create namespace %s through %s: %w", namespace, e.Name, err)
+			return fmt.Errorf("failed to create namespace %s through %s: %w", namespace, e.Name, err)
 		}
 		defer api.Close()
 		apis = append(apis, api)
@@ -42,7 +42,7 @@ func EnsureNamespace(ctx context.Context, entrances []framework.Entrance, namesp
 			last = fmt.Errorf("through %s: %w", entrances[i].Name, last)
 		}
 		if !client.Pause(ctx, 250*time.Millisecond) {
-			return fmt.Errorf("create namespace %s: %w (last answer: %w); see whether the cluster is up", namespace, context.Cause(ctx), last)
+			return fmt.Errorf("failed to create namespace %s: %w (last answer: %w); see whether the cluster is up", namespace, context.Cause(ctx), last)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func ensureNamespace(ctx context.Context, api *client.API, namespace string) err
 		return errors.New(a.Problem())
 	}
 	if err := json.Unmarshal(a.Body, &ns); err != nil {
-		return fmt.Errorf("read namespace %s: %w", namespace, err)
+		return fmt.Errorf("failed to read namespace %s: %w", namespace, err)
 	}
 	if ns.Status.Phase == "Terminating" {
 		return fmt.Errorf("namespace %s is being deleted", namespace)

@@ -64,7 +64,7 @@ func makeAccount(ctx context.Context, servers []framework.Entrance, name string)
 	all := serviceAccountKind.path(DefaultNamespace)
 	body := mustJSON(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata{Name: name}})
 	if a := admin.Do(ctx, client.Request{Method: http.MethodPost, Path: all, Body: body}); a.Outcome() != record.OK {
-		return "", fmt.Errorf("creating service account %s through %s: %s", name, servers[0].Name, a.Problem())
+		return "", fmt.Errorf("failed to create service account %s through %s: %s", name, servers[0].Name, a.Problem())
 	}
 	return all + "/" + name, nil
 }

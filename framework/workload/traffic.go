@@ -64,14 +64,14 @@ type profile interface {
 // record says so.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) {
 	if err := cfg.err(); err != nil {
-		return nil, fmt.Errorf("start traffic: %w", err)
+		return nil, fmt.Errorf("failed to start traffic: %w", err)
 	}
 	cfg = cfg.withDefaults()
 	if slices.ContainsFunc(cfg.Profiles, func(name string) bool { return name != ProfileEtcd }) {
 		setup, cancel := context.WithTimeout(ctx, setupLimit)
 		defer cancel()
 		if err := EnsureNamespace(setup, cfg.Cluster.Entrances(), cfg.Namespace); err != nil {
-			return nil, fmt.Errorf("start traffic: %w", err)
+			return nil, fmt.Errorf("failed to start traffic: %w", err)
 		}
 	}
 	t := &Traffic{cfg: cfg, w: w, suffix: fresh(), ways: map[string][]*client.API{}, left: map[string]chan struct{}{}, stop: make(chan struct{}), final: finalLimit, patience: lastWriteLimit}
@@ -80,7 +80,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 	if err := t.start(); err != nil {
 		t.cancel()
 		t.Stop()
-		return nil, fmt.Errorf("start traffic: %w", err)
+		return nil, fmt.Errorf("failed to start traffic: %w", err)
 	}
 	return t, nil
 }
@@ -157,7 +157,7 @@ func (t *Traffic) Leave(node string) {
 func (t *Traffic) Join(node string) error {
 	for _, join := range t.joins {
 		if err := join(node); err != nil {
-			return fmt.Errorf("start traffic through %s: %w", node, err)
+			return fmt.Errorf("failed to start traffic through %s: %w", node, err)
 		}
 	}
 	return nil

@@ -144,15 +144,15 @@ func PlanLines(p *run.Plan, expected time.Duration) []string {
 	if len(all) == 0 {
 		lines = append(lines, "it breaks nothing")
 	}
-	if open := untestable(p); len(open) > 0 {
+	if open := Untestable(p); len(open) > 0 {
 		lines = append(append(lines, "it cannot certify these rows, since no scenario that settles them can run here:"), open...)
 	}
 	return lines
 }
 
-// untestable returns a line for each row that no scenario of the plan can settle, unless the
+// Untestable returns a line for each row that no scenario of the plan can settle, unless the
 // cluster's design is the reason.
-func untestable(p *run.Plan) (lines []string) {
+func Untestable(p *run.Plan) (lines []string) {
 	for _, id := range p.Rows {
 		why, testable, design := "", false, true
 		for _, s := range p.Scenarios {

@@ -36,7 +36,7 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	// The taken-over cluster's credentials do not belong in a results directory.
 	dir, remove, err := scratch.Dir("holdfast-attached-")
 	if err != nil {
-		return nil, fmt.Errorf("creating the state directory of cluster %s: %w", spec.Metadata.Name, err)
+		return nil, fmt.Errorf("failed to create the state directory of cluster %s: %w", spec.Metadata.Name, err)
 	}
 	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Snapshots: filepath.Join(results, clusters.SnapshotDir), Harmless: harmless, Progress: progress})
 	if err != nil {

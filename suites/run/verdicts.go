@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -210,7 +211,7 @@ func (v *Verdicts) NotJudged() string {
 	}
 	why := "that this run does not have (see --profile)"
 	if len(v.Plan.Rows) > 0 {
-		why = "that its rows do not need"
+		why = "that the certificate does not need"
 	}
 	form := func(n int, one, many string) string {
 		if n == 1 {
@@ -218,8 +219,14 @@ func (v *Verdicts) NotJudged() string {
 		}
 		return fmt.Sprintf("%d %s", n, many)
 	}
-	return fmt.Sprintf("Of the catalogue's %d requirements %s not judged: %s to scenarios %s, and %s no scenario yet.",
-		len(scenarios.Requirements()), form(other+none, "was", "were"), form(other, "belongs", "belong"), why, form(none, "has", "have"))
+	var parts []string
+	if other > 0 {
+		parts = append(parts, form(other, "belongs", "belong")+" to scenarios "+why)
+	}
+	if none > 0 {
+		parts = append(parts, form(none, "has", "have")+" no scenario yet")
+	}
+	return fmt.Sprintf("Of the catalogue's %d requirements %s not judged: %s.", len(scenarios.Requirements()), form(other+none, "was", "were"), strings.Join(parts, ", and "))
 }
 
 // ArgumentLines returns the arguments of components, one line per component.

@@ -124,7 +124,7 @@ func (e Engine) Command(ctx context.Context, name string, args ...string) (*exec
 // command's name, arguments, streams, ExtraFiles, SysProcAttr, and Env if set.
 func (e Engine) Enter(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
-		return fmt.Errorf("running %s in the engine's network: %w", cmd.Args[0], cmd.Err)
+		return fmt.Errorf("failed to run %s in the engine's network: %w", cmd.Args[0], cmd.Err)
 	}
 	if cmd.Env == nil {
 		cmd.Env = e.Environ()
@@ -134,7 +134,7 @@ func (e Engine) Enter(cmd *exec.Cmd) error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	config, err := json.Marshal(enterConfig{PID: e.PID, StartTicks: e.StartTicks, Path: cmd.Path, Args: cmd.Args})
 	if err != nil {

@@ -43,13 +43,13 @@ func runEnter(args []string) error {
 		return errors.New("the Docker engine that holdfast started has stopped; start it again: holdfast kind engine")
 	}
 	if err != nil {
-		return fmt.Errorf("opening the network of the Docker engine: %w (requires root)", err)
+		return fmt.Errorf("failed to open the network of the Docker engine: %w (requires root)", err)
 	}
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("entering the network of the Docker engine: %w (requires root)", err)
+		return fmt.Errorf("failed to enter the network of the Docker engine: %w (requires root)", err)
 	}
 	if err := syscall.Exec(cfg.Path, cfg.Args, os.Environ()); err != nil {
-		return fmt.Errorf("running %s in the network of the Docker engine: %w", cfg.Path, err)
+		return fmt.Errorf("failed to run %s in the network of the Docker engine: %w", cfg.Path, err)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func Find(ctx context.Context) (Engine, error) {
 	if named != "" {
 		e, err := ask(ctx, Engine{Host: named, Source: SourceEnvironment, docker: docker})
 		if err != nil {
-			return Engine{}, fmt.Errorf("asking the Docker engine that DOCKER_HOST names, %s: %w; make sure that it is running, or unset DOCKER_HOST", named, err)
+			return Engine{}, fmt.Errorf("failed to ask the Docker engine that DOCKER_HOST names, %s: %w; make sure that it is running, or unset DOCKER_HOST", named, err)
 		}
 		return e, nil
 	}

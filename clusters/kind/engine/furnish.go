@@ -18,19 +18,19 @@ import (
 // visible.
 func furnish(cfg initConfig) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("making mounts private: %w", err)
+		return fmt.Errorf("failed to make mounts private: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mounting /proc: %w (in a container, run it with an unmasked /proc)", err)
+		return fmt.Errorf("failed to mount /proc: %w (in a container, run it with an unmasked /proc)", err)
 	}
 	if err := coverRun(cfg.StateDir, cfg.DataDir); err != nil {
 		return err
 	}
 	if err := os.WriteFile(daemonConfig, []byte("{}\n"), 0o600); err != nil {
-		return fmt.Errorf("writing dockerd's configuration: %w", err)
+		return fmt.Errorf("failed to write dockerd's configuration: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, "tmp"), 0o700); err != nil {
-		return fmt.Errorf("making the engine's directory for temporary files: %w", err)
+		return fmt.Errorf("failed to make the engine's directory for temporary files: %w", err)
 	}
 	keepOut()
 	if err := startNetwork(); err != nil {
@@ -51,20 +51,20 @@ func coverRun(keep ...string) error {
 		}
 		f, err := os.Open(dir)
 		if err != nil {
-			return fmt.Errorf("opening a directory below /run: %w", err)
+			return fmt.Errorf("failed to open a directory below /run: %w", err)
 		}
 		defer f.Close()
 		below = append(below, f)
 	}
 	if err := unix.Mount("holdfast", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
-		return fmt.Errorf("mounting a tmpfs on /run: %w", err)
+		return fmt.Errorf("failed to mount a tmpfs on /run: %w", err)
 	}
 	for _, f := range below {
 		if err := os.MkdirAll(f.Name(), 0o700); err != nil {
-			return fmt.Errorf("making a directory below /run: %w", err)
+			return fmt.Errorf("failed to make a directory below /run: %w", err)
 		}
 		if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), f.Name(), "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("mounting %s in the sandbox: %w", f.Name(), err)
+			return fmt.Errorf("failed to mount %s in the sandbox: %w", f.Name(), err)
 		}
 	}
 	return nil
@@ -102,7 +102,7 @@ func startNetwork() error {
 		err = netlink.LinkSetUp(lo)
 	}
 	if err != nil {
-		return fmt.Errorf("bringing up the loopback interface: %w", err)
+		return fmt.Errorf("failed to bring up the loopback interface: %w", err)
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return fmt.Errorf("failed to enable packet forwarding: %w", err)
@@ -181,11 +181,11 @@ func tryOverlay(dir string) error {
 		return fmt.Errorf("%s has no extended attributes: %w", dir, err)
 	}
 	if err := mountOverlay(part("lower"), part("upper"), part("work"), part("merged")); err != nil {
-		return fmt.Errorf("mounting an overlay on %s in a user namespace: %w", dir, err)
+		return fmt.Errorf("failed to mount an overlay on %s in a user namespace: %w", dir, err)
 	}
 	defer unix.Unmount(part("merged"), unix.MNT_DETACH)
 	if err := os.Remove(part("merged/file")); err != nil {
-		return fmt.Errorf("removing a file of an overlay on %s: %w", dir, err)
+		return fmt.Errorf("failed to remove a file of an overlay on %s: %w", dir, err)
 	}
 	if _, err := os.Stat(part("merged/file")); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("an overlay on %s keeps what is removed", dir)

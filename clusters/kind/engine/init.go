@@ -90,7 +90,7 @@ func serve(args []string, events *json.Encoder) error {
 	}
 	parent, err := os.Open(filepath.Dir(cfg.StateDir))
 	if err != nil {
-		return fmt.Errorf("opening the directory of its state: %w", err)
+		return fmt.Errorf("failed to open the directory of its state: %w", err)
 	}
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM, syscall.SIGINT)
@@ -111,7 +111,7 @@ func serve(args []string, events *json.Encoder) error {
 	// Reaping all children would take the exit code from exec.Cmd.
 	dockerd, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: "/", Files: []*os.File{null, os.Stdout, os.Stderr}})
 	if err != nil {
-		return fmt.Errorf("starting dockerd: %w", err)
+		return fmt.Errorf("failed to start dockerd: %w", err)
 	}
 	_ = events.Encode(initEvent{Running: true})
 	go func() {

@@ -88,7 +88,7 @@ func firstLine(s string) string {
 // come up stays.
 func Start(ctx context.Context, c Config) (Engine, error) {
 	if problems := Blocking(Problems()); len(problems) > 0 {
-		return Engine{}, fmt.Errorf("starting a Docker engine: this machine lacks %s; %s", Missing(problems), Advice(problems))
+		return Engine{}, fmt.Errorf("failed to start a Docker engine: this machine lacks %s; %s", Missing(problems), Advice(problems))
 	}
 	p := newPlace()
 	if err := p.make(); err != nil {
@@ -118,7 +118,7 @@ func Start(ctx context.Context, c Config) (Engine, error) {
 	c.say("starting a Docker engine in a sandbox; its data is in %s", data)
 	e, err := s.start(ctx)
 	if err != nil {
-		return Engine{}, fmt.Errorf("starting a Docker engine: %w", errors.Join(err, s.undo(ctx)))
+		return Engine{}, fmt.Errorf("failed to start a Docker engine: %w", errors.Join(err, s.undo(ctx)))
 	}
 	return e, nil
 }
@@ -182,12 +182,12 @@ func (s *starting) start(ctx context.Context) (Engine, error) {
 func (s *starting) launch() error {
 	for _, dir := range []string{s.place.dir, s.data} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("making its directory: %w", err)
+			return fmt.Errorf("failed to make its directory: %w", err)
 		}
 	}
 	log, err := os.OpenFile(s.place.file(logFile), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("opening its log: %w", err)
+		return fmt.Errorf("failed to open its log: %w", err)
 	}
 	defer log.Close()
 	config, err := s.initConfig()
@@ -196,7 +196,7 @@ func (s *starting) launch() error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	uid, err := idMap("/proc/self/uid_map")
 	if err != nil {
@@ -340,7 +340,7 @@ func (p place) describe(s state, docker string) Engine {
 func (p place) engine(ctx context.Context, s state, docker string) (Engine, error) {
 	e, err := ask(ctx, p.describe(s, docker))
 	if err != nil {
-		return Engine{}, fmt.Errorf("asking the Docker engine that holdfast started (process %d): %w; see %s, and stop it with: holdfast kind engine stop",
+		return Engine{}, fmt.Errorf("failed to ask the Docker engine that holdfast started (process %d): %w; see %s, and stop it with: holdfast kind engine stop",
 			s.PID, err, p.file(logFile))
 	}
 	return e, nil

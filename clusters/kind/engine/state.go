@@ -62,7 +62,7 @@ func (p place) dataDir(cacheDir string) (string, error) {
 	}
 	dir, err := filepath.Abs(filepath.Join(cacheDir, "kind-engine", p.name()))
 	if err != nil {
-		return "", fmt.Errorf("finding the engine's data directory: %w", err)
+		return "", fmt.Errorf("failed to find the engine's data directory: %w", err)
 	}
 	return dir, nil
 }
@@ -88,7 +88,7 @@ func (p place) make() error {
 func (p place) lock(ctx context.Context) (*os.File, error) {
 	f, err := os.OpenFile(p.dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening the lock of the Docker engine: %w", err)
+		return nil, fmt.Errorf("failed to open the lock of the Docker engine: %w", err)
 	}
 	err = await.Until(ctx, 20*time.Millisecond, func(context.Context) error {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -128,7 +128,7 @@ func (p place) load() (*state, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the state of the Docker engine, %s: %w; remove it with: holdfast kind engine stop", p.file(stateFile), err)
+		return nil, fmt.Errorf("failed to read the state of the Docker engine, %s: %w; remove it with: holdfast kind engine stop", p.file(stateFile), err)
 	}
 	return &s, nil
 }
@@ -136,7 +136,7 @@ func (p place) load() (*state, error) {
 // save writes the state atomically.
 func (s *state) save() error {
 	if err := system.WriteJSON(s.place.file(stateFile), s); err != nil {
-		return fmt.Errorf("writing the state of the Docker engine: %w", err)
+		return fmt.Errorf("failed to write the state of the Docker engine: %w", err)
 	}
 	return nil
 }

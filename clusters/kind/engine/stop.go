@@ -116,7 +116,7 @@ func (s *state) end(ctx context.Context, grace time.Duration) error {
 		}
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stopping the Docker engine that holdfast started (process %d): %w", s.PID, err)
+		return fmt.Errorf("failed to stop the Docker engine that holdfast started (process %d): %w", s.PID, err)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (s *state) end(ctx context.Context, grace time.Duration) error {
 // clear removes the remains of a stopped engine, except its data.
 func (p place) clear() error {
 	if err := os.RemoveAll(p.dir); err != nil {
-		return fmt.Errorf("removing the state of the Docker engine: %w", err)
+		return fmt.Errorf("failed to remove the state of the Docker engine: %w", err)
 	}
 	return p.sweep()
 }
@@ -150,7 +150,7 @@ func Remove(ctx context.Context, c Config) (removed bool, err error) {
 // removeData removes the engine's data directory, and its parent if that is empty then.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing the data of the Docker engine: %w; unmount any disk that is mounted there first", err)
+		return fmt.Errorf("failed to remove the data of the Docker engine: %w; unmount any disk that is mounted there first", err)
 	}
 	_ = os.Remove(filepath.Dir(dir))
 	return nil
@@ -176,7 +176,7 @@ func sweepGroup(dir string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking for control groups of containers: %w", err)
+		return fmt.Errorf("failed to look for control groups of containers: %w", err)
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -189,7 +189,7 @@ func sweepGroup(dir string) error {
 	defer cancel()
 	err = await.Until(ctx, 5*time.Millisecond, func(context.Context) error { return unix.Rmdir(dir) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing the control group %s of a container: %w", dir, err)
+		return fmt.Errorf("failed to remove the control group %s of a container: %w", dir, err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (e engine) inside(ctx context.Context, container, script string) (string, e
 func (e engine) startContainerd(ctx context.Context, container, image string, options ...string) error {
 	args := append([]string{"run", "--detach", "--name", container, "--network", "none", "--security-opt", "seccomp=unconfined"}, options...)
 	if _, err := e.run(ctx, append(args, "--entrypoint", "sleep", image, "infinity")...); err != nil {
-		return fmt.Errorf("start a container of %s: %w", image, err)
+		return fmt.Errorf("failed to start a container of %s: %w", image, err)
 	}
 	if _, err := e.run(ctx, "exec", "--detach", container, "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
 		return err

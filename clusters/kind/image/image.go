@@ -146,7 +146,7 @@ func newBuilder(c Config) (*builder, error) {
 	}
 	if c.BalancerProgram == "" {
 		if c.BalancerProgram, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("find this program's own file, for the image of the balancer: %w", err)
+			return nil, fmt.Errorf("failed to find this program's own file, for the image of the balancer: %w", err)
 		}
 	}
 	b := &builder{
@@ -217,7 +217,7 @@ func (b *builder) workDir() (dir string, remove func(), err error) {
 	left, _ := filepath.Glob(filepath.Join(b.dir, workPrefix+"*"))
 	for _, dir := range left {
 		if err := os.RemoveAll(dir); err != nil {
-			return "", nil, fmt.Errorf("remove what an earlier attempt left: %w", err)
+			return "", nil, fmt.Errorf("failed to remove what an earlier attempt left: %w", err)
 		}
 	}
 	if dir, err = os.MkdirTemp(b.dir, workPrefix); err != nil {

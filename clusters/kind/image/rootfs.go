@@ -63,7 +63,7 @@ func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 		return file, err
 	}
 	if !b.root {
-		return "", errors.New("making a root file system requires root: run this once as root (sudo), with the same cache (XDG_CACHE_HOME)")
+		return "", errors.New("failed to make a root file system requires root: run this once as root (sudo), with the same cache (XDG_CACHE_HOME)")
 	}
 	if err := b.needSpace(b.dir, cacheSpace, "free some, or name another cache with XDG_CACHE_HOME"); err != nil {
 		return "", err
@@ -76,7 +76,7 @@ func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 	b.say("making a root file system of Debian %s with debootstrap", debianSuite)
 	root := filepath.Join(work, "root")
 	if err := b.debootstrap(ctx, root); err != nil {
-		return "", fmt.Errorf("make a root file system: %w", err)
+		return "", fmt.Errorf("failed to make a root file system: %w", err)
 	}
 	if err := strip(root); err != nil {
 		return "", fmt.Errorf("strip the root file system: %w", err)

@@ -99,14 +99,14 @@ func (p Place) usable(c Controller) error {
 	for _, file := range []string{"cgroup.procs", limitFile(p.V2, c)} {
 		f, err := os.OpenFile(filepath.Join(t.dir, file), os.O_WRONLY, 0)
 		if err != nil {
-			return fmt.Errorf("opening a file of a new group: %w", err)
+			return fmt.Errorf("failed to open a file of a new group: %w", err)
 		}
 		_ = f.Close()
 	}
 	// A process that is moved here must be able to move back.
 	f, err := os.OpenFile(filepath.Join(p.home, "cgroup.procs"), os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("opening the file of this process's own group: %w", err)
+		return fmt.Errorf("failed to open the file of this process's own group: %w", err)
 	}
 	return f.Close()
 }
@@ -134,13 +134,13 @@ func isGroup(dir string) bool {
 func (s system) hierarchies() ([]Place, error) {
 	mounts, err := os.ReadFile(s.mounts)
 	if err != nil {
-		return nil, fmt.Errorf("looking for control groups: %w", err)
+		return nil, fmt.Errorf("failed to look for control groups: %w", err)
 	}
 	own, err := os.ReadFile(s.own)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("this kernel has no control groups")
 	} else if err != nil {
-		return nil, fmt.Errorf("looking for control groups: %w", err)
+		return nil, fmt.Errorf("failed to look for control groups: %w", err)
 	}
 	paths := map[string]string{} // by list of controllers; empty for version 2
 	for line := range strings.Lines(string(own)) {
@@ -198,7 +198,7 @@ type Mount struct {
 func Mounts() ([]Mount, error) {
 	b, err := os.ReadFile(here.mounts)
 	if err != nil {
-		return nil, fmt.Errorf("looking for control groups: %w", err)
+		return nil, fmt.Errorf("failed to look for control groups: %w", err)
 	}
 	return parseMounts(string(b)), nil
 }

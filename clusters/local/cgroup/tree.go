@@ -36,7 +36,7 @@ func (p Place) Make(name string) (*Tree, error) {
 			if errors.As(err, &path) {
 				err = path.Err
 			}
-			return nil, fmt.Errorf("making a control group in %s: %w", p.base, err)
+			return nil, fmt.Errorf("failed to make a control group in %s: %w", p.base, err)
 		}
 		t := &Tree{Place: p, dir: dir}
 		if t.lock, err = hold(dir); err == nil {
@@ -53,7 +53,7 @@ func (p Place) Make(name string) (*Tree, error) {
 			}
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making control group %s: %w", dir, err), t.Remove())
+			return nil, errors.Join(fmt.Errorf("failed to make control group %s: %w", dir, err), t.Remove())
 		}
 		return t, nil
 	}
@@ -82,7 +82,7 @@ func (t *Tree) Dir() string { return t.dir }
 func (t *Tree) Group(name string) (string, error) {
 	dir := filepath.Join(t.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("making a control group: %w", err)
+		return "", fmt.Errorf("failed to make a control group: %w", err)
 	}
 	return dir, nil
 }
@@ -138,7 +138,7 @@ func (t *Tree) remove(dir string) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("removing control group %s: %w", dir, err)
+			return fmt.Errorf("failed to remove control group %s: %w", dir, err)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func Sweep() error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("removing control groups that were left behind: %w", err)
+		return fmt.Errorf("failed to remove control groups that were left behind: %w", err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type patcher struct {
 var thisMachine = sync.OnceValues(func() (*patcher, error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		return nil, fmt.Errorf("looking for the vDSO: %w", err)
+		return nil, fmt.Errorf("failed to look for the vDSO: %w", err)
 	}
 	for line := range strings.Lines(string(maps)) {
 		var where span
@@ -40,7 +40,7 @@ var thisMachine = sync.OnceValues(func() (*patcher, error) {
 			continue
 		}
 		if _, err := fmt.Sscanf(line, "%x-%x", &where.first, &where.end); err != nil {
-			return nil, fmt.Errorf("looking for the vDSO in %q: %w", line, err)
+			return nil, fmt.Errorf("failed to look for the vDSO in %q: %w", line, err)
 		}
 		b, err := readMemory(os.Getpid(), where)
 		if err != nil {
@@ -163,7 +163,7 @@ func (p *patcher) write(pid int, all []*tracee, to Shift) (bool, error) {
 	}
 	poke := func(at uint64, b []byte) error {
 		if _, err := syscall.PtracePokeText(writer, uintptr(at), b); err != nil {
-			return fmt.Errorf("writing into the vDSO of process %d: %w", pid, err)
+			return fmt.Errorf("failed to write into the vDSO of process %d: %w", pid, err)
 		}
 		return nil
 	}
@@ -214,11 +214,11 @@ func Apply(pid int, s Shift) error {
 		switch {
 		case (errors.Is(err, errNoVDSO) || errors.Is(err, errNotStopped)) && inTime:
 		case err != nil:
-			return fmt.Errorf("shifting the clock of process %d: %w", pid, err)
+			return fmt.Errorf("failed to shift the clock of process %d: %w", pid, err)
 		case done:
 			return nil
 		case !inTime:
-			return fmt.Errorf("shifting the clock of process %d: for %s one of its threads was always reading the clock", pid, applyLimit)
+			return fmt.Errorf("failed to shift the clock of process %d: for %s one of its threads was always reading the clock", pid, applyLimit)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func Read(pid int) (Shift, error) {
 	}
 	s, err := p.look(pid)
 	if err != nil {
-		return Shift{}, fmt.Errorf("reading the clock of process %d: %w", pid, err)
+		return Shift{}, fmt.Errorf("failed to read the clock of process %d: %w", pid, err)
 	}
 	if s.whole == len(functions()) {
 		return Shift{}, nil
@@ -291,7 +291,7 @@ func Read(pid int) (Shift, error) {
 		}
 		c, err := p.stub.constantsOf(s.code[i])
 		if err != nil {
-			return Shift{}, fmt.Errorf("reading the clock of process %d: %w", pid, err)
+			return Shift{}, fmt.Errorf("failed to read the clock of process %d: %w", pid, err)
 		}
 		return c.shift(), nil
 	}
@@ -310,14 +310,14 @@ var Supported = sync.OnceValue(func() error {
 	return onOwnThread(func() error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
-			return fmt.Errorf("tracing a process of one's own (ptrace): %w", err)
+			return fmt.Errorf("failed to trace a process of one's own (ptrace): %w", err)
 		}
 		defer cmd.Wait()
 		defer cmd.Process.Kill()
 		pid := cmd.Process.Pid
 		t := &tracee{tid: pid}
 		if there, err := t.await(pid, false, time.Now().Add(startLimit)); !there {
-			return fmt.Errorf("tracing a child process (ptrace): it did not stop: %v", err)
+			return fmt.Errorf("failed to trace a child process (ptrace): it did not stop: %v", err)
 		}
 		p, err := thisMachine()
 		if err != nil {
@@ -341,7 +341,7 @@ var errNoVDSO = errors.New("it has no vDSO")
 func vdsoOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(procFile(pid, "auxv"))
 	if err != nil {
-		return 0, fmt.Errorf("looking for the vDSO of process %d: %w", pid, err)
+		return 0, fmt.Errorf("failed to look for the vDSO of process %d: %w", pid, err)
 	}
 	for ; len(b) >= 16; b = b[16:] {
 		if binary.LittleEndian.Uint64(b) == sysinfoEhdr {
@@ -354,12 +354,12 @@ func vdsoOf(pid int) (uint64, error) {
 func readMemory(pid int, s span) ([]byte, error) {
 	mem, err := os.Open(procFile(pid, "mem"))
 	if err != nil {
-		return nil, fmt.Errorf("opening the memory of process %d: %w", pid, err)
+		return nil, fmt.Errorf("failed to open the memory of process %d: %w", pid, err)
 	}
 	defer mem.Close()
 	b := make([]byte, s.end-s.first)
 	if _, err := mem.ReadAt(b, int64(s.first)); err != nil {
-		return nil, fmt.Errorf("reading the memory of process %d: %w", pid, err)
+		return nil, fmt.Errorf("failed to read the memory of process %d: %w", pid, err)
 	}
 	return b, nil
 }

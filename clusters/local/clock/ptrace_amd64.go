@@ -80,7 +80,7 @@ func halt(pid int) (all []*tracee, err error) {
 			if err == nil {
 				fresh = append(fresh, &tracee{tid: tid})
 			} else if state := threadState(pid, tid); err != syscall.ESRCH && alive(state) {
-				return all, fmt.Errorf("tracing thread %d of process %d: %w", tid, pid, err)
+				return all, fmt.Errorf("failed to trace thread %d of process %d: %w", tid, pid, err)
 			}
 		}
 		// Threads that ran until now may have created others.
@@ -168,7 +168,7 @@ func (t *tracee) in(pid int, mem *os.File, ranges []span) (bool, error) {
 	stack := make([]byte, stackDepth)
 	n, err := mem.ReadAt(stack, int64(t.sp&^7))
 	if n == 0 && err != nil && !errors.Is(err, syscall.EIO) {
-		return false, fmt.Errorf("reading the stack of thread %d: %w", t.tid, err)
+		return false, fmt.Errorf("failed to read the stack of thread %d: %w", t.tid, err)
 	}
 	for i := 0; i+8 <= n; i += 8 {
 		word := binary.LittleEndian.Uint64(stack[i:])
@@ -184,13 +184,13 @@ func (t *tracee) in(pid int, mem *os.File, ranges []span) (bool, error) {
 func blocksSignals(pid, tid int) (bool, error) {
 	b, err := os.ReadFile(procFile(pid, "task", strconv.Itoa(tid), "status"))
 	if err != nil {
-		return false, fmt.Errorf("reading which signals thread %d blocks: %w", tid, err)
+		return false, fmt.Errorf("failed to read which signals thread %d blocks: %w", tid, err)
 	}
 	_, rest, _ := strings.Cut(string(b), "\nSigBlk:\t")
 	mask, _, _ := strings.Cut(rest, "\n")
 	blocked, err := strconv.ParseUint(mask, 16, 64)
 	if err != nil {
-		return false, fmt.Errorf("reading which signals thread %d blocks: %w", tid, err)
+		return false, fmt.Errorf("failed to read which signals thread %d blocks: %w", tid, err)
 	}
 	return blocked != 0, nil
 }
@@ -203,7 +203,7 @@ func (s span) holds(address uint64) bool { return s.first <= address && address 
 func threads(pid int) ([]int, error) {
 	entries, err := os.ReadDir(procFile(pid, "task"))
 	if err != nil {
-		return nil, fmt.Errorf("listing the threads of process %d: %w", pid, err)
+		return nil, fmt.Errorf("failed to list the threads of process %d: %w", pid, err)
 	}
 	var all []int
 	for _, e := range entries {

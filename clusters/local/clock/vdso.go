@@ -41,11 +41,11 @@ type image struct {
 func parseImage(b []byte) (*image, error) {
 	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {
-		return nil, fmt.Errorf("reading the vDSO: %w", err)
+		return nil, fmt.Errorf("failed to read the vDSO: %w", err)
 	}
 	symbols, err := f.DynamicSymbols()
 	if err != nil {
-		return nil, fmt.Errorf("reading the symbols of the vDSO: %w", err)
+		return nil, fmt.Errorf("failed to read the symbols of the vDSO: %w", err)
 	}
 	img := &image{bytes: b, entries: map[function]uint64{}}
 	for _, name := range functions() {

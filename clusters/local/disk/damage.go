@@ -51,7 +51,7 @@ var errFlipped = errors.New("already flipped")
 func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
 	var done framework.DiskFlipped
 	if what.Bytes < 1 || what.Bytes > maxFlip {
-		return done, fmt.Errorf("flipping %d bytes: want 1 to %d", what.Bytes, maxFlip)
+		return done, fmt.Errorf("failed to flip %d bytes: want 1 to %d", what.Bytes, maxFlip)
 	}
 	n, err := d.find(what.File)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskF
 		return done, nil
 	}
 	if err != nil {
-		return done, fmt.Errorf("flipping bytes of %s: %w", n.relative(), err)
+		return done, fmt.Errorf("failed to flip bytes of %s: %w", n.relative(), err)
 	}
 	d.fs.tell([]*node{n}, nil)
 	done.Handle, err = d.add(&fault{end: func() error { return d.unflip(n, f, what.Keep) }}, ttl)
@@ -178,7 +178,7 @@ func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 		return "", errNoTTL
 	}
 	if err := d.syncAll(); err != nil {
-		return "", fmt.Errorf("wiping the disk: %w", err)
+		return "", fmt.Errorf("failed to wipe the disk: %w", err)
 	}
 	err = d.swap(func(data string) error {
 		if d.wiped != nil {
@@ -200,7 +200,7 @@ func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("wiping the disk: %w", err)
+		return "", fmt.Errorf("failed to wipe the disk: %w", err)
 	}
 	return d.add(&fault{end: d.unwipe}, ttl)
 }
@@ -230,7 +230,7 @@ func (d *Disk) unwipe() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("bringing back what was wiped: %w", err)
+		return fmt.Errorf("failed to bring back what was wiped: %w", err)
 	}
 	return nil
 }

@@ -58,11 +58,11 @@ type fault struct {
 func Mount(cfg Config) (*Disk, error) {
 	data, kept := filepath.Join(cfg.Backing, "data"), filepath.Join(cfg.Backing, "undo")
 	if err := os.RemoveAll(kept); err != nil {
-		return nil, fmt.Errorf("clearing what an earlier disk kept: %w", err)
+		return nil, fmt.Errorf("failed to clear what an earlier disk kept: %w", err)
 	}
 	for _, dir := range []string{data, kept} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("making the directory behind the disk: %w", err)
+			return nil, fmt.Errorf("failed to make the directory behind the disk: %w", err)
 		}
 	}
 	fs := &fileSystem{
@@ -84,7 +84,7 @@ func Mount(cfg Config) (*Disk, error) {
 		Logger: log.New(io.Discard, "", 0),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("mounting a FUSE file system on %s: %w; `holdfast doctor` checks whether /dev/fuse can be used", cfg.Mount, err)
+		return nil, fmt.Errorf("failed to mount a FUSE file system on %s: %w; `holdfast doctor` checks whether /dev/fuse can be used", cfg.Mount, err)
 	}
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
@@ -112,7 +112,7 @@ func (d *Disk) Close() error {
 		d.timers.StopAll()
 		d.ending.Unlock()
 		if err = unix.Unmount(d.cfg.Mount, unix.MNT_DETACH); err != nil {
-			err = fmt.Errorf("unmounting %s: %w", d.cfg.Mount, err)
+			err = fmt.Errorf("failed to unmount %s: %w", d.cfg.Mount, err)
 		}
 	})
 	return err

@@ -35,7 +35,7 @@ func (d *Disk) Drop() (framework.DiskLoss, error) {
 	fs.thaw()
 	fs.tell(append(all, fs.root()), append(before, after...))
 	if err = errors.Join(err, undoErr); err != nil {
-		return loss, fmt.Errorf("undoing what was not synced: %w", err)
+		return loss, fmt.Errorf("failed to undo what was not synced: %w", err)
 	}
 	return loss, nil
 }

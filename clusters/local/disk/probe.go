@@ -154,7 +154,7 @@ func ReadFile(path string, offset int64, n int) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := f.ReadAt(b, offset)
 	if err != nil {
-		return nil, fmt.Errorf("reading %d bytes of %s at %d: %w", n, path, offset, err)
+		return nil, fmt.Errorf("failed to read %d bytes of %s at %d: %w", n, path, offset, err)
 	}
 	return b[:got], nil
 }

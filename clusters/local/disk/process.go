@@ -36,7 +36,7 @@ func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program's own file: %w", err)
+		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -49,7 +49,7 @@ func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 	err = p.cmd.Start()
 	_ = w.Close()
 	if err != nil {
-		return nil, fmt.Errorf("starting the disk's process: %w", err)
+		return nil, fmt.Errorf("failed to start the disk's process: %w", err)
 	}
 	go func() {
 		_ = p.cmd.Wait()
@@ -73,7 +73,7 @@ func (p *Process) Stop() error {
 	p.server.Close()
 	_ = os.Remove(p.cfg.Socket)
 	if err := unix.Unmount(p.cfg.Mount, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
-		return fmt.Errorf("unmounting the disk from %s: %w", p.cfg.Mount, err)
+		return fmt.Errorf("failed to unmount the disk from %s: %w", p.cfg.Mount, err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func serve(args []string, ready func()) error {
 	}
 	l, err := net.Listen("unix", cfg.Socket)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listening on the disk's socket: %w", err), d.Close())
+		return errors.Join(fmt.Errorf("failed to listen on the disk's socket: %w", err), d.Close())
 	}
 	ready()
 	return http.Serve(l, d)

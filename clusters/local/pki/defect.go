@@ -60,7 +60,7 @@ func (a *Authority) Defective(certificate []byte, defect framework.CertificateDe
 		template.DNSNames = slices.DeleteFunc(slices.Clone(old.DNSNames), func(name string) bool { return name == balancer })
 	case framework.CertificateUntrusted:
 		if signer, err = newAuthority(a.cert.Subject.CommonName+" (new)", a.cert.NotBefore, a.cert.NotAfter); err != nil {
-			return nil, fmt.Errorf("making a new CA: %w", err)
+			return nil, fmt.Errorf("failed to make a new CA: %w", err)
 		}
 	default:
 		return nil, fmt.Errorf("%q is not a defect", defect)

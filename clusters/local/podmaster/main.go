@@ -47,7 +47,7 @@ func Main(args []string) error {
 	}
 	var c Config
 	if err := system.ReadJSON(args[0], &c); err != nil {
-		return fmt.Errorf("reading the podmaster's configuration %s: %w", args[0], err)
+		return fmt.Errorf("failed to read the podmaster's configuration %s: %w", args[0], err)
 	}
 	etcd, err := client.NewEtcd(c, c.Node)
 	if err != nil {

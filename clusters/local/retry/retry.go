@@ -48,7 +48,7 @@ func Main(args []string) error {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", args[0])
 	if err != nil {
-		return fmt.Errorf("reading the kubeconfig %s: %w", args[0], err)
+		return fmt.Errorf("failed to read the kubeconfig %s: %w", args[0], err)
 	}
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -56,7 +56,7 @@ func Main(args []string) error {
 	}
 	carrier, err := rest.TransportFor(config)
 	if err != nil {
-		return fmt.Errorf("making a client from the kubeconfig %s: %w", args[0], err)
+		return fmt.Errorf("failed to make a client from the kubeconfig %s: %w", args[0], err)
 	}
 	l, err := net.Listen("tcp", args[1])
 	if err != nil {

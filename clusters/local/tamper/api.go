@@ -52,11 +52,11 @@ type answer struct {
 func startAPI(c APIConfig) (*apiProxy, error) {
 	serving, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate of the API proxy: %w", err)
+		return nil, fmt.Errorf("failed to read the certificate of the API proxy: %w", err)
 	}
 	front, err := tls.LoadX509KeyPair(c.FrontCert, c.FrontKey)
 	if err != nil {
-		return nil, fmt.Errorf("reading the client certificate of the API proxy: %w", err)
+		return nil, fmt.Errorf("failed to read the client certificate of the API proxy: %w", err)
 	}
 	pool, err := readPool(c.CA)
 	if err != nil {

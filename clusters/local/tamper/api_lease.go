@@ -32,7 +32,7 @@ func (p *apiProxy) election(r *http.Request) (*http.Response, error) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return nil, fmt.Errorf("reading what an elector writes to %s: %w", path, err)
+		return nil, fmt.Errorf("failed to read what an elector writes to %s: %w", path, err)
 	}
 	now := leaseWrite{r.Header.Get("Content-Type"), body}
 	if _, ok := p.desk.act(ClaimedLease, path); ok {

@@ -67,10 +67,10 @@ func (p *apiProxy) initialEvents(r *http.Request, query url.Values, version stri
 		Items      []object
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("listing %s at version %s: status %d", r.URL.Path, version, res.StatusCode)
+		return nil, fmt.Errorf("failed to list %s at version %s: status %d", r.URL.Path, version, res.StatusCode)
 	}
 	if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
-		return nil, fmt.Errorf("listing %s at version %s: %w", r.URL.Path, version, err)
+		return nil, fmt.Errorf("failed to list %s at version %s: %w", r.URL.Path, version, err)
 	}
 	var out bytes.Buffer
 	kind := strings.TrimSuffix(list.Kind, "List")

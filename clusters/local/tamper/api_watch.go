@@ -66,7 +66,7 @@ func (p *apiProxy) version(r *http.Request) (string, error) {
 	defer res.Body.Close()
 	var o object
 	if err := json.NewDecoder(res.Body).Decode(&o); err != nil {
-		return "", fmt.Errorf("asking for the newest version of %s: %w", r.URL.Path, err)
+		return "", fmt.Errorf("failed to ask for the newest version of %s: %w", r.URL.Path, err)
 	}
 	return o.part("metadata").text("resourceVersion"), nil
 }

@@ -69,7 +69,7 @@ func (c *Client) Acted(ctx context.Context, site Site) (n int, err error) {
 func (c *Client) call(ctx context.Context, method string, site Site, in, out any) error {
 	defer c.server.Close()
 	if err := c.server.Call(ctx, method, string(site), in, out); err != nil {
-		return fmt.Errorf("sending rules to the %s proxy of %s: %w", site, c.node, err)
+		return fmt.Errorf("failed to send rules to the %s proxy of %s: %w", site, c.node, err)
 	}
 	return nil
 }

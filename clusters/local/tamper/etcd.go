@@ -69,7 +69,7 @@ func (frames) Unmarshal(data []byte, v any) error {
 func readPool(path string) (*x509.CertPool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading a CA: %w", err)
+		return nil, fmt.Errorf("failed to read a CA: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
@@ -81,7 +81,7 @@ func readPool(path string) (*x509.CertPool, error) {
 func startEtcd(c EtcdConfig) (*etcdProxy, error) {
 	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate of the etcd proxy: %w", err)
+		return nil, fmt.Errorf("failed to read the certificate of the etcd proxy: %w", err)
 	}
 	pool, err := readPool(c.CA)
 	if err != nil {

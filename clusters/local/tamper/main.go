@@ -27,7 +27,7 @@ func Main(args []string) error {
 	}
 	var c Config
 	if err := system.ReadJSON(args[0], &c); err != nil {
-		return fmt.Errorf("reading the configuration of the proxies %s: %w", args[0], err)
+		return fmt.Errorf("failed to read the configuration of the proxies %s: %w", args[0], err)
 	}
 	etcd, err := startEtcd(c.Etcd)
 	if err != nil {
@@ -38,11 +38,11 @@ func Main(args []string) error {
 		return err
 	}
 	if err := os.Remove(c.Control); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("clearing the proxies' socket: %w", err)
+		return fmt.Errorf("failed to clear the proxies' socket: %w", err)
 	}
 	l, err := net.Listen("unix", c.Control)
 	if err != nil {
-		return fmt.Errorf("listening on the proxies' socket: %w", err)
+		return fmt.Errorf("failed to listen on the proxies' socket: %w", err)
 	}
 	return http.Serve(l, control(map[Site]*desk{Etcd: etcd.desk, API: api.desk}))
 }

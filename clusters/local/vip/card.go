@@ -24,7 +24,7 @@ type Card struct {
 func NewCard(device string, addr netip.Addr) (*Card, error) {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
-		return nil, fmt.Errorf("finding device %s for the virtual IP: %w", device, err)
+		return nil, fmt.Errorf("failed to find device %s for the virtual IP: %w", device, err)
 	}
 	if !addr.Is4() {
 		return nil, fmt.Errorf("the virtual IP is %s: want an IPv4 address, which ARP requires", addr)
@@ -32,7 +32,7 @@ func NewCard(device string, addr netip.Addr) (*Card, error) {
 	// ARP frames are sent, none is received.
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("opening a socket for ARP (needs CAP_NET_RAW): %w", err)
+		return nil, fmt.Errorf("failed to open a socket for ARP (needs CAP_NET_RAW): %w", err)
 	}
 	alone := &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(32, 32)}
 	return &Card{link: link, addr: addr, netlink: &netlink.Addr{IPNet: alone}, socket: socket}, nil
@@ -44,7 +44,7 @@ func (c *Card) Close() { _ = unix.Close(c.socket) }
 // Take gives the device the address, if it does not have it.
 func (c *Card) Take() error {
 	if err := netlink.AddrAdd(c.link, c.netlink); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("taking %s: %w", c.addr, err)
+		return fmt.Errorf("failed to take %s: %w", c.addr, err)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (c *Card) Take() error {
 // Drop takes the address from the device, if it has it.
 func (c *Card) Drop() error {
 	if err := netlink.AddrDel(c.link, c.netlink); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-		return fmt.Errorf("releasing %s: %w", c.addr, err)
+		return fmt.Errorf("failed to release %s: %w", c.addr, err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (c *Card) Drop() error {
 func (c *Card) Announce() error {
 	to := &unix.SockaddrLinklayer{Protocol: 0x0608, Ifindex: c.link.Attrs().Index, Halen: 6, Addr: [8]byte{255, 255, 255, 255, 255, 255}}
 	if err := unix.Sendto(c.socket, announcement(c.link.Attrs().HardwareAddr, c.addr), 0, to); err != nil {
-		return fmt.Errorf("announcing %s: %w", c.addr, err)
+		return fmt.Errorf("failed to announce %s: %w", c.addr, err)
 	}
 	return nil
 }

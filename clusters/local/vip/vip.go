@@ -91,7 +91,7 @@ func Main(args []string) error {
 	}
 	var config Config
 	if err := system.ReadJSON(args[0], &config); err != nil {
-		return fmt.Errorf("reading the configuration of the virtual IP: %w", err)
+		return fmt.Errorf("failed to read the configuration of the virtual IP: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -115,11 +115,11 @@ func run(ctx context.Context, c Config, p place) error {
 	}
 	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Nodes[rank].Address, Port)))
 	if err != nil {
-		return fmt.Errorf("listening for the other nodes: %w", err)
+		return fmt.Errorf("failed to listen for the other nodes: %w", err)
 	}
 	page, err := net.Listen("tcp", c.Status)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listening for the status page: %w", err), socket.Close())
+		return errors.Join(fmt.Errorf("failed to listen for the status page: %w", err), socket.Close())
 	}
 	now := time.Now()
 	k := &keeper{config: c, place: p, socket: socket, status: Status{Since: now},

@@ -2,7 +2,7 @@
 // on Acme's clusters, with labels, processes and a results directory.
 //
 //	go test . -timeout 60m                                  # Acme's own scenarios
-//	go tool ginkgo --label-filter='own || smoke' .
+//	go run github.com/onsi/ginkgo/v2/ginkgo --label-filter='own || smoke' .
 package suite
 
 import (

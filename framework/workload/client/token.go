@@ -51,7 +51,7 @@ type TokenInfo struct {
 func ReadToken(token string) (TokenInfo, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return TokenInfo{}, fmt.Errorf("reading a token: it has %d parts, not 3", len(parts))
+		return TokenInfo{}, fmt.Errorf("failed to read a token: it has %d parts, not 3", len(parts))
 	}
 	var header struct{ Alg, Kid string }
 	var claims struct{ Iat, Exp int64 }
@@ -61,7 +61,7 @@ func ReadToken(token string) (TokenInfo, error) {
 			err = json.Unmarshal(b, into)
 		}
 		if err != nil {
-			return TokenInfo{}, fmt.Errorf("reading a token: %w", err)
+			return TokenInfo{}, fmt.Errorf("failed to read a token: %w", err)
 		}
 	}
 	return TokenInfo{KeyID: header.Kid, Lifetime: time.Duration(claims.Exp-claims.Iat) * time.Second, algorithm: header.Alg}, nil
@@ -81,11 +81,11 @@ func ForgeToken(token string) (string, error) {
 	case "ES256":
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
-			return "", fmt.Errorf("forging a token: %w", err)
+			return "", fmt.Errorf("failed to forge a token: %w", err)
 		}
 		r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
 		if err != nil {
-			return "", fmt.Errorf("forging a token: %w", err)
+			return "", fmt.Errorf("failed to forge a token: %w", err)
 		}
 		signature = make([]byte, 64)
 		r.FillBytes(signature[:32])
@@ -93,13 +93,13 @@ func ForgeToken(token string) (string, error) {
 	case "RS256":
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		if err != nil {
-			return "", fmt.Errorf("forging a token: %w", err)
+			return "", fmt.Errorf("failed to forge a token: %w", err)
 		}
 		if signature, err = rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:]); err != nil {
-			return "", fmt.Errorf("forging a token: %w", err)
+			return "", fmt.Errorf("failed to forge a token: %w", err)
 		}
 	default:
-		return "", fmt.Errorf("forging a token: it is signed with %q, and only ES256 and RS256 are supported", info.algorithm)
+		return "", fmt.Errorf("failed to forge a token: it is signed with %q, and only ES256 and RS256 are supported", info.algorithm)
 	}
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
