@@ -222,17 +222,17 @@ func (s *certificates) handle(mux *http.ServeMux) {
 
 // SpoilCertificates implements framework.CertificateFaulter.
 func (c *Client) SpoilCertificates(ctx context.Context, component framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	return c.post(ctx, "spoil", fmt.Sprintf("replacing the certificates of %s with defective ones", component),
+	return c.post(ctx, "spoil", fmt.Sprintf("replace the certificates of %s with defective ones", component),
 		request{Component: component, Defect: d, Name: c.Balancer, For: ttl}, nil)
 }
 
 // RestoreCertificates implements framework.CertificateFaulter.
 func (c *Client) RestoreCertificates(ctx context.Context, component framework.Component) error {
-	return c.post(ctx, "unspoil", fmt.Sprintf("restoring the certificates of %s", component), request{Component: component}, nil)
+	return c.post(ctx, "unspoil", fmt.Sprintf("restore the certificates of %s", component), request{Component: component}, nil)
 }
 
 // DefectiveCertificates returns the components that have defective certificates in place of their own.
 func (c *Client) DefectiveCertificates(ctx context.Context) (all []framework.Component, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "spoilt", "asking which certificates are defective", nil, &all)
+	err = c.do(ctx, answerLimit, http.MethodGet, "spoilt", "ask which certificates are defective", nil, &all)
 	return all, err
 }

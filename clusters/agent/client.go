@@ -54,13 +54,13 @@ func (c *Client) Close() { c.http.Close() }
 // node is paused or the connection has to be opened first.
 const answerLimit = 10 * time.Second
 
-// do sends a request and reads the answer into out, unless out is nil. what describes the
-// attempt for error messages.
+// do sends a request and reads the answer into out, unless out is nil. Its error says that it failed to
+// do what.
 func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, in, out any) error {
 	ctx, cancel := agenthttp.Within(ctx, limit)
 	defer cancel()
 	if err := c.http.Call(ctx, method, path, in, out); err != nil {
-		return fmt.Errorf("%s on %s: %w", what, c.node, err)
+		return fmt.Errorf("failed to %s on %s: %w", what, c.node, err)
 	}
 	return nil
 }
@@ -70,42 +70,42 @@ func (c *Client) post(ctx context.Context, path, what string, req request, out a
 }
 
 func (c *Client) tell(ctx context.Context, verb string, req request) error {
-	return c.post(ctx, verb, fmt.Sprintf("failed to %s %s", verb, req.Component), req, nil)
+	return c.post(ctx, verb, fmt.Sprintf("%s %s", verb, req.Component), req, nil)
 }
 
 // Ping returns once the agent answers.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.do(ctx, networkLimit, http.MethodGet, "ping", "pinging the agent", nil, nil)
+	return c.do(ctx, networkLimit, http.MethodGet, "ping", "ping the agent", nil, nil)
 }
 
 // Lapsed returns how long ago the agent healed everything, because it received no request within its
 // leash or because a run requested that; 0 if it never did.
 func (c *Client) Lapsed(ctx context.Context) (ago time.Duration, err error) {
-	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "querying early healing", nil, &ago)
+	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "query early healing", nil, &ago)
 	return ago, err
 }
 
 // Processes reports the state of every component that the agent knows.
 func (c *Client) Processes(ctx context.Context) (all []framework.Process, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "listing components", nil, &all)
+	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "list components", nil, &all)
 	return all, err
 }
 
 // Process implements framework.ProcessReporter.
 func (c *Client) Process(ctx context.Context, component framework.Component) (p framework.Process, err error) {
-	err = c.post(ctx, "process", fmt.Sprintf("querying the process of %s", component), request{Component: component}, &p)
+	err = c.post(ctx, "process", fmt.Sprintf("query the process of %s", component), request{Component: component}, &p)
 	return p, err
 }
 
 // Connections implements framework.ConnectionReporter.
 func (c *Client) Connections(ctx context.Context, peers []netip.Addr) (all []framework.Connection, err error) {
-	err = c.post(ctx, "connections", "listing TCP connections", request{Addresses: peers}, &all)
+	err = c.post(ctx, "connections", "list TCP connections", request{Addresses: peers}, &all)
 	return all, err
 }
 
 // SendProbes makes the node send packets; see system.SendProbes.
 func (c *Client) SendProbes(ctx context.Context, to netip.AddrPort, packets int) error {
-	return c.do(ctx, networkLimit, http.MethodPost, "probe", "sending packets", &request{Probe: to, Packets: packets}, nil)
+	return c.do(ctx, networkLimit, http.MethodPost, "probe", "send packets", &request{Probe: to, Packets: packets}, nil)
 }
 
 // Kill implements framework.Killer.

@@ -15,7 +15,7 @@ import (
 
 // RejoinEtcd implements framework.EtcdOperator.
 func (c *Client) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return c.do(ctx, changeLimit, http.MethodPost, "rejoin", "changing the data of etcd", &request{Cluster: members}, nil)
+	return c.do(ctx, changeLimit, http.MethodPost, "rejoin", "change the data of etcd", &request{Cluster: members}, nil)
 }
 
 // ReplaceEtcdData implements framework.EtcdOperator.
@@ -42,7 +42,7 @@ func (c *Client) ReplaceEtcdData(ctx context.Context, dir string) error {
 
 // EtcdPeer implements framework.EtcdOperator.
 func (c *Client) EtcdPeer(ctx context.Context) (peer framework.EtcdPeer, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "etcd-peer", "reading the configuration of etcd", nil, &peer)
+	err = c.do(ctx, answerLimit, http.MethodGet, "etcd-peer", "read the configuration of etcd", nil, &peer)
 	return peer, err
 }
 
@@ -51,17 +51,17 @@ func (c *Client) EtcdPeer(ctx context.Context) (peer framework.EtcdPeer, err err
 // either change and started after it: no file stays open across one. If the data are already
 // away, WipeDisk does nothing and returns no handle.
 func (c *Client) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
-	err = c.do(ctx, changeLimit, http.MethodPost, "wipe", "wiping the data of etcd", &request{For: ttl}, &handle)
+	err = c.do(ctx, changeLimit, http.MethodPost, "wipe", "wipe the data of etcd", &request{For: ttl}, &handle)
 	return handle, err
 }
 
 // RestoreDisk puts back the data that WipeDisk took away; it does nothing if they are in place.
 func (c *Client) RestoreDisk(ctx context.Context, handle string) error {
-	return c.do(ctx, changeLimit, http.MethodPost, "unwipe", "restoring the data of etcd", &request{Handle: handle}, nil)
+	return c.do(ctx, changeLimit, http.MethodPost, "unwipe", "restore the data of etcd", &request{Handle: handle}, nil)
 }
 
 // ListDisk lists the files of the etcd member's data, relative to their directory.
 func (c *Client) ListDisk(ctx context.Context) (files []string, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "data", "listing the data of etcd", nil, &files)
+	err = c.do(ctx, answerLimit, http.MethodGet, "data", "list the data of etcd", nil, &files)
 	return files, err
 }

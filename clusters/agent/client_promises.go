@@ -15,13 +15,13 @@ import (
 // promise makes the agent undo a fault once ttl has passed, unless withdraw is called first.
 // members are the client URLs of etcd by node.
 func (c *Client) promise(ctx context.Context, handle string, u framework.Undoing, members map[string][]string, ttl time.Duration) error {
-	return c.do(ctx, networkLimit, http.MethodPost, "promise", "storing how to undo "+u.Fault,
+	return c.do(ctx, networkLimit, http.MethodPost, "promise", "store how to undo "+u.Fault,
 		&request{Handle: handle, Name: c.node, Undoing: &u, Members: members, For: ttl}, nil)
 }
 
 // withdraw withdraws a promise; it does nothing if no promise has that handle.
 func (c *Client) withdraw(ctx context.Context, handle string) error {
-	return c.do(ctx, networkLimit, http.MethodPost, "withdraw", "withdrawing a promise", &request{Handle: handle}, nil)
+	return c.do(ctx, networkLimit, http.MethodPost, "withdraw", "withdraw a promise", &request{Handle: handle}, nil)
 }
 
 // Promise makes the agents of a cluster's nodes undo a fault once ttl has passed, unless

@@ -222,18 +222,18 @@ const clockLimit = 20 * time.Second
 
 // ShiftClock moves the clocks of components that the agent starts; see framework.ClockShifter.
 func (c *Client) ShiftClock(ctx context.Context, components []framework.Component, s framework.ClockShift, ttl time.Duration) (handle string, err error) {
-	err = c.do(ctx, clockLimit, http.MethodPost, "shift", fmt.Sprintf("shifting the clock of %v", components),
+	err = c.do(ctx, clockLimit, http.MethodPost, "shift", fmt.Sprintf("shift the clock of %v", components),
 		&request{Components: components, Shift: s, For: ttl}, &handle)
 	return handle, err
 }
 
 // UnshiftClock ends a shift; see framework.ClockShifter.
 func (c *Client) UnshiftClock(ctx context.Context, handle string) error {
-	return c.do(ctx, clockLimit, http.MethodPost, "unshift", "undoing the clock shift "+handle, &request{Handle: handle}, nil)
+	return c.do(ctx, clockLimit, http.MethodPost, "unshift", "undo the clock shift "+handle, &request{Handle: handle}, nil)
 }
 
 // ReadClock reports how the clock of a component is shifted; see framework.ClockShifter.
 func (c *Client) ReadClock(ctx context.Context, component framework.Component) (r framework.ClockReading, err error) {
-	err = c.do(ctx, clockLimit, http.MethodPost, "clock", fmt.Sprintf("reading the clock of %s", component), &request{Component: component}, &r)
+	err = c.do(ctx, clockLimit, http.MethodPost, "clock", fmt.Sprintf("read the clock of %s", component), &request{Component: component}, &r)
 	return r, err
 }

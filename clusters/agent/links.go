@@ -80,7 +80,7 @@ func (n *Network) Meet(ctx context.Context) error {
 				peers = append(peers, Peer{Name: p.Name, Prefixes: p.Prefixes})
 			}
 		}
-		return c.do(ctx, networkLimit, http.MethodPost, "peers", "setting the peers", &request{Peers: peers}, nil)
+		return c.do(ctx, networkLimit, http.MethodPost, "peers", "set the peers", &request{Peers: peers}, nil)
 	})
 }
 
@@ -164,7 +164,7 @@ func (n *Network) impair(ctx context.Context, asked map[*Client][]Path, links []
 	agents := slices.Collect(maps.Keys(asked))
 	err := framework.Each(agents, func(c *Client) error {
 		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
-		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
+		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impair links", &r, nil)
 	})
 	n.mu.Lock()
 	n.until[handle], n.links[handle] = time.Now().Add(ttl), slices.Clone(links)
@@ -194,7 +194,7 @@ func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framewo
 		}
 	}
 	errs := framework.Map(on, func(c *Client) error {
-		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking which impairments its links support", &request{Impairment: imp}, nil)
+		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "ask which impairments its links support", &request{Impairment: imp}, nil)
 	})
 	unfit := map[*Client]error{}
 	for i, c := range on {
@@ -268,7 +268,7 @@ func (n *Network) holders(handle string) []*Client {
 // not answer is an error: it may still be active there.
 func (n *Network) Restore(ctx context.Context, handle string) error {
 	err := framework.Each(n.holders(handle), func(c *Client) error {
-		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
+		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restore links", &request{Handle: handle}, nil)
 	})
 	if err == nil {
 		n.mu.Lock()
@@ -296,7 +296,7 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 	told := map[*Client]links{}
 	err := framework.Each(n.holders(handle), func(c *Client) error {
 		var now links
-		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &now)
+		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "read the counters of links", &request{Handle: handle}, &now)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		key := handle + " " + c.node

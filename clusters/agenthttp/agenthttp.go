@@ -90,7 +90,7 @@ func Answer[Request any](mux *http.ServeMux, pattern string, do func(context.Con
 		var req Request
 		if r.ContentLength != 0 {
 			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-				http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
+				http.Error(w, "failed to read the request: "+err.Error(), http.StatusBadRequest)
 				return
 			}
 		}

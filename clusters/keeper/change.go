@@ -96,7 +96,7 @@ func (s *server) handleChange(mux *http.ServeMux) {
 		out := json.NewEncoder(w)
 		var req ChangeRequest
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-			_ = out.Encode(changeEvent{Error: fmt.Sprintf("reading the request: %v", err), Refused: true})
+			_ = out.Encode(changeEvent{Error: fmt.Sprintf("failed to read the request: %v", err), Refused: true})
 			return
 		}
 		flush := http.NewResponseController(w)

@@ -191,6 +191,9 @@ func printHealed(out io.Writer, healed []fault.Entry) {
 		switch {
 		case e.Phase != fault.Active:
 			fmt.Fprintf(out, "%s is healed after %s: %s\n", e.ID, latency(*e.Healing), e.Healing.What)
+			if e.Phase == fault.Healed && !e.Effect.Proven {
+				fmt.Fprintf(out, "its effect did not last: %s\n", e.Effect.What)
+			}
 		case e.Error != "":
 			fmt.Fprintf(out, "%s is not healed: %s\n", e.ID, e.Error)
 		default:

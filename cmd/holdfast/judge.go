@@ -105,8 +105,8 @@ func newJudgeCommand() *cobra.Command {
 		Long: `Derive the verdicts again from the record in a results directory. Nothing is
 started and nothing is written; the same record gives the same verdicts.
 
-Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive, or the run had a
-problem.`,
+Exit codes: 0 no requirement failed or is inconclusive, 1 a requirement failed, 2 bad input,
+3 inconclusive, or the run had a problem.`,
 		Example: `  holdfast judge results/20261121-080000
   holdfast judge results/20261121-080000 --requirement HA-EP-003 -o json`,
 		Args: arguments("DIR"),

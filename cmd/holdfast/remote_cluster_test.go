@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
@@ -287,6 +289,13 @@ func TestClusterRemote(t *testing.T) {
 		if got := verdicts[id]; got != want && got != judge.Inconclusive {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}
+	}
+	seen, err := record.Read(record.Dir(out("broken"), "defragmented"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(seen.Faults, func(r record.Timed[record.Fault]) bool { return r.V.Phase == record.FaultInjected && r.V.Proven }) {
+		t.Errorf("no proof of the defragmentation: %+v", seen.Faults)
 	}
 	if left := f.left(); left != "" {
 		t.Errorf("with faults there is left on the nodes:\n%s", left)

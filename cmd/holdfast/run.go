@@ -73,8 +73,8 @@ With --resume a run that was interrupted or killed continues in its results dire
 was planned: scenarios that have a complete record, or in which a requirement had already
 failed, are not repeated; the others run.
 
-Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive, or the run had a
-problem, such as a cluster that it could not release.`,
+Exit codes: 0 no requirement failed or is inconclusive, 1 a requirement failed, 2 bad input,
+3 inconclusive, or the run had a problem, such as a cluster that it could not release.`,
 		Example: `  holdfast run                             # profile core
   holdfast run --profile smoke --out results/smoke
   holdfast run --scenario 'etcd-*' --nodes 5

@@ -48,8 +48,9 @@ type Entry struct {
 	Phase  Phase             `json:"phase"`
 	// Expires is when the fault is healed automatically.
 	Expires time.Time `json:"expires"`
-	// Effect is the proof of effect, Healing that of healing or, while the fault is active, the
-	// result of the last attempt to heal it.
+	// Effect is the proof of effect; of a fault that is healed, it is no longer proven if its effect
+	// did not last. Healing is the proof of healing or, while the fault is active, the result of the
+	// last attempt to heal it.
 	Effect  Proof  `json:"effect"`
 	Healing *Proof `json:"healing,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -60,6 +61,7 @@ type posted struct {
 	injection Injection
 	ttl       time.Duration
 	onNode    bool // that the cluster had
+	promised  bool // see Fault.Promised
 	timer     *time.Timer
 }
 
@@ -104,7 +106,7 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	// A fault that takes long to take effect, such as a graceful stop, still lasts for its full
 	// time.
 	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: Used(injection, p.Values),
-		Phase: Active, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}, ttl: p.TTL, onNode: b.hasNode(injection.Target().Node)}
+		Phase: Active, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}, ttl: p.TTL, onNode: b.hasNode(injection.Target().Node), promised: f.Promised}
 	entry := b.post(e)
 	if !entry.Effect.Proven || ctx.Err() != nil {
 		healed, err := b.heal(context.WithoutCancel(ctx), e)
@@ -147,7 +149,8 @@ func (b *Board) hasNode(name string) bool {
 // heal heals one injection and takes it off the board once that is proven.
 func (b *Board) heal(ctx context.Context, e *posted) (Entry, error) {
 	proof, err := e.injection.Heal(ctx)
-	if e.onNode && (err != nil || !proof.Proven) && !b.hasNode(e.Target.Node) {
+	// What is in etcd or the API does not go with the node.
+	if e.onNode && (err != nil && !e.promised || err == nil && !proof.Proven) && !b.hasNode(e.Target.Node) {
 		proof, err = Proof{Called: proof.Called, Effect: time.Now(), Proven: true, What: e.Target.Node + " was removed from the cluster"}, nil
 	}
 	b.telling.Lock()
@@ -175,8 +178,10 @@ func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bo
 		if e.Phase = Healed; !e.Effect.Proven {
 			e.Phase = Unproven
 		}
-		// The injection withdraws its proof if the effect had ended before its time.
-		if now := e.injection.Proof(); !now.Proven && proof.Called.Before(e.Effect.Called.Add(e.ttl)) {
+		// The injection withdraws its proof if the fault did not act throughout, or was not active any
+		// more when it was to be healed. The latter says nothing once its time was over.
+		own, ok := e.injection.(*injection)
+		if now := e.injection.Proof(); !now.Proven && (ok && own.refuted || proof.Called.Before(e.Effect.Called.Add(e.ttl))) {
 			e.Effect = now
 		}
 		e.timer.Stop()

@@ -81,6 +81,17 @@ func TestBoard(t *testing.T) {
 			t.Errorf("%+v, %v", healed, err)
 		}
 	})
+	bubble("its rules were removed before its time was over", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {
+		inject(t, b, "isolate", "node/2", time.Minute)
+		c.mu.Lock()
+		c.bypassed = true
+		c.mu.Unlock()
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		if last := (*told)[len(*told)-1]; last.Phase != Healed || last.Effect.Proven || !strings.Contains(last.Effect.What, "another program removed the rules") {
+			t.Errorf("%+v", last)
+		}
+	})
 	bubble("its effect ended with its time", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {
 		inject(t, b, "kill", "apiserver/1", time.Minute)
 		time.Sleep(2 * time.Minute)

@@ -42,7 +42,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 	}
 	now, err := read(ctx, 0)
 	if err != nil {
-		return nil, fmt.Errorf("fault compact: asking etcd on %s for its revision: %w", t.Node, err)
+		return nil, fmt.Errorf("fault compact: failed to ask etcd on %s for its revision: %w", t.Node, err)
 	}
 	to := now.Header.Revision - int64(keep)
 	if to < 2 {
@@ -52,7 +52,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 	case members.RefusedWith(err, rpctypes.ErrCompacted):
 		return notInjected(t, "revision %d was already compacted", to-1), nil
 	case err != nil:
-		return nil, fmt.Errorf("fault compact: reading from etcd on %s at revision %d before the fault: %w", t.Node, to-1, err)
+		return nil, fmt.Errorf("fault compact: failed to read from etcd on %s at revision %d before the fault: %w", t.Node, to-1, err)
 	}
 	return attempt{
 		target: t,

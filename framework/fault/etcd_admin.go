@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/members"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // onEtcd completes a fault that goes through etcd's own API.
@@ -131,25 +131,16 @@ func etcdWrites(ctx context.Context, c framework.Cluster, node string) (held boo
 func metric(ctx context.Context, m members.Member, access framework.EtcdAccess, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	config, err := access.EtcdConfig(m.Node)
+	etcd, url, err := client.EtcdHTTP(access, m.Node)
 	if err != nil {
 		return 0, err
 	}
-	url := config.Endpoints[0]
-	if !strings.Contains(url, "://") {
-		url = "http://" + url
-	}
+	defer etcd.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
-	transport := &http.Transport{TLSClientConfig: config.TLS, DisableKeepAlives: true}
-	if tunnel, ok := access.(framework.EtcdTunnel); ok {
-		transport.Protocols = new(http.Protocols)
-		transport.Protocols.SetUnencryptedHTTP2(true)
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return tunnel.DialEtcd(ctx, m.Node) }
-	}
-	resp, err := transport.RoundTrip(req)
+	resp, err := etcd.Do(req)
 	if err != nil {
 		return 0, fmt.Errorf("metrics of etcd on %s: %w", m.Node, err)
 	}

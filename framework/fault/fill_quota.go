@@ -45,7 +45,7 @@ func injectFillQuota(ctx context.Context, r Request, all members.All) (Injection
 	m := all.On(t.Node)
 	quota, err := quotaOf(ctx, m, c.(framework.EtcdAccess))
 	if err != nil {
-		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)
+		return nil, fmt.Errorf("fault fill-quota: failed to ask for the quota of etcd on %s: %w", t.Node, err)
 	}
 	if quota > most {
 		return nil, r.missing("quota of "+mebibytes(most)+" at most", "etcd on "+t.Node,

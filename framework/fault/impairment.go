@@ -102,7 +102,7 @@ const reconnectLimit = 85 * time.Second
 
 func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	if dead, err := x.dead(ctx); err != nil {
-		return nil, fmt.Errorf("%s of %s: asking whether it is alive before the fault: %w", x.fault, x.target.String(), err)
+		return nil, fmt.Errorf("%s of %s: failed to ask whether it is alive before the fault: %w", x.fault, x.target.String(), err)
 	} else if dead != "" {
 		return notInjected(x.target, "%s, so impairing its links would change nothing", dead), nil
 	}
@@ -138,6 +138,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		proof, err := heal(ctx)
 		if err == nil && proof.Proven && i.proof.Proven {
 			if refuted := x.refuted(ctx, handle); refuted != "" {
+				i.refuted = true
 				i.revoke("while it was active " + refuted)
 			}
 		}

@@ -97,7 +97,7 @@ func TestFailsOver(t *testing.T) {
 		{name: "told to retry, and failed otherwise", want: Fail, says: "though the API server on node-2 answered others", story: func() *story {
 			return turned(24, "").change(shutsDown(22, 23))
 		}},
-		{name: "told to retry at the end of the record", want: Inconclusive, says: "1 clients with a list of addresses made no request after", story: func() *story { return turned(0, "").change(shutsDown(37, 40)) }},
+		{name: "told to retry at the end of the record", want: Inconclusive, says: "1 client with a list of addresses made no request after", story: func() *story { return turned(0, "").change(shutsDown(37, 40)) }},
 		{name: "failed while the harness stood still", want: Inconclusive, says: "starved", story: func() *story {
 			return turned(22, "").change(func(r *record.Run) { r.Harness[23].V.Late = 30 * time.Second })
 		}},

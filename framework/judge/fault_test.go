@@ -309,7 +309,7 @@ func TestQuorumLoss(t *testing.T) {
 			return without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50)
 		}},
 		{name: "back after a split vote", want: Pass, took: "5.01s", says: "within 6s (2E + M + split votes", story: func() *story {
-			s := without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50).at(27).etcd("node-3", "", 3).at(30).etcd("node-3", "m3", 4)
+			s := without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50).at(30).etcd("node-3", "m3", 4)
 			for i := range 6 {
 				s.read("node-3", "k-node-3-1", "v45", 198, 50+float64(i), 50.1+float64(i))
 			}

@@ -40,6 +40,8 @@ func TestActiveAgain(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "active-again", Fault: "steal", Bound: "L + P + M"}, []ruling{
 		{name: "another one takes it", story: func() *story { return stolen(26) }, want: Pass, took: "16s",
 			says: "kube-scheduler, active on node-2 before the lease-steal of kube-scheduler on node-2, was active on node-3 afterwards; its lease was without a renewal for 16s at most, within 19s (L + P + M"},
+		{name: "another one takes it late, since etcd elected a leader", want: Pass, took: "22s", says: "within 25s (L + P + M + election of etcd", story: func() *story { return leaderLost(stolen(32), 3*time.Second, 3) }},
+		{name: "another one takes it late, and etcd had its leader", want: Fail, took: "20.1s", says: "within 19s", story: func() *story { return leaderLost(stolen(32), 3*time.Second, 2) }},
 		{name: "one on a node that joined takes it", want: Pass, took: "16s", says: "was active on node-4 afterwards", story: func() *story {
 			return held(stolen(26).changed("fourth", record.NodeAdded, "node-4", "10.77.0.14", 2, 4), "node-4_d", "node-4")
 		}},

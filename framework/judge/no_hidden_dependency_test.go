@@ -97,6 +97,10 @@ func TestNoHiddenDependency(t *testing.T) {
 		{name: "one that waits for a silent member", want: Inconclusive, took: "13.99s", says: "every API server uses the etcd member on node-1 as well", story: func() *story {
 			return remote(asItShouldBe().change(lastAsked(kcm, "node-3", 17, refused)))
 		}},
+		{name: "one that no request of was answered, with a silent member", want: Fail, took: "1 could not", says: "kube-controller-manager on node-2 had no request about its lease answered from 10.000s for 20s", story: func() *story {
+			return remote(served(alone()).renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40).
+				asks(kcm, "node-2", "node-1", 0, 10).asks(kcm, "node-3", "node-3", 0, 40))
+		}},
 		{name: "both are found", want: Fail, says: "the API server on node-3 acknowledged no write for 20s; kube-controller-manager on node-2 had", story: func() *story {
 			return alone().traffic("node-2", 1, 40).traffic("node-3", 1, 10).failing("node-3", 10, 40).renews("node-2", 0, 40).
 				asks(kcm, "node-2", "node-1", 0, 10).asks(kcm, "node-3", "node-3", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40)

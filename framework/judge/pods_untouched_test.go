@@ -133,6 +133,16 @@ func TestNodesReady(t *testing.T) {
 			a.fault("lost", "isolate", "node-2", "", 10, 30)
 			return remote(a.sorted())
 		}},
+		{name: "not ready too early, and a member that all API servers use is silent", want: Fail, took: "3s", says: "the condition Ready of worker-3 became Unknown", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			a.heartbeats("worker-3", 1, 10)
+			a.heartbeats("worker-3", 22, 58)
+			a.node(12, "worker-3", "Unknown")
+			a.run.Faults = nil
+			a.fault("lost", "isolate", "node-2", "", 10, 30)
+			return remote(a.sorted())
+		}},
 		{name: "no controller manager to mark it", want: Fail, took: "31s", says: "those of worker-3 were missing for 31s (9.000s to 40.000s)", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")

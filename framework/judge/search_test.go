@@ -67,6 +67,18 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 	}
 }
 
+// A key that cannot be decided does not hide another one that is illegal.
+func TestOtherKeysAreDecided(t *testing.T) {
+	s := tangle(40)
+	for _, op := range tangle(4).run.Ops {
+		op.V.Key = "z" + op.V.Key
+		s.run.Ops = append(s.run.Ops, op)
+	}
+	if f := judges.JudgeWithin(&facts.Case{Run: s.run}, time.Hour, 16<<20); f.Verdict != Fail {
+		t.Errorf("%s: %s", f.Verdict, f.Sentence)
+	}
+}
+
 func TestSmallTangleIsDecided(t *testing.T) {
 	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(4).run}, judges.LinearizeLimit)
 	if f.Verdict != Fail || f.Exhibit == nil || len(f.Exhibit.Spans) != 6 {

@@ -136,7 +136,7 @@ func (c *chain) list(ctx context.Context) (objectList, error) {
 	}
 	var l objectList
 	if err := json.Unmarshal(a.Body, &l); err != nil {
-		return objectList{}, fmt.Errorf("failed to list of %s: %w", c.src.name, err)
+		return objectList{}, fmt.Errorf("failed to read the list of %s: %w", c.src.name, err)
 	}
 	if l.Kind == "" || l.Metadata.ResourceVersion == "" {
 		return objectList{}, fmt.Errorf("list of %s: not a list", c.src.name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Histograms of an etcd member (https://etcd.io/docs/v3.6/metrics/#disk).
@@ -33,15 +34,11 @@ type diskMeter struct {
 
 // newDiskMeter reads the metrics that etcd serves on its client port.
 func newDiskMeter(access framework.EtcdAccess, node string) (*diskMeter, error) {
-	config, err := access.EtcdConfig(node)
+	etcd, url, err := client.EtcdHTTP(access, node)
 	if err != nil {
 		return nil, err
 	}
-	if len(config.Endpoints) == 0 {
-		return nil, fmt.Errorf("etcd on %s has no address", node)
-	}
-	t := &http.Transport{TLSClientConfig: config.TLS}
-	return &diskMeter{url: config.Endpoints[0] + "/metrics", http: &http.Client{Transport: t}}, nil
+	return &diskMeter{url: url + "/metrics", http: etcd}, nil
 }
 
 func (d *diskMeter) close() { d.http.CloseIdleConnections() }

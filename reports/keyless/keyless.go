@@ -50,7 +50,7 @@ func Sign(ctx context.Context, file string, p holdfast.Predicate, signingConfig,
 	}
 	options, err := services(config)
 	if err != nil {
-		return fmt.Errorf("failed to sign config %s: %w", signingConfig, err)
+		return fmt.Errorf("failed to choose services from the signing config %s: %w", signingConfig, err)
 	}
 	options.Context, options.CertificateProviderOptions = ctx, &sign.CertificateProviderOptions{IDToken: token}
 	sum, err := holdfast.Digest(file)

@@ -136,7 +136,7 @@ func (h *etcdHistory) readGone(ctx context.Context, at int64) error {
 		Asked: revision(at), Call: h.w.Now()}
 	_, err := h.etcd.Get(ctx, h.prefix, clientv3.WithPrefix(), clientv3.WithRev(at))
 	if err != rpctypes.ErrCompacted {
-		return fmt.Errorf("failed to read from etcd on %s at revision %d, which was compacted: want %v, got %v", h.node, at, rpctypes.ErrCompacted, err)
+		return fmt.Errorf("a read from etcd on %s at revision %d, which was compacted, must be refused with %v, and returned %v", h.node, at, rpctypes.ErrCompacted, err)
 	}
 	l.Return, l.Outcome, l.Status, l.Error = h.w.Now(), record.Refused, 410, client.Shorten(err.Error())
 	l.Pages = []record.Page{{Call: l.Call, Return: l.Return, Remaining: -1}}

@@ -63,7 +63,7 @@ func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 		return file, err
 	}
 	if !b.root {
-		return "", errors.New("failed to make a root file system requires root: run this once as root (sudo), with the same cache (XDG_CACHE_HOME)")
+		return "", errors.New("making a root file system requires root: run this once as root (sudo), with the same cache (XDG_CACHE_HOME)")
 	}
 	if err := b.needSpace(b.dir, cacheSpace, "free some, or name another cache with XDG_CACHE_HOME"); err != nil {
 		return "", err

@@ -39,7 +39,7 @@ func (m *Case) Elections(from, to record.Nanos) int {
 		case !e.V.OK || e.At > to:
 		case e.At <= from:
 			before = max(before, term)
-		case before > 0 && term > before && e.V.Leader != "":
+		case before > 0 && term > before:
 			return int(term - before)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 var activeAgain = Definition{verdict.Doc{
 	Name:       "active-again",
-	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound (and 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), no version of it has two holders, and no instance takes it from another identity before it expires.",
+	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound (and, unless it must be kept or is a further one, 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), no version of it has two holders, and no instance takes it from another identity before it expires.",
 	Source:     "Automated HA master deployment",
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
@@ -20,9 +20,6 @@ var activeAgain = Definition{verdict.Doc{
 	Values: map[string][]string{"kept": verdict.Flag},
 }, coordinated(judgeActiveAgain)}
 
-// judgeActiveAgain measures the times between renewals of the lease, by any instance, from the
-// fault on, as far as they were observed before the next fault. A holder that is on no node does
-// not count.
 func judgeActiveAgain(m *facts.Case) Finding {
 	if m.Param("component", "") == "further" {
 		return judgeFurtherLeases(m)
@@ -36,8 +33,16 @@ func judgeActiveAgain(m *facts.Case) Finding {
 	if problem != nil {
 		return *problem
 	}
+	if !kept {
+		m = withElection(m, m.ElectedComponent())
+	}
+	return bounded(*m.Bound)(renewedAgain(m, old, kept))
+}
+
+// renewedAgain measures the times between renewals of the lease, by any instance, from the fault on, as
+// far as they were observed before the next fault. A holder that is on no node does not count.
+func renewedAgain(m *facts.Case, old record.Lease, kept bool) Finding {
 	component := m.ElectedComponent()
-	m = withElection(m, component)
 	from, to := m.Fault.Effect(), m.NextHit(component)
 	states := facts.LeaseStates(m.Run, component, 0, to)
 	if two := facts.TwoHolders(states); two != nil {

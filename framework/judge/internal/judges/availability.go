@@ -12,7 +12,7 @@ import (
 
 var availability = Definition{verdict.Doc{
 	Name:       "availability",
-	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on new connections and, unless the check is about these alone, on persistent ones, for reads and for writes. If the fault hits an API server, clients of the entrance must have used it.",
+	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on new connections and, unless the check is about these alone, on persistent ones, for requests of each kind that it is about (reads and writes by default). If the fault hits an API server, clients of the entrance must have used it.",
 	Source:     "API server HA proposal, section 4.2",
 	NeedsFault: true, NeedsBound: true, Coarser: true,
 	Params: map[string]string{

@@ -70,7 +70,7 @@ func judgeFailsOver(m *facts.Case) Finding {
 	}
 	switch {
 	case len(told) > 0:
-		return Inconclusive("%d clients with a list of addresses made no request after an API server that was shutting down had told them to retry", len(told))
+		return Inconclusive("%s with a list of addresses made no request after an API server that was shutting down had asked for a retry", text.Plural(len(told), "client"))
 	case made == 0:
 		return Inconclusive("no client with a list of addresses made a request")
 	case len(noServer) > 0:

@@ -45,6 +45,6 @@ func judgeHandover(m *facts.Case) Finding {
 			}
 		}
 	}
-	return Passed("While leadership was handed over (%s), the longest time without an acknowledged write was %s (through %s), within %s; %d of %d writes failed, and every retry succeeded.",
+	return Passed("While leadership was handed over (%s), the longest time without an acknowledged write was %s (through %s), within %s; %d of %d writes failed, and none of them twice.",
 		m.Fault.What(), text.Short(worst.Length()), worst.Entrance, m.Bound, failures, tried).Took(worst.Length())
 }

@@ -60,7 +60,7 @@ func judgeNoStaleRead(m *facts.Case) Finding {
 		return f
 	}
 	if exposed < least {
-		return Inconclusive("through %s, %d quorum reads were answered of keys that had been written through other nodes during the %s, fewer than the %d required for a verdict",
+		return Inconclusive("through %s, %d quorum reads were answered after the healing was called, of keys that had been written through other nodes during the %s, fewer than the %d required for a verdict",
 			node, exposed, m.Fault.What(), least)
 	}
 	return Passed("Of %d quorum reads through %s, of keys written through other nodes during the %s, none was stale until %s after it.",

@@ -44,7 +44,7 @@ func judgeNodesReady(m *facts.Case) Finding {
 	}
 	for at, o := range record.Each(m.Run.Objects) {
 		if o.Kind == record.ObjectNode && at > from && at <= to && !o.Gone && o.Node.Ready != "True" && !m.WasNode(o.Name) {
-			gap, _ := m.HeartbeatGap(o.Name, from, healed, to)
+			gap, _ := m.HeartbeatGap(o.Name, from, healed, at)
 			return Failed("Heartbeats of worker nodes must arrive despite the %s: the condition Ready of %s became %s at %s.",
 				m.Fault.What(), o.Name, o.Node.Ready, text.When(at)).Took(text.Span(gap.From, gap.To)).Rests(from, at)
 		}
