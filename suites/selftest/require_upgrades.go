@@ -96,6 +96,8 @@ func upgradePlants() []Plant {
 			Catches: []Catch{
 				{Requirement: "HA-UP-001", Says: "every component of the node must have the new version: kube-scheduler reported v1.36.3"},
 				{Judge: "changed-one-by-one", Says: "kube-scheduler reported v1.36.3"},
+				// It asks that of each change, too.
+				{Requirement: "HA-UP-006", Says: "kube-scheduler reported v1.36.3"},
 			}, May: []string{"restarts"}},
 		{Name: "members-together", Violation: "the other etcd members are upgraded with the first one, without waiting for their turn",
 			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 3, Do: upgradeMembers,
