@@ -48,8 +48,7 @@ type Entry struct {
 	Phase  Phase             `json:"phase"`
 	// Expires is when the fault is healed automatically.
 	Expires time.Time `json:"expires"`
-	// Effect is the proof of effect; of a fault that is healed, it is no longer proven if its effect
-	// did not last. Healing is the proof of healing or, while the fault is active, the result of the
+	// Effect is the proof of effect, withdrawn from a healed fault that did not last. Healing is the proof of healing or, while the fault is active, the result of the
 	// last attempt to heal it.
 	Effect  Proof  `json:"effect"`
 	Healing *Proof `json:"healing,omitempty"`
@@ -181,7 +180,7 @@ func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bo
 		// The injection withdraws its proof if the fault did not act throughout, or was not active any
 		// more when it was to be healed. The latter says nothing once its time was over.
 		own, ok := e.injection.(*injection)
-		if now := e.injection.Proof(); !now.Proven && (ok && own.refuted || proof.Called.Before(e.Effect.Called.Add(e.ttl))) {
+		if now := e.injection.Proof(); !now.Proven && (ok && own.refuted.Load() || proof.Called.Before(e.Effect.Called.Add(e.ttl))) {
 			e.Effect = now
 		}
 		e.timer.Stop()

@@ -112,6 +112,21 @@ func TestBoard(t *testing.T) {
 			t.Errorf("%+v, %v", healed, err)
 		}
 	})
+	bubble("its node was removed, and what it did is in etcd", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
+		c.nodes = slices.Delete(c.nodes, 1, 2)
+		var refusal error
+		own := &injection{target: Target{Node: "node-2"}, proof: Proof{Proven: true}, undo: func(context.Context) (Proof, error) { return Proof{}, refusal }}
+		e := &posted{Entry: Entry{Fault: "fill-quota", Target: own.target, Phase: Active, Expires: time.Now().Add(time.Hour)}, injection: own, onNode: true, promised: true}
+		b.post(e)
+		refusal = errors.New("etcd has no leader")
+		if healed, err := b.heal(t.Context(), e); err == nil || healed.Phase != Active {
+			t.Errorf("not undone: %+v, %v", healed, err)
+		}
+		refusal = nil
+		if healed, err := b.heal(t.Context(), e); err != nil || healed.Phase == Active {
+			t.Errorf("undone: %+v, %v", healed, err)
+		}
+	})
 	bubble("no effect", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
 		c.inert = true
 		e, err := b.Inject(t.Context(), "kill", "apiserver/1", Params{TTL: time.Hour})

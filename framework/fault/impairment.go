@@ -138,7 +138,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		proof, err := heal(ctx)
 		if err == nil && proof.Proven && i.proof.Proven {
 			if refuted := x.refuted(ctx, handle); refuted != "" {
-				i.refuted = true
+				i.refuted.Store(true)
 				i.revoke("while it was active " + refuted)
 			}
 		}

@@ -78,7 +78,7 @@ type injection struct {
 	mu      sync.Mutex
 	healed  Proof       // guarded by mu
 	deadMan *time.Timer // guarded by mu; nil if the provider undoes the fault automatically
-	refuted bool        // guarded by mu: the proof was revoked since the fault did not act throughout
+	refuted atomic.Bool // the proof was revoked since the fault did not act throughout
 }
 
 func (i *injection) Target() Target { return i.target }
