@@ -95,13 +95,19 @@ func checkProgram(name string) check {
 	return c.ok("%s", path)
 }
 
-func hasDefault(entries []release.Entry) bool {
-	return slices.ContainsFunc(entries, func(e release.Entry) bool {
-		return e.Product == release.Kubernetes && e.Version == release.DefaultKubernetes && e.Arch == runtime.GOARCH
-	})
+// missingDefaults returns what a default cluster runs and the cache does not have.
+func missingDefaults(entries []release.Entry) (missing []string) {
+	for _, p := range []release.Product{release.Kubernetes, release.Kwok} {
+		if !slices.ContainsFunc(entries, func(e release.Entry) bool {
+			return e.Product == p && e.Version == p.Default() && e.Arch == runtime.GOARCH
+		}) {
+			missing = append(missing, fmt.Sprintf("%s %s", p, p.Default()))
+		}
+	}
+	return missing
 }
 
-func checkCache(dir string, err error, cached bool, broken []error) check {
+func checkCache(dir string, err error, missing []string, broken []error) check {
 	c := check{Name: "binaries"}
 	switch {
 	case err != nil:
@@ -109,11 +115,11 @@ func checkCache(dir string, err error, cached bool, broken []error) check {
 		return c.missing("no cache", err.Error())
 	case len(broken) > 0:
 		return c.fallback(broken[0].Error(), "it is fetched again when needed")
-	case !cached:
-		return c.fallback(fmt.Sprintf("kubernetes %s is not in %s", release.DefaultKubernetes, dir),
-			fmt.Sprintf("it is fetched when needed; to fetch it in advance: holdfast fetch kubernetes %s kwok %s", release.DefaultKubernetes, release.DefaultKwok))
+	case len(missing) > 0:
+		return c.fallback(fmt.Sprintf("%s not in %s", strings.Join(missing, ", "), dir),
+			"fetched when needed; to fetch it in advance: holdfast fetch "+strings.Join(missing, " "))
 	}
-	return c.ok("kubernetes %s is in %s", release.DefaultKubernetes, dir)
+	return c.ok("kubernetes %s and kwok %s are in %s", release.DefaultKubernetes, release.DefaultKwok, dir)
 }
 
 func checkGo(ctx context.Context, cached bool) check {

@@ -5,9 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
 // For an ordinary user doctor prints each check with its own texts, in a table that fits a
@@ -83,6 +87,26 @@ func TestCheckHugePages(t *testing.T) {
 		}
 		if got := checkHugePages(file); got.State != want.State || got.Found != want.Found || got.Required {
 			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// A cache without kwok lacks what a default cluster runs.
+func TestMissingDefaults(t *testing.T) {
+	kubernetes := release.Entry{Product: release.Kubernetes, Version: release.DefaultKubernetes, Arch: runtime.GOARCH}
+	kwok := release.Entry{Product: release.Kwok, Version: release.DefaultKwok, Arch: runtime.GOARCH}
+	other := release.Entry{Product: release.Kwok, Version: release.DefaultKwok, Arch: "other"}
+	for _, tc := range []struct {
+		name    string
+		entries []release.Entry
+		want    []string
+	}{
+		{"empty", nil, []string{"kubernetes " + release.DefaultKubernetes, "kwok " + release.DefaultKwok}},
+		{"kwok for another architecture", []release.Entry{kubernetes, other}, []string{"kwok " + release.DefaultKwok}},
+		{"complete", []release.Entry{kwok, kubernetes}, nil},
+	} {
+		if missing := missingDefaults(tc.entries); !slices.Equal(missing, tc.want) {
+			t.Errorf("%s: missing %q, want %q", tc.name, missing, tc.want)
 		}
 	}
 }

@@ -36,7 +36,9 @@ func newInventoryInitCommand() *cobra.Command {
 		Long: `Print an inventory of the cluster that a kubeconfig points to: its control-plane nodes with
 their addresses and zones, and where their API servers serve. Then check what can be reached, as
 'holdfast inventory check' does, and print that to standard error. Read the inventory before you
-use it. Add what the API does not know, such as how the load balancer checks its backends.`,
+use it. Add what the API does not know, such as how the load balancer checks its backends.
+
+Exit codes: 0 the inventory was written, whatever the checks found, 2 bad input.`,
 		Example: `  holdfast inventory init > nodes.yaml
   holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
 		Args: arguments(),

@@ -60,7 +60,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 	o.closers = append(o.closers, func() { closeMembers(members) })
 	var loops []func(context.Context)
 	for _, m := range members {
-		meter, err := newDiskMeter(o.cfg.Cluster.(framework.EtcdAccess), m.node)
+		meter, err := newDiskMeter(wholeOf(o.cfg.Cluster).(framework.EtcdAccess), m.node)
 		if err != nil {
 			return nil, err
 		}
