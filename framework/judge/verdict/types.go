@@ -87,6 +87,3 @@ type Doc struct {
 	// Values are the values of the parameters that accept no others.
 	Values map[string][]string
 }
-
-// Flag are the values of a parameter that is true or false.
-var Flag = []string{"true", "false"}

@@ -3,11 +3,10 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var activeAgain = Definition{verdict.Doc{
+var activeAgain = Definition{Doc{
 	Name:       "active-again",
 	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound (and, unless it must be kept or is a further one, 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), no version of it has two holders, and no instance takes it from another identity before it expires.",
 	Source:     "Automated HA master deployment",
@@ -17,7 +16,7 @@ var activeAgain = Definition{verdict.Doc{
 		"faults":    "with component further: more faults, so that all together hit the node of each holder",
 		"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
 	},
-	Values: map[string][]string{"kept": verdict.Flag},
+	Values: map[string][]string{"kept": flag},
 }, coordinated(judgeActiveAgain)}
 
 func judgeActiveAgain(m *facts.Case) Finding {

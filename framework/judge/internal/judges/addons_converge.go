@@ -10,11 +10,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var addonsConverge = Definition{verdict.Doc{
+var addonsConverge = Definition{Doc{
 	Name:       "addons-converge",
 	Guarantee:  "Once every node has been upgraded, the add-on managers of all nodes leave each add-on in the version of the last upgrade; until then each of them applies an add-on once per interval at most.",
 	Source:     "Automated HA master deployment (add-on manager)",

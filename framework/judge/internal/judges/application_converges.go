@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var applicationConverges = Definition{verdict.Doc{
+var applicationConverges = Definition{Doc{
 	Name: "application-converges",
 	Guarantee: "An application that is continuously scaled up and down converges under the fault: each Deployment reaches exactly its desired number of ready pods, " +
 		"and each Service lists exactly these, within the bound after the fault or the change, whichever is later. " +

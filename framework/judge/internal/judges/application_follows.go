@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var applicationFollows = Definition{verdict.Doc{
+var applicationFollows = Definition{Doc{
 	Name: "application-follows",
 	Guarantee: "As long as nothing is broken, an application comes up and follows each change within the bound: each Deployment reaches exactly its desired number of ready pods, " +
 		"and each Service lists exactly these. " +

@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var availability = Definition{verdict.Doc{
+var availability = Definition{Doc{
 	Name:       "availability",
 	Guarantee:  "A client of one entrance sees errors for no longer than the bound, on new connections and, unless the check is about these alone, on persistent ones, for requests of each kind that it is about (reads and writes by default). If the fault hits an API server, clients of the entrance must have used it.",
 	Source:     "API server HA proposal, section 4.2",

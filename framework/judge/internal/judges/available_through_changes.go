@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var availableThroughChanges = Definition{verdict.Doc{
+var availableThroughChanges = Definition{Doc{
 	Name:       "available-through-changes",
 	Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound, whether its requests fail or wait, and, if the bound has time for an election of etcd, 2E more for each that ends in a split vote (two at most).",
 	Source:     "Automated HA master deployment; raft, section 5.2",
@@ -205,7 +205,7 @@ func covered(outages []facts.Outage) (total time.Duration) {
 	return total
 }
 
-var ownAPIServer = Definition{verdict.Doc{
+var ownAPIServer = Definition{Doc{
 	Name:      "own-apiserver",
 	Guarantee: "Each controller manager and each scheduler talks to the API server of its own node: before, during and after changes of nodes. After an upgrade, all three of the node report its version. An active instance with an older version than a serving API server renews its lease, or another one takes it over.",
 	Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",

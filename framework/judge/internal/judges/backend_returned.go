@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var backendReturned = Definition{verdict.Doc{
+var backendReturned = Definition{Doc{
 	Name:       "backend-returned",
 	Guarantee:  "By its own report, the load balancer uses an API server again within the bound after its return, and continues to use it.",
 	Source:     "Automated HA master deployment",

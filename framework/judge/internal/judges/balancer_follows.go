@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var balancerFollows = Definition{verdict.Doc{
+var balancerFollows = Definition{Doc{
 	Name:       "balancer-follows",
 	Needs:      []record.Access{record.Processes},
 	Guarantee:  "The load balancer runs while there are two or more control-plane nodes, and does not run while there is one: within the bound after each change of nodes, until the next one.",

@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var certificates = Definition{verdict.Doc{
+var certificates = Definition{Doc{
 	Name:      "certificates",
 	Guarantee: "On each entrance, TLS verification succeeds for the load balancer's name and address, for the names and the cluster IP of the kubernetes service and, on an API server, for its node's address.",
 	Source:    "Automated HA master deployment (certificates)",

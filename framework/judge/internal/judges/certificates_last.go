@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -17,7 +16,7 @@ import (
 // then on (kubeadm certs check-expiration).
 const certificatesLeast = 30 * 24 * time.Hour
 
-var certificatesLast = Definition{verdict.Doc{
+var certificatesLast = Definition{Doc{
 	Name:      "certificates-last",
 	Guarantee: "No certificate with which a component of the control plane serves expires within 30 days.",
 	Source:    "Kubernetes documentation, Certificate management with kubeadm",

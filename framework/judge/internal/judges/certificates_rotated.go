@@ -10,11 +10,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var certificatesRotated = Definition{verdict.Doc{
+var certificatesRotated = Definition{Doc{
 	Name:      "certificates-rotated",
 	Guarantee: "After each change of a node's certificates every port of the node serves a new one, and does so at the end. While a certificate of a CA is served anywhere, every API server, or every etcd member if the CA is etcd's, accepts clients with certificates from that CA. Every API server accepts the tokens of service accounts that any of them issues, and until it expires the one that was issued before the first change; none accepts a token signed with a key that was never trusted.",
 	Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
@@ -22,7 +21,7 @@ var certificatesRotated = Definition{verdict.Doc{
 		"changes":  "names of the changes to judge, separated by commas (default: all)",
 		"complete": "true: the last change completes the replacement of the CAs: at the end, every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
 	},
-	Values: map[string][]string{"complete": verdict.Flag},
+	Values: map[string][]string{"complete": flag},
 }, judgeCertificatesRotated}
 
 func judgeCertificatesRotated(m *facts.Case) Finding {

@@ -9,11 +9,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var changedOneByOne = Definition{verdict.Doc{
+var changedOneByOne = Definition{Doc{
 	Name:      "changed-one-by-one",
 	Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the previous one is complete, the node's components report the new version after each change, every component that a reconfiguration names is restarted, and the version skew policy holds after each step.",
 	Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
@@ -23,7 +22,7 @@ var changedOneByOne = Definition{verdict.Doc{
 		"interrupted": "names of the changes that must have been interrupted after a step, and then finished or rolled back, separated by commas (default: none)",
 		"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
 	},
-	Values: map[string][]string{"complete": verdict.Flag},
+	Values: map[string][]string{"complete": flag},
 }, judgeChangedOneByOne}
 
 // fleet is which version the components of each node have.

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var clientsRecover = Definition{verdict.Doc{
+var clientsRecover = Definition{Doc{
 	Name: "clients-recover",
 	Guarantee: "A client that keeps one HTTP/2 connection through the balancer, as client-go does, sees errors for no longer than the bound, " +
 		"even if that connection leads to the API server that is hit. At least one client must be known to be connected to that one.",

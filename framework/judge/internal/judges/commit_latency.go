@@ -13,7 +13,7 @@ import (
 // enoughLatencies is how many writes through an API server are enough for a median.
 const enoughLatencies = 10
 
-var commitLatency = Definition{verdict.Doc{
+var commitLatency = Definition{Doc{
 	Name:       "commit-latency",
 	Guarantee:  "While the faults last, the median time that a write takes through each API server is longer than before by no more than the bound, or twice the bound if API servers ask etcd members of other nodes: a request to a member takes as long as one between members.",
 	Source:     "Automated HA master deployment (latency between zones)",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var componentsGoOn = Definition{verdict.Doc{
+var componentsGoOn = Definition{Doc{
 	Name:       "components-go-on",
 	Guarantee:  "When the process watcher of a node is killed, it is started again, and no component of the node exits.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), who watches the watcher",

@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var controlPlaneComplete = Definition{verdict.Doc{
+var controlPlaneComplete = Definition{Doc{
 	Name:      "control-plane-complete",
 	Needs:     []record.Access{record.Processes},
 	Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which forwards to each of them.",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var crossRead = Definition{verdict.Doc{
+var crossRead = Definition{Doc{
 	Name:      "cross-read",
 	Guarantee: "A write through one API server is seen by the very next read through every other one.",
 	Source:    "API server HA proposal, section 1, case 2",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var damageContained = Definition{verdict.Doc{
+var damageContained = Definition{Doc{
 	Name:       "damage-contained",
 	Guarantee:  "An etcd member whose data is damaged or gone does not serve: it refuses to start, or raises the CORRUPT alarm for itself.",
 	Source:     "etcd data corruption guide",

@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var drainedByReadiness = Definition{verdict.Doc{
+var drainedByReadiness = Definition{Doc{
 	Name:       "drained-by-readiness",
 	Guarantee:  "By its own report, the load balancer takes out an API server that is stopped gracefully before that server stops listening.",
 	Source:     "k0s#6299, openshift/installer#4012",

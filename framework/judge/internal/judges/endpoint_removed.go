@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var endpointRemoved = Definition{verdict.Doc{
+var endpointRemoved = Definition{Doc{
 	Name:       "endpoint-removed",
 	Guarantee:  "The address of an API server that is gone leaves the Endpoints and EndpointSlice of default/kubernetes within the bound, or within E more of the election of another etcd leader, which renews its lease, and stays away until it is back.",
 	Source:     "API server HA proposal, section 3; apiserver-count fix proposal; etcd (lessor.Promote)",

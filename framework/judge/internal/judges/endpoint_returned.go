@@ -3,10 +3,9 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var endpointReturned = Definition{verdict.Doc{
+var endpointReturned = Definition{Doc{
 	Name:       "endpoint-returned",
 	Guarantee:  "The address of an API server that is back is listed in the Endpoints and EndpointSlice of default/kubernetes within the bound, once: it does not leave again.",
 	Source:     "Automated HA master deployment",

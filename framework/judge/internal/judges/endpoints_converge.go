@@ -7,10 +7,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var endpointsConverge = Definition{verdict.Doc{
+var endpointsConverge = Definition{Doc{
 	Name:       "endpoints-converge",
 	Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, as read through every entrance, and continue to.",
 	Source:     "Automated HA master deployment; apiserver-count fix proposal",

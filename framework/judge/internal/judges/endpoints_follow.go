@@ -8,11 +8,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var endpointsFollow = Definition{verdict.Doc{
+var endpointsFollow = Definition{Doc{
 	Name:       "endpoints-follow",
 	Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the existing API servers, until the next change. An election of another etcd leader renews the leases of addresses: then the bound counts from there, and is E longer.",
 	Source:     "Automated HA master deployment; apiserver-count fix proposal",

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var endpointsMatch = Definition{verdict.Doc{
+var endpointsMatch = Definition{Doc{
 	Name:      "endpoints-match",
 	Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers at all times, once these have had I + M to list themselves, or 2I + M where the list has never been complete.",
 	Source:    "API server HA proposal, section 2; kube-apiserver (pkg/controlplane/controller/kubernetesservice, pkg/controlplane/reconcilers)",

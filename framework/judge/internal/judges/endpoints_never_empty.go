@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var endpointsNeverEmpty = Definition{verdict.Doc{
+var endpointsNeverEmpty = Definition{Doc{
 	Name:      "endpoints-never-empty",
 	Guarantee: "Endpoints and EndpointSlice of default/kubernetes are never empty, and an API server that no fault hits stays listed: it is listed before the faults, and within 2I + M in any case.",
 	Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var endpointsStable = Definition{verdict.Doc{
+var endpointsStable = Definition{Doc{
 	Name:       "endpoints-stable",
 	Needs:      []record.Access{record.Processes},
 	Guarantee:  "While all API servers are up, the addresses in Endpoints and EndpointSlice of default/kubernetes never change; they are observed for as long as the bound says.",

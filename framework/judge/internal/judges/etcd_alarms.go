@@ -3,11 +3,10 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var etcdAlarms = Definition{verdict.Doc{
+var etcdAlarms = Definition{Doc{
 	Name:      "etcd-alarms",
 	Needs:     []record.Access{record.EtcdMembers},
 	Invariant: "HA-INV-009",

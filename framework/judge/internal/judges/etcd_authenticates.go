@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var etcdAuthenticates = Definition{verdict.Doc{
+var etcdAuthenticates = Definition{Doc{
 	Name:      "etcd-authenticates",
 	Needs:     []record.Access{record.EtcdMembers},
 	Guarantee: "No etcd member serves data in plaintext, to a client without a certificate, or to one whose certificate a foreign CA signed.",

@@ -9,11 +9,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var etcdHashes = Definition{verdict.Doc{
+var etcdHashes = Definition{Doc{
 	Name:      "etcd-hashes",
 	Needs:     []record.Access{record.EtcdMembers},
 	Invariant: "HA-INV-009",

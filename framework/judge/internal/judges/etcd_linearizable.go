@@ -14,7 +14,7 @@ import (
 // etcdLinearizable judges operations on etcd's members themselves. A revision is a place in the
 // order of all writes, so more can be checked than for a register: a transaction is at one
 // revision on all of its keys, and a response shows the state at the revision in its header.
-var etcdLinearizable = Definition{verdict.Doc{
+var etcdLinearizable = Definition{Doc{
 	Name:      "etcd-linearizable",
 	Needs:     []record.Access{record.EtcdMembers},
 	Invariant: "HA-INV-003",

@@ -9,11 +9,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var etcdMembership = Definition{verdict.Doc{
+var etcdMembership = Definition{Doc{
 	Name:  "etcd-membership",
 	Needs: []record.Access{record.EtcdMembers},
 	Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other. " +

@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var failsOver = Definition{verdict.Doc{
+var failsOver = Definition{Doc{
 	Name:       "fails-over",
 	Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails. One that an API server refuses because it is shutting down, with Retry-After, must succeed when it is retried.",
 	Source:     "API server HA proposal, section 4.1",

@@ -8,10 +8,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var faultDomains = Definition{verdict.Doc{
+var faultDomains = Definition{Doc{
 	Name:      "fault-domains",
 	Guarantee: "Control-plane nodes are spread over fault domains so that losing any one of them keeps etcd's quorum.",
 	Source:    "Automated HA master deployment (zones)",

@@ -11,9 +11,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
+// Doc describes a judge: see verdict.Doc.
+type Doc = verdict.Doc
+
 // Definition is a judge: its description and its function.
 type Definition struct {
-	verdict.Doc
+	Doc
 	Judge func(*facts.Case) Finding
 }
 

@@ -6,10 +6,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var handover = Definition{verdict.Doc{
+var handover = Definition{Doc{
 	Name:       "handover",
 	Guarantee:  "While etcd's leadership is handed over on request, writes through every entrance continue within the bound, and none that fails does so again when it is retried.",
 	Source:     "Automated HA master deployment; etcd maintenance API (MoveLeader)",

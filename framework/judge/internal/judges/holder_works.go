@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var holderWorks = Definition{verdict.Doc{
+var holderWorks = Definition{Doc{
 	Name: "holder-works",
 	Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
 		"and the scheduler binds each pod that is created, once a node can take it, until another instance takes over the lease or a fault hits.",

@@ -3,10 +3,9 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var isolatedMember = Definition{verdict.Doc{
+var isolatedMember = Definition{Doc{
 	Name:       "isolated-member",
 	Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound, and 2E more for each election that ends in a split vote (two at most).",
 	Source:     "API server HA proposal, section 1, case 1; raft, section 5.2",

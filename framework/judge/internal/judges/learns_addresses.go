@@ -14,7 +14,7 @@ import (
 // enoughRequests is how many failed requests of such a client show that it cannot continue.
 const enoughRequests = 3
 
-var learnsAddresses = Definition{verdict.Doc{
+var learnsAddresses = Definition{Doc{
 	Name:       "learns-addresses",
 	Guarantee:  "Each client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it started with are gone, its requests succeed within the bound through one that joined later.",
 	Source:     "API server HA proposal, section 4.1",

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var linearizable = Definition{verdict.Doc{
+var linearizable = Definition{Doc{
 	Name:      "linearizable",
 	Invariant: "HA-INV-001",
 	Lasting:   true,

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var listSemantics = Definition{verdict.Doc{
+var listSemantics = Definition{Doc{
 	Name:      "list-semantics",
 	Invariant: "HA-INV-004",
 	Lasting:   true,

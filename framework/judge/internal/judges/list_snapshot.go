@@ -4,11 +4,10 @@ import (
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var listSnapshot = Definition{verdict.Doc{
+var listSnapshot = Definition{Doc{
 	Name:      "list-snapshot",
 	Invariant: "HA-INV-004",
 	Lasting:   true,

@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var listWatch = Definition{verdict.Doc{
+var listWatch = Definition{Doc{
 	Name: "list-watch",
 	Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
 		"they begin with a state as new as all that had been acknowledged before, and leave out no change after it. Streaming lists are not needed from an API server that always rejects them (feature gate WatchList).",

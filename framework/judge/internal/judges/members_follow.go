@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var membersFollow = Definition{verdict.Doc{
+var membersFollow = Definition{Doc{
 	Name:      "members-follow",
 	Needs:     []record.Access{record.EtcdMembers},
 	Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: the load balancer sends clients to a node that joins once its API server is ready, and not before; an etcd leader hands over before its node leaves; a node that leaves is removed from the load balancer first, then from etcd, and then deleted, and no member lists it any more. What the load balancer reports of its backends and what members list must not contradict that order. An interrupted change leaves no member behind.",
@@ -27,7 +27,7 @@ var membersFollow = Definition{verdict.Doc{
 		"listed":  "true: after each node that died had lost its power, etcd must still have listed its member",
 		"cut":     "true: additions must have been interrupted after each of their steps",
 	},
-	Values: map[string][]string{"leader": verdict.Flag, "listed": verdict.Flag, "cut": verdict.Flag},
+	Values: map[string][]string{"leader": flag, "listed": flag, "cut": flag},
 }, judgeMembersFollow}
 
 // stepOrder returns the order of the steps of a change, and those that are required; the

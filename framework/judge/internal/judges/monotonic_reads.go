@@ -3,13 +3,12 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // monotonicReads adds to linearizability that it compares what one client saw in two reads,
 // no matter which client wrote it, and that it includes the objects of quorum lists.
-var monotonicReads = Definition{verdict.Doc{
+var monotonicReads = Definition{Doc{
 	Name:      "monotonic-reads",
 	Invariant: "HA-INV-001",
 	Lasting:   true,

@@ -3,14 +3,13 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // enoughAnswers is how many responses of one member show that its leader stayed.
 const enoughAnswers = 3
 
-var noElection = Definition{verdict.Doc{
+var noElection = Definition{Doc{
 	Name:       "no-election",
 	Guarantee:  "etcd keeps its leader and its term from before the faults until they are healed.",
 	Source:     "etcd, tuning (heartbeat interval and election timeout); Automated HA master deployment (latency between zones)",

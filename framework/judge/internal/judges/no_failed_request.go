@@ -8,11 +8,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var noFailedRequest = Definition{verdict.Doc{
+var noFailedRequest = Definition{Doc{
 	Name: "no-failed-request",
 	Guarantee: "No request of a client of one entrance fails while the fault lasts, from the call to inject it to the call to heal it: no probe, read, write or list, and no attempt to open a watch. A request that an API server asks to repeat while it shuts down (Retry-After) must succeed at the first retry. " +
 		"A list of a version that is compacted (410) or newer than the API server's cache (504) counts as answered.",

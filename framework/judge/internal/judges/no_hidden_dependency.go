@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var noHiddenDependency = Definition{verdict.Doc{
+var noHiddenDependency = Definition{Doc{
 	Name:       "no-hidden-dependency",
 	Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, with no pause longer than the bound, or than its retry period allows.",
 	Source:     "Automated HA master deployment",

@@ -6,13 +6,12 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // noLostWrite adds to linearizability that it names the loss: it checks only the end of the run,
 // when every write is over, and names the acknowledged write that is gone.
-var noLostWrite = Definition{verdict.Doc{
+var noLostWrite = Definition{Doc{
 	Name:      "no-lost-write",
 	Invariant: "HA-INV-002",
 	Lasting:   true,

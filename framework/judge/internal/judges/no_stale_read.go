@@ -5,13 +5,12 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const defaultExposed = 20
 
-var noStaleRead = Definition{verdict.Doc{
+var noStaleRead = Definition{Doc{
 	Name:       "no-stale-read",
 	Guarantee:  "No quorum read through the API server on the node that was hit, or from its etcd member, is stale: neither while the fault lasts nor for the time of the bound after its healing.",
 	Source:     "etcd API guarantees (linearizability); raft dissertation, section 6.4 (processing read-only queries)",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var nodeNotReady = Definition{verdict.Doc{
+var nodeNotReady = Definition{Doc{
 	Name: "node-not-ready",
 	Guarantee: "A node without power, whose heartbeats are missing, turns NotReady within the bound, " +
 		"even if the active controller manager ran on it.",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var nodesReady = Definition{verdict.Doc{
+var nodesReady = Definition{Doc{
 	Name: "nodes-ready",
 	Guarantee: "No worker node turns NotReady because of the fault, and no node's heartbeats are missing for as long as the bound: " +
 		"the time after which the controller manager considers a node lost (--node-monitor-grace-period).",

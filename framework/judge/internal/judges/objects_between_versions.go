@@ -9,11 +9,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var objectsBetweenVersions = Definition{verdict.Doc{
+var objectsBetweenVersions = Definition{Doc{
 	Name:      "objects-between-versions",
 	Guarantee: "While API servers of two versions serve, an object that was written through one of them is read as it was written through the other, in both directions, and keeps its fields when the other changes it. An object that an older version wrote before is read as it was written, too.",
 	Source:    "Automated HA master deployment",

@@ -8,11 +8,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var oneActor = Definition{verdict.Doc{
+var oneActor = Definition{Doc{
 	Name:      "one-actor",
 	Needs:     []record.Access{record.AuditLogs},
 	Invariant: "HA-INV-008",

@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var oneAddress = Definition{verdict.Doc{
+var oneAddress = Definition{Doc{
 	Name: "one-address",
 	Guarantee: "A virtual IP is never on two nodes that clients can reach, " +
 		"and when its node is lost, another one has it within the bound; once the node is back, exactly one has it.",

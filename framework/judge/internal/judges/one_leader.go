@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var oneLeaderPerTerm = Definition{verdict.Doc{
+var oneLeaderPerTerm = Definition{Doc{
 	Name:      "one-leader-per-term",
 	Needs:     []record.Access{record.EtcdMembers},
 	Invariant: "HA-INV-009",

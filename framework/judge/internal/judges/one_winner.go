@@ -6,13 +6,12 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // oneWinner adds to linearizability that it does not depend on any order: two writes that
 // replaced the same version are wrong whenever they were made, so it names both.
-var oneWinner = Definition{verdict.Doc{
+var oneWinner = Definition{Doc{
 	Name:      "one-winner",
 	Invariant: "HA-INV-001",
 	Lasting:   true,

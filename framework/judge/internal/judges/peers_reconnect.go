@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var peersReconnect = Definition{verdict.Doc{
+var peersReconnect = Definition{Doc{
 	Name:       "peers-reconnect",
 	Guarantee:  "Once a network fault is healed, every pair of etcd peers is connected again within the bound plus the time that the fault lasted, 60 s at most.",
 	Source:     "etcd#18052, etcd#19143; RFC 6298, 5.5",

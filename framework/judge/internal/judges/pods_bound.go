@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var podsBound = Definition{verdict.Doc{
+var podsBound = Definition{Doc{
 	Name:       "pods-bound",
 	Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten. The time counts from when a node can take it.",
 	Source:     "Automated HA master deployment",

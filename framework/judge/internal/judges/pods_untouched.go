@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var podsUntouched = Definition{verdict.Doc{
+var podsUntouched = Definition{Doc{
 	Name:       "pods-untouched",
 	Guarantee:  "Running pods of Deployments that no client changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
 	Source:     "Field experience: what runs does not depend on the control plane",
@@ -18,7 +17,7 @@ var podsUntouched = Definition{verdict.Doc{
 	Params: map[string]string{
 		"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, which is a reason to evict",
 	},
-	Values: map[string][]string{"evictions": verdict.Flag},
+	Values: map[string][]string{"evictions": flag},
 }, judgePodsUntouched}
 
 func judgePodsUntouched(m *facts.Case) Finding {

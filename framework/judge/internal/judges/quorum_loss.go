@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var quorumLoss = Definition{verdict.Doc{
+var quorumLoss = Definition{Doc{
 	Name:       "quorum-loss",
 	Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and 2E more for each election that ends in a split vote (two at most), and nothing is lost.",
 	Source:     "Automated HA master deployment; control plane resilience overview",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var quotaReached = Definition{verdict.Doc{
+var quotaReached = Definition{Doc{
 	Name:       "quota-reached",
 	Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads continue through every API server; once space is free again and the alarm is disarmed, writes continue within the bound.",
 	Source:     "etcd maintenance guide (space quota)",

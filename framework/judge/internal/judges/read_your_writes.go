@@ -3,13 +3,12 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // readYourWrites adds to linearizability that it concerns one client and two of its own
 // operations: it does not depend on another client's clock or outcome.
-var readYourWrites = Definition{verdict.Doc{
+var readYourWrites = Definition{Doc{
 	Name:      "read-your-writes",
 	Invariant: "HA-INV-001",
 	Lasting:   true,

@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var rejoins = Definition{verdict.Doc{
+var rejoins = Definition{Doc{
 	Name:       "rejoins",
 	Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads. If the provider reports when the machine started, the bound counts from then, since its firmware is not part of the control plane.",
 	Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",

@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var requestsAnswered = Definition{verdict.Doc{
+var requestsAnswered = Definition{Doc{
 	Name:       "requests-answered",
 	Guarantee:  "Requests that are in flight when the etcd leader is lost, through the API servers of surviving nodes, are answered within the bound.",
 	Source:     "etcd (ServerConfig.ReqTimeout)",

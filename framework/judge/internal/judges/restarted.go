@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var restarted = Definition{verdict.Doc{
+var restarted = Definition{Doc{
 	Name:       "restarted",
 	Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",

@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var restarts = Definition{verdict.Doc{
+var restarts = Definition{Doc{
 	Name:      "restarts",
 	Needs:     []record.Access{record.Processes},
 	Invariant: "HA-INV-011",

@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var restoredFromSnapshot = Definition{verdict.Doc{
+var restoredFromSnapshot = Definition{Doc{
 	Name:       "restored-from-snapshot",
 	Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client receives a lower version than one that it saw before; and informers that ran throughout show what exists.",
 	Source:     "Control plane resilience overview (catastrophic failure); etcd disaster recovery guide (revision bump)",

@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var returnsReady = Definition{verdict.Doc{
+var returnsReady = Definition{Doc{
 	Name: "returns-ready",
 	Guarantee: "While an API server stops and returns, it answers no client of the balancer with 401, 403 or 404 for what exists and is allowed. " +
 		"An account whose rights come from a role must be seen to reach it on new connections (action user-reads).",

@@ -13,7 +13,7 @@ import (
 // revisionOrder is linearizability across the API: resourceVersions are revisions of one store
 // and so one order of all writes, on whatever key. Linearizability is checked per key and cannot
 // see that two keys disagree on the order.
-var revisionOrder = Definition{verdict.Doc{
+var revisionOrder = Definition{Doc{
 	Name:      "revision-order",
 	Invariant: "HA-INV-003",
 	Lasting:   true,

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var sessionAffinity = Definition{verdict.Doc{
+var sessionAffinity = Definition{Doc{
 	Name:      "session-affinity",
 	Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it moves to another one.",
 	Source:    "Control plane resilience overview",

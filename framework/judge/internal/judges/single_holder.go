@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var singleHolder = Definition{verdict.Doc{
+var singleHolder = Definition{Doc{
 	Name:      "single-holder",
 	Needs:     []record.Access{record.AuditLogs},
 	Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing. That instances stand by is not judged for additional leases of the cluster's description.",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var snapshotVerifies = Definition{verdict.Doc{
+var snapshotVerifies = Definition{Doc{
 	Name:       "snapshot-verifies",
 	Needs:      []record.Access{record.EtcdMembers},
 	Guarantee:  "While an etcd member is down, a snapshot can be taken of every other one. It verifies, and contains all that was acknowledged before.",

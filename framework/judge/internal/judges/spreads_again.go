@@ -7,11 +7,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var spreadsAgain = Definition{verdict.Doc{
+var spreadsAgain = Definition{Doc{
 	Name: "spreads-again",
 	Guarantee: "Once an API server has been back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
 		"by --goaway-chance or by the balancer, and new ones reach that API server at least as often as by chance. This requires clients that keep their connections and make many requests (action kept-reads).",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var staleSerializableRead = Definition{verdict.Doc{
+var staleSerializableRead = Definition{Doc{
 	Name:       "stale-serializable-read",
 	Guarantee:  "Shows a hazard: a serializable read on an isolated etcd member returns old data, which also proves that the isolation was real.",
 	Source:     "API server HA proposal, section 1",

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var steadyState = Definition{verdict.Doc{
+var steadyState = Definition{Doc{
 	Name:      "steady-state",
 	Invariant: "HA-INV-010",
 	Guarantee: "Everything is in its steady state before the experiment and again after healing: members and API servers within the recovery limit; leases of elected components, addresses of API servers, writes and watches through each API server and connections between nodes each within a limit of its own.",

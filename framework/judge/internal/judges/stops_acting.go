@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var stopsActing = Definition{verdict.Doc{
+var stopsActing = Definition{Doc{
 	Name:       "stops-acting",
 	Guarantee:  "An instance that lost its lease changes nothing more after the bound, unless it is elected again.",
 	Source:     "Automated HA master deployment",

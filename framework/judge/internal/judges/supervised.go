@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var supervised = Definition{verdict.Doc{
+var supervised = Definition{Doc{
 	Name:       "supervised",
 	Guarantee:  "A component that supervisors elect runs only where its lock is held and never on two nodes. Within the bound after the fault it runs on a node that was not hit, and it stays up there.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), podmaster",

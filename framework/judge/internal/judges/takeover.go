@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var takeover = Definition{verdict.Doc{
+var takeover = Definition{Doc{
 	Name:       "takeover",
 	Guarantee:  "When the active instance of an elected component is lost, a standby on another node, or the same one once it runs again, takes over within the bound (and 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), renews its lease and does the work, and the lost one does not hold the lease again.",
 	Source:     "Automated HA master deployment",

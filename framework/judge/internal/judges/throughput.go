@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -19,7 +18,7 @@ const (
 	finalPhase = "final reads"
 )
 
-var throughput = Definition{verdict.Doc{
+var throughput = Definition{Doc{
 	Name:       "throughput",
 	Guarantee:  "Once the cluster is steady again after the last healing, the rate of acknowledged operations is at least the given fraction of the rate before the first fault.",
 	Source:     "Recovery is complete when the service is, not when the processes run",

@@ -8,10 +8,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var timeSettings = Definition{verdict.Doc{
+var timeSettings = Definition{Doc{
 	Name:      "time-settings",
 	Guarantee: "The cluster's time settings, by which every other bound is computed, are within absolute ceilings: those of its description, and the duration of the leases that its elected components hold.",
 	Source:    "Bugs in the field: bounds that follow the settings have no ceiling",

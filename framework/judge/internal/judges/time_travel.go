@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var timeTravel = Definition{verdict.Doc{
+var timeTravel = Definition{Doc{
 	Name:       "time-travel",
 	Guarantee:  "Shows a hazard: a client that moves between API servers and reads with resourceVersion=0 sees time go backwards while the etcd member of one of them is isolated.",
 	Source:     "Kubernetes API concepts (resource versions); Automated HA master deployment (caching)",

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var tokensAccepted = Definition{verdict.Doc{
+var tokensAccepted = Definition{Doc{
 	Name:      "tokens-accepted",
 	Guarantee: "A service-account token that one API server issued is accepted by every other one, which authenticates the client as that service account.",
 	Source:    "kubernetes/kubernetes#22351, #25063",

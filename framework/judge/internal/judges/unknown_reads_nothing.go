@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -15,7 +14,7 @@ import (
 // server has several hundred.
 const leastPaths = 20
 
-var unknownReadsNothing = Definition{verdict.Doc{
+var unknownReadsNothing = Definition{Doc{
 	Name:      "unknown-reads-nothing",
 	Guarantee: "A client without credentials, with a certificate of a foreign CA or with an invalid token reads nothing from any API server but health checks and the version.",
 	Source:    "Kubernetes documentation, Controlling access to the Kubernetes API; default role system:public-info-viewer",

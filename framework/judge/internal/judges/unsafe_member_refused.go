@@ -3,11 +3,10 @@ package judges
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var unsafeMemberRefused = Definition{verdict.Doc{
+var unsafeMemberRefused = Definition{Doc{
 	Name:       "unsafe-member-refused",
 	Needs:      []record.Access{record.EtcdMembers},
 	Guarantee:  "While members are down, etcd refuses another voting member that would leave too few for a quorum.",

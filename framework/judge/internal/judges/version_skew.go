@@ -9,11 +9,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var versionSkew = Definition{verdict.Doc{
+var versionSkew = Definition{Doc{
 	Name:      "version-skew",
 	Guarantee: "The newest and the oldest API server are at most one minor version apart; no controller manager or scheduler is newer than an API server that it talks to, or more than one minor version older; no kubelet and no kube-proxy is newer than any API server, or more than three minor versions older.",
 	Source:    "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",

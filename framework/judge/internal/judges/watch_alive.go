@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var watchAlive = Definition{verdict.Doc{
+var watchAlive = Definition{Doc{
 	Name:      "watch-alive",
 	Invariant: "HA-INV-007",
 	Guarantee: "When the traffic has ended and nothing is broken any more, a client that watches is shown the last change of what it watches within 5 s, by the watch that is open or by those that continue it. " +

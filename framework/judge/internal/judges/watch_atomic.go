@@ -5,10 +5,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var watchAtomic = Definition{verdict.Doc{
+var watchAtomic = Definition{Doc{
 	Name:      "watch-atomic",
 	Invariant: "HA-INV-005",
 	Lasting:   true,

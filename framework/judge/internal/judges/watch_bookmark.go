@@ -6,10 +6,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var watchBookmark = Definition{verdict.Doc{
+var watchBookmark = Definition{Doc{
 	Name:      "watch-bookmark",
 	Invariant: "HA-INV-007",
 	Lasting:   true,

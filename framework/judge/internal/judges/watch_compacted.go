@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var watchCompacted = Definition{verdict.Doc{
+var watchCompacted = Definition{Doc{
 	Name:      "watch-compacted",
 	Invariant: "HA-INV-006",
 	Lasting:   true,

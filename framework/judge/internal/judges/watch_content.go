@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var watchContent = Definition{verdict.Doc{
+var watchContent = Definition{Doc{
 	Name:      "watch-content",
 	Invariant: "HA-INV-007",
 	Lasting:   true,

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var watchFlags = Definition{verdict.Doc{
+var watchFlags = Definition{Doc{
 	Name:      "watch-flags",
 	Invariant: "HA-INV-007",
 	Lasting:   true,

@@ -4,10 +4,9 @@ import (
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var watchOrdered = Definition{verdict.Doc{
+var watchOrdered = Definition{Doc{
 	Name:      "watch-ordered",
 	Invariant: "HA-INV-005",
 	Lasting:   true,

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var watchPrevious = Definition{verdict.Doc{
+var watchPrevious = Definition{Doc{
 	Name:      "watch-previous",
 	Invariant: "HA-INV-007",
 	Lasting:   true,

@@ -2,10 +2,9 @@ package judges
 
 import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var watchReliable = Definition{verdict.Doc{
+var watchReliable = Definition{Doc{
 	Name:      "watch-reliable",
 	Invariant: "HA-INV-005",
 	Lasting:   true,

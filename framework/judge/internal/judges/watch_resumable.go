@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var watchResumable = Definition{verdict.Doc{
+var watchResumable = Definition{Doc{
 	Name:      "watch-resumable",
 	Invariant: "HA-INV-006",
 	Lasting:   true,

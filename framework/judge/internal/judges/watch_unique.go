@@ -5,10 +5,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
-var watchUnique = Definition{verdict.Doc{
+var watchUnique = Definition{Doc{
 	Name:      "watch-unique",
 	Invariant: "HA-INV-005",
 	Lasting:   true,

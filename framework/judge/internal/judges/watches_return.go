@@ -8,11 +8,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var watchesReturn = Definition{verdict.Doc{
+var watchesReturn = Definition{Doc{
 	Name: "watches-return",
 	Guarantee: "A client whose watch breaks with an API server, as it must if that exits, has another one within the bound, which stays open and shows what is written, and once the API server has been back for as long as the bound, " +
 		"watches that are opened through the balancer reach it at least as often as by chance.",

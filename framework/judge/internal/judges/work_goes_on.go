@@ -6,11 +6,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var workGoesOn = Definition{verdict.Doc{
+var workGoesOn = Definition{Doc{
 	Name: "work-goes-on",
 	Guarantee: "When the active controller manager is lost while work is under way, Deployments created until another one takes over are reconciled within the bound, " +
 		"and no Deployment ever has more pods than wanted. " +

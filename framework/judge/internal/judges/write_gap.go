@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var writeGap = Definition{verdict.Doc{
+var writeGap = Definition{Doc{
 	Name:       "write-gap",
 	Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and 2E more for each election that ends in a split vote (two at most), and etcd has a new leader if the old one was hit.",
 	Source:     "Automated HA master deployment; raft, section 5.2",
@@ -18,7 +17,7 @@ var writeGap = Definition{verdict.Doc{
 		"newLeader": "\"true\": etcd must have another leader in a higher term afterwards (default false)",
 		"balancer":  "\"true\": the load balancer counts as a surviving entrance (default false)",
 	},
-	Values: map[string][]string{"newLeader": verdict.Flag, "balancer": verdict.Flag},
+	Values: map[string][]string{"newLeader": flag, "balancer": flag},
 }, judgeWriteGap}
 
 func judgeWriteGap(m *facts.Case) Finding {

@@ -5,13 +5,12 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
-	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 )
 
 // enoughWrites is how many writes make a share.
 const enoughWrites = 20
 
-var writesSucceed = Definition{verdict.Doc{
+var writesSucceed = Definition{Doc{
 	Name:       "writes-succeed",
 	Guarantee:  "Of the writes that clients and probes try while the faults last, at least the given fraction succeeds.",
 	Source:     "A degraded network or disk costs time, not service",
