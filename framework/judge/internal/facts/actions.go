@@ -20,12 +20,8 @@ type Overlap struct {
 }
 
 func (o Overlap) String() string {
-	times := "times"
-	if o.Times == 1 {
-		times = "time"
-	}
-	return fmt.Sprintf("the instance of %s on %s acted %d %s at the same time as the one on %s, the last time %s after that one had taken over (limit %s)",
-		o.Component, o.Node, o.Times, times, o.Rival, text.Short(o.Took), text.Short(o.Allowed))
+	return fmt.Sprintf("the instance of %s on %s acted %s at the same time as the one on %s, the last time %s after that one had taken over (limit %s)",
+		o.Component, o.Node, text.Plural(o.Times, "time"), o.Rival, text.Short(o.Took), text.Short(o.Allowed))
 }
 
 // Untimed returns an action of unknown time, because the clock of its API server differs from the

@@ -35,11 +35,8 @@ func moments(run *record.Run) []moment {
 
 // DeploymentOf returns the Deployment that an operation changes, empty for others.
 func DeploymentOf(op record.Op) string {
-	if !IsWrite(op.Type) {
-		return ""
-	}
-	name, _ := strings.CutPrefix(op.Key, "deployments/")
-	if name == op.Key {
+	name, ok := strings.CutPrefix(op.Key, "deployments/")
+	if !ok || !IsWrite(op.Type) {
 		return ""
 	}
 	return name
@@ -90,10 +87,7 @@ func (l *Lack) hand(at record.Nanos, nodes bool) {
 func (l *Lack) own(from record.Nanos) time.Duration {
 	left := text.Span(from, l.To)
 	for _, i := range l.nodes {
-		end := l.To
-		if i.To != 0 {
-			end = min(end, i.To)
-		}
+		end := min(l.To, cmp.Or(i.To, l.To))
 		left -= max(0, text.Span(max(from, i.From), end))
 	}
 	return left

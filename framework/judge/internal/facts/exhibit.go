@@ -195,18 +195,14 @@ func (s *Stream) asked() string {
 
 // String describes a message: "modified k1 = \"v7\" in version 118".
 func (m Message) String() string {
-	var b strings.Builder
-	b.WriteString(string(m.Type))
 	if m.Bookmark() {
-		fmt.Fprintf(&b, " of version %s", m.Revision)
-		return b.String()
+		return string(m.Type) + " of version " + m.Revision
 	}
-	b.WriteString(" " + m.Key)
+	what := string(m.Type) + " " + m.Key
 	if m.Value != "" {
-		fmt.Fprintf(&b, " = %q", m.Value)
+		what += fmt.Sprintf(" = %q", m.Value)
 	}
-	fmt.Fprintf(&b, " in version %s", m.Revision)
-	return b.String()
+	return what + " in version " + m.Revision
 }
 
 // Describe describes a change and who made it.

@@ -16,11 +16,7 @@ const (
 )
 
 func IsWrite(t record.OpType) bool {
-	switch t {
-	case record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete, record.OpPut:
-		return true
-	}
-	return false
+	return t == record.OpCreate || t == record.OpUpdate || t == record.OpPatch || t == record.OpDelete || t == record.OpPut
 }
 
 // IsQuorumRead reports whether an operation promises the newest state.

@@ -27,13 +27,10 @@ func DescribeProbe(p record.Probe) string {
 		s = p.Client + ", " + s
 	}
 	s += ", " + text.When(p.Start) + " to " + text.When(p.End)
-	switch {
-	case p.OK:
+	if p.OK {
 		return s + ": ok"
-	case p.Error != "":
-		return s + ": " + p.Error
 	}
-	return s + ": failed"
+	return s + ": " + cmp.Or(p.Error, "failed")
 }
 
 // LongestHole returns the longest time between from and to in which no probe was in flight.

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -28,10 +29,7 @@ func BrokenFromTheStart(run *record.Run) string {
 }
 
 func Problems(s record.Steady) string {
-	if len(s.Problems) == 0 {
-		return "no reason was recorded"
-	}
-	return strings.Join(s.Problems, "; ")
+	return cmp.Or(strings.Join(s.Problems, "; "), "no reason was recorded")
 }
 
 // Unproven says what is missing in the life of a fault; empty if nothing is.
@@ -53,12 +51,4 @@ func Unproven(id string, inj *Injection) string {
 	return ""
 }
 
-func reason(f *record.Fault) string {
-	switch {
-	case f.Error != "":
-		return f.Error
-	case f.Proof != "":
-		return f.Proof
-	}
-	return "no reason was recorded"
-}
+func reason(f *record.Fault) string { return cmp.Or(f.Error, f.Proof, "no reason was recorded") }

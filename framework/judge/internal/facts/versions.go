@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -35,12 +36,7 @@ type Released struct {
 }
 
 func Extremes(all []Released) (oldest, newest Released) {
-	byAge := func(a, b Released) int {
-		if a.major != b.major {
-			return a.major - b.major
-		}
-		return a.Minor.minor - b.Minor.minor
-	}
+	byAge := func(a, b Released) int { return cmp.Or(a.major-b.major, a.Minor.minor-b.Minor.minor) }
 	return slices.MinFunc(all, byAge), slices.MaxFunc(all, byAge)
 }
 

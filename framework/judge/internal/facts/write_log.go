@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -133,11 +134,6 @@ func (l Intervals) Add(call, ret int64) Intervals {
 
 // Within reports whether any was under way at some time between from and to.
 func (l Intervals) Within(from, to int64) bool {
-	n, _ := slices.BinarySearchFunc(l, to, func(i struct{ call, ret int64 }, to int64) int {
-		if i.call <= to {
-			return -1
-		}
-		return 1
-	})
+	n := sort.Search(len(l), func(i int) bool { return l[i].call > to })
 	return n > 0 && l[n-1].ret >= from
 }

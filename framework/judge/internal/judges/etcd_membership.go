@@ -90,9 +90,7 @@ func memberHealth(run *record.Run, node string, from, to record.Nanos) (last rec
 			continue
 		}
 		bad++
-		if why = e.V.Error; why == "" {
-			why = "it reported no leader"
-		}
+		why = cmp.Or(e.V.Error, "it reported no leader")
 		if bad == 2 {
 			return last, Failed("Every etcd member must be healthy: the one on %s was not, twice in a row (%s).", node, why).problem()
 		}

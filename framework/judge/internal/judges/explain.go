@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -74,12 +74,7 @@ func (t *trial) culprit() record.Op {
 		}
 	}
 	times := slices.Sorted(maps.Keys(returns))
-	i, _ := slices.BinarySearchFunc(times, true, func(at int64, _ bool) int {
-		if t.illegalUntil(at) {
-			return 0
-		}
-		return -1
-	})
+	i := sort.Search(len(times), func(i int) bool { return t.illegalUntil(times[i]) })
 	last := times[min(i, len(times)-1)]
 	var culprit record.Op
 	for _, i := range t.Core {
@@ -148,16 +143,15 @@ func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
 
 // describeShort describes what an operation did, without its client.
 func describeShort(op record.Op) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s through %s", text.Verb(op), op.Entrance)
+	what := text.Verb(op) + " through " + op.Entrance
 	switch {
 	case op.Type == record.OpGet:
-		b.WriteString(" returning " + text.Quoted(op.Value, op.Found))
+		what += " returning " + text.Quoted(op.Value, op.Found)
 	case op.Type != record.OpDelete:
-		fmt.Fprintf(&b, " of %q", op.Value)
+		what += fmt.Sprintf(" of %q", op.Value)
 	}
 	if op.Expect != "" {
-		b.WriteString(" replacing version " + op.Expect)
+		what += " replacing version " + op.Expect
 	}
-	return b.String()
+	return what
 }

@@ -88,11 +88,7 @@ func endings(m *facts.Case) []*facts.Injection {
 	}
 	var all []*facts.Injection
 	for _, id := range ids {
-		inj := m.Faults[id]
-		if inj == nil || inj.Injected == nil {
-			continue
-		}
-		if f := inj.Injected; f.Hits("etcd") && f.Has(deadly...) {
+		if inj := m.Faults[id]; inj != nil && inj.Injected != nil && inj.Injected.Hits("etcd") && inj.Injected.Has(deadly...) {
 			all = append(all, inj)
 		}
 	}

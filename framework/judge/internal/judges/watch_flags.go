@@ -50,18 +50,15 @@ func contradiction(m facts.Message) string {
 
 // wrongFlag describes how an event contradicts the history.
 func wrongFlag(m facts.Message, e facts.Expectation) string {
-	was := func(t record.EventType) string {
-		return map[record.EventType]string{
-			record.EventAdded:    "but the key did not exist before",
-			record.EventModified: "but the key existed before and after",
-			record.EventDeleted:  "but the key was deleted then",
-		}[t]
-	}
 	switch {
 	case e.Crossing:
 		return "" // what watch-filter is about
 	case e.Type != "" && e.Type != m.Type:
-		return was(e.Type)
+		return map[record.EventType]string{
+			record.EventAdded:    "but the key did not exist before",
+			record.EventModified: "but the key existed before and after",
+			record.EventDeleted:  "but the key was deleted then",
+		}[e.Type]
 	case e.Sure && e.Type == "" && e.Present && m.Type == record.EventDeleted:
 		return "but the key existed after it"
 	case e.Created > 0 && m.CreateRevision != "" && m.Type != record.EventDeleted && (record.Number(m.CreateRevision) != e.Created || m.Version != e.Count):

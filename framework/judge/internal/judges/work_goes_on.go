@@ -157,14 +157,9 @@ func mostWanted(m *facts.Case, part string, from, to record.Nanos) int {
 }
 
 func ordinal(n int) string {
-	switch {
-	case n%100/10 == 1:
-	case n%10 == 1:
-		return fmt.Sprintf("%dst", n)
-	case n%10 == 2:
-		return fmt.Sprintf("%dnd", n)
-	case n%10 == 3:
-		return fmt.Sprintf("%drd", n)
+	suffix := "th"
+	if n%100/10 != 1 && n%10 < 4 {
+		suffix = []string{"th", "st", "nd", "rd"}[n%10]
 	}
-	return fmt.Sprintf("%dth", n)
+	return fmt.Sprintf("%d%s", n, suffix)
 }

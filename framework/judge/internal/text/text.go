@@ -2,6 +2,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -109,12 +110,7 @@ const (
 )
 
 // OrUnknown returns a version, or a note that it is not known.
-func OrUnknown(version string) string {
-	if version == "" {
-		return "an unknown version"
-	}
-	return version
-}
+func OrUnknown(version string) string { return cmp.Or(version, "an unknown version") }
 
 // Was is the verb for n things.
 func Was(n int) string {
