@@ -179,16 +179,6 @@ func Unseen(all []History) (missing []string) {
 	return missing
 }
 
-// APIServerAddresses returns the addresses of the nodes that should run an API server, sorted.
-func (m *Case) APIServerAddresses() []string {
-	var all []string
-	for _, n := range m.NodesWith("kube-apiserver") {
-		all = append(all, n.Address)
-	}
-	slices.Sort(all)
-	return all
-}
-
 // SameSet reports whether addresses, in whatever order, equal a sorted list.
 func SameSet(addresses, sorted []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(addresses)), sorted)

@@ -113,6 +113,32 @@ func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (
 	return took, l.Open || took > limit
 }
 
+// LackSum compares several lacks with a limit.
+type LackSum struct {
+	Limit       time.Duration
+	Silent      []Interval    // see Took
+	Worst, Held *Lack         // the longest, and one that proves nothing
+	Took, Nodes time.Duration // of the longest, and the most that nodes took
+}
+
+// Add counts a lack from a time on, until another time at most. It reports whether the lack proves
+// anything.
+func (s *LackSum) Add(l *Lack, from, until record.Nanos) bool {
+	if l.To > until {
+		l.To, l.Open = until, true
+	}
+	took, unproven := l.Took(from, s.Limit, s.Silent)
+	if unproven {
+		s.Held = l
+		return false
+	}
+	s.Nodes = max(s.Nodes, text.Span(from, l.To)-took)
+	if s.Worst == nil || took > s.Took {
+		s.Worst, s.Took = l, took
+	}
+	return true
+}
+
 // Length describes how long a lack lasted from a given time, and the part of it that counts.
 func (l *Lack) Length(from record.Nanos) string {
 	whole, own := text.Short(text.Span(from, l.To)), text.Short(l.own(from))

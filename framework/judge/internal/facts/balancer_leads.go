@@ -50,13 +50,12 @@ func (m *Case) unreached(entrance string, servers []record.Node, to record.Nanos
 	watches := 0
 	reached := map[string]bool{}
 	for _, w := range m.Run.Watches {
-		if w.V.API != APIKubernetes || w.V.Phase != record.WatchOpened || w.V.Entrance != entrance || w.At > to || !m.Names(w.V.Server) {
+		node := m.ServerOf(w.V.Server)
+		if w.V.API != APIKubernetes || w.V.Phase != record.WatchOpened || w.V.Entrance != entrance || w.At > to || node == "" {
 			continue
 		}
 		watches++
-		for _, n := range servers {
-			reached[n.Name] = reached[n.Name] || slices.Contains(w.V.Server, n.Address)
-		}
+		reached[node] = true
 	}
 	var missing []string
 	for _, n := range servers {
@@ -73,15 +72,18 @@ func (m *Case) unreached(entrance string, servers []record.Node, to record.Nanos
 	return fmt.Sprintf("evidence of which API servers the load balancer sends clients to: it does not report them, and none of %d watches through it reached %s", watches, text.And(missing))
 }
 
-// Names reports whether the addresses in a certificate belong to one node.
-func (m *Case) Names(server []string) bool {
-	n := 0
-	for _, node := range m.Run.Meta.Nodes {
-		if slices.Contains(server, node.Address) {
-			n++
+// ServerOf returns the node that the addresses in a certificate belong to; empty if they belong to
+// none or to several.
+func (m *Case) ServerOf(server []string) (node string) {
+	for _, n := range m.Run.Meta.Nodes {
+		if slices.Contains(server, n.Address) {
+			if node != "" {
+				return ""
+			}
+			node = n.Name
 		}
 	}
-	return n == 1
+	return node
 }
 
 // StandsBy reports whether the balancer last reported for a node, from a time on, that another

@@ -20,7 +20,7 @@ type Expected struct {
 // keeps from running must leave the list; it is open for one that is hit otherwise, or whose
 // fault may have been partly healed.
 func (m *Case) ExpectedAt(t record.Nanos) Expected {
-	e := Expected{want: m.apiServersAt(t), End: min(m.Run.EndAt, NextDisturbance(m.Run, t))}
+	e := Expected{want: m.APIServersAt(t), End: min(m.Run.EndAt, NextDisturbance(m.Run, t))}
 	for _, inj := range m.Faults {
 		switch {
 		case inj.Injected == nil || inj.Healed != nil && inj.Healed.Called <= t:

@@ -55,20 +55,17 @@ func LifeAt(run *record.Run, node string, t record.Nanos) (life NodeLife, there 
 	return NodeLife{Until: Endless}, !known
 }
 
-// LeftAt is when the removal of a node that did not come back under its name was requested; endless
-// if it stayed or came back.
-func LeftAt(run *record.Run, node string) record.Nanos {
-	left := Endless
-	for _, l := range NodeLives(run) {
+// Stays reports whether a node is part of the cluster at the end: it may have come back under its
+// name.
+func (m *Case) Stays(node string) bool {
+	stays := true
+	for _, l := range NodeLives(m.Run) {
 		if l.Name == node {
-			left = l.Until // the last one counts
+			stays = l.Until == Endless // the last one counts
 		}
 	}
-	return left
+	return stays
 }
-
-// Stays reports whether a node is part of the cluster at the end.
-func (m *Case) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
 
 // NextChange is when the first change of the set of nodes after a time was requested; endless for
 // none.
@@ -102,8 +99,8 @@ func NextDisturbance(run *record.Run, after record.Nanos) record.Nanos {
 	return min(NextChange(run, after), NextInPlace(run, "", after))
 }
 
-// apiServersAt returns the addresses of the API servers that existed at a time, sorted.
-func (m *Case) apiServersAt(t record.Nanos) []string {
+// APIServersAt returns the addresses of the API servers that existed at a time, sorted.
+func (m *Case) APIServersAt(t record.Nanos) []string {
 	var all []string
 	for _, n := range NodeLives(m.Run) {
 		if n.From <= t && t < n.Until && slices.Contains(n.Components, "kube-apiserver") {

@@ -19,13 +19,8 @@ func (m *Case) Spread(entrance string) bool {
 		}
 	}
 	for _, w := range record.Each(m.Run.Watches) {
-		if w.API != APIKubernetes || w.Phase != record.WatchOpened || w.Entrance != entrance || w.Called >= until || !m.Names(w.Server) {
-			continue
-		}
-		for _, n := range m.Run.Meta.Nodes {
-			if slices.Contains(w.Server, n.Address) {
-				seen[n.Name] = true
-			}
+		if node := m.ServerOf(w.Server); node != "" && w.API == APIKubernetes && w.Phase == record.WatchOpened && w.Entrance == entrance && w.Called < until {
+			seen[node] = true
 		}
 	}
 	return len(seen) > 1

@@ -2,7 +2,6 @@ package judges
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -37,45 +36,34 @@ func judgeApplicationConverges(m *facts.Case) Finding {
 	if changes == 0 {
 		return Inconclusive("no change of the application was acknowledged during the %s", m.Fault.What())
 	}
-	var worst, unfinished, held *facts.Lack
-	var took, nodes time.Duration // the longest time, and the most that nodes took
-	silent := m.Silence()
+	sum := facts.LackSum{Limit: m.Bound.Limit, Silent: m.Silence()}
+	var unfinished *facts.Lack
 	for _, l := range facts.LacksOf(m.Run) {
 		if l.To <= from || l.From >= to {
 			continue
 		}
 		l.From = max(l.From, from)
-		if l.To > until {
-			l.To, l.Open = until, true // what follows is up to the next fault
-		}
-		mine, unproven := l.Took(l.From, m.Bound.Limit, silent)
-		if unproven {
-			held = l
-			continue
-		}
-		nodes = max(nodes, text.Span(l.From, l.To)-mine)
-		if worst == nil || mine > took {
-			worst, took = l, mine
-		}
-		if l.Open && unfinished == nil {
+		// What follows until is up to the next fault.
+		if sum.Add(l, l.From, until) && l.Open && unfinished == nil {
 			unfinished = l
 		}
 	}
-	if worst == nil && held == nil {
+	worst, took := sum.Worst, sum.Took
+	if worst == nil && sum.Held == nil {
 		return Inconclusive("no change requested during the %s was seen to be carried out", m.Fault.What())
 	}
 	switch {
 	case took > m.Bound.Limit:
 		return Failed("The application must be in its desired state within %s of the %s and of each change: %s was not in it for %s (%s to %s): %s.",
 			m.Bound, m.Fault.What(), worst.Part, worst.Length(worst.From), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
-	case held != nil:
-		return Inconclusive("%s", held.Says(held.From))
+	case sum.Held != nil:
+		return Inconclusive("%s", sum.Held.Says(sum.Held.From))
 	case unfinished != nil:
 		return Inconclusive("%s was not yet in its desired state when it was last checked, %s after the %s or the change, which is less than the bound of %s: %s",
 			unfinished.Part, text.Short(text.Span(unfinished.From, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
 	}
 	words := fmt.Sprintf("%d Deployments, changed %d times during the %s, were each in their desired state within %s, ready pods and Services alike; the longest took %s (%s)",
 		len(parts), changes, m.Fault.What(), m.Bound, text.Short(took), worst.Part)
-	return Passed("%s%s.", words, facts.Besides(nodes)).Took(took).
+	return Passed("%s%s.", words, facts.Besides(sum.Nodes)).Took(took).
 		Shows(fmt.Sprintf("%s from %s to %s: finally %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
 }

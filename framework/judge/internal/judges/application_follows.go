@@ -3,7 +3,6 @@ package judges
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -35,46 +34,36 @@ func judgeApplicationFollows(m *facts.Case) Finding {
 		end = s.At // the last state was checked again then
 	}
 	to = min(to, max(from, end))
-	silent := m.Silence()
+	sum := facts.LackSum{Limit: m.Bound.Limit, Silent: m.Silence()}
 	parts, followed := map[string]bool{}, 0
-	var worst, held *facts.Lack
-	var took, nodes time.Duration // the longest time, and the most that nodes took
 	for _, l := range facts.LacksOf(m.Run) {
 		if l.From < from || l.From >= to {
 			continue
 		}
-		if l.Open || l.To > to {
-			l.To, l.Open = to, true
+		if l.Open {
+			l.To = to
 		}
-		mine, unproven := l.Took(l.From, m.Bound.Limit, silent)
-		if unproven {
-			held = l
-			continue
-		}
-		nodes = max(nodes, text.Span(l.From, l.To)-mine)
-		if worst == nil || mine > took {
-			worst, took = l, mine
-		}
-		if !l.Open && !l.Superseded {
+		if sum.Add(l, l.From, to) && !l.Open && !l.Superseded {
 			parts[l.Part] = true
 			followed++
 		}
 	}
+	worst, took := sum.Worst, sum.Took
 	switch {
-	case worst == nil && held == nil:
+	case worst == nil && sum.Held == nil:
 		return notCreated(m, from, to)
 	case took > m.Bound.Limit && !hasPlace(m):
 		return Inconclusive("no ready node that accepts pods was seen, and no node with a pod, so the application had nowhere to run")
 	case took > m.Bound.Limit:
 		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not in its desired state for %s (%s to %s): %s.",
 			m.Bound, worst.Part, worst.Length(worst.From), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
-	case held != nil:
-		return Inconclusive("%s", held.Says(held.From))
+	case sum.Held != nil:
+		return Inconclusive("%s", sum.Held.Says(sum.Held.From))
 	case followed < least:
 		return Inconclusive("%s of the application were seen to be carried out before anything was broken, fewer than the %d required for a verdict", text.Plural(followed, "change"), least)
 	}
 	return Passed("Before anything was broken, an application of %d Deployments came up and followed %d changes, each within %s, ready pods and Services alike; the longest took %s (%s)%s.",
-		len(parts), followed, m.Bound, text.Short(took), worst.Part, facts.Besides(nodes)).Took(took).
+		len(parts), followed, m.Bound, text.Short(took), worst.Part, facts.Besides(sum.Nodes)).Took(took).
 		Shows(fmt.Sprintf("%s from %s to %s: finally %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
 }
 

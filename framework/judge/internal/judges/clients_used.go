@@ -13,6 +13,18 @@ import (
 // hit.
 const usedBefore = 10 * time.Second
 
+// serversUsed returns the API servers that clients of an entrance used shortly before a time, as far
+// as responses name them.
+func serversUsed(m *facts.Case, entrance string, before record.Nanos) map[string]bool {
+	used := map[string]bool{}
+	for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
+		if p.V.Entrance == entrance && p.V.Server != "" && p.V.End < before && p.V.End >= before-record.Nanos(usedBefore) {
+			used[p.V.Server] = true
+		}
+	}
+	return used
+}
+
 // unused returns a finding if no client of an entrance used an API server that the fault hits: such
 // clients have nothing to recover from. It is nil if a client did, or if no response names its
 // server.
@@ -20,24 +32,14 @@ func unused(m *facts.Case, entrance string) *Finding {
 	if m.IsNode(entrance) || m.Fault.Injected.Component != "kube-apiserver" {
 		return nil
 	}
-	called := m.Fault.Injected.Called
-	named := false
-	for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
-		if p.V.Entrance != entrance || p.V.Server == "" || p.V.End >= called || p.V.End < called-record.Nanos(usedBefore) {
-			continue
-		}
-		if slices.Contains(m.Fault.Nodes(), p.V.Server) {
-			return nil
-		}
-		named = true
-	}
-	switch nodes := text.And(m.Fault.Nodes()); {
-	case !named:
+	used, nodes := serversUsed(m, entrance, m.Fault.Injected.Called), m.Fault.Nodes()
+	switch {
+	case len(used) == 0 || slices.ContainsFunc(nodes, func(node string) bool { return used[node] }):
 		return nil
 	case onStandby(m):
-		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", nodes).problem()
+		return notApplicable("The API server on %s was on standby: the balancer sends clients to one API server at a time.", text.And(nodes)).problem()
 	default:
-		return Inconclusive("no client of %s used the API server on %s in the %s before the %s", entrance, nodes, usedBefore, m.Fault.What()).problem()
+		return Inconclusive("no client of %s used the API server on %s in the %s before the %s", entrance, text.And(nodes), usedBefore, m.Fault.What()).problem()
 	}
 }
 
@@ -60,20 +62,11 @@ func unusedByChanges(m *facts.Case, entrance string, changes []record.NodeChange
 		if !stopsAPIServer(c) {
 			continue
 		}
-		named := false
-		for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
-			if p.V.Entrance != entrance || p.V.Server == "" || p.V.End >= c.Called || p.V.End < c.Called-record.Nanos(usedBefore) {
-				continue
-			}
-			if p.V.Server == c.Node.Name {
-				return nil
-			}
-			named = true
-		}
+		used := serversUsed(m, entrance, c.Called)
 		young := func(n facts.NodeLife) bool {
 			return n.Name == c.Node.Name && n.From > c.Called-record.Nanos(usedBefore) && n.From < c.Called
 		}
-		if !named || slices.ContainsFunc(facts.NodeLives(m.Run), young) {
+		if len(used) == 0 || used[c.Node.Name] || slices.ContainsFunc(facts.NodeLives(m.Run), young) {
 			return nil
 		}
 		nodes = append(nodes, c.Node.Name)

@@ -44,7 +44,7 @@ func judgeWatchesReturn(m *facts.Case) Finding {
 			continue // the balancer may not have noticed yet
 		}
 		opened, until = opened+1, max(until, w.Seen)
-		if m.Names(w.Server) {
+		if m.ServerOf(w.Server) != "" {
 			told++
 		}
 		if here {
@@ -158,7 +158,7 @@ func staysOpen(m *facts.Case, through map[string]bool, ended map[string]record.N
 // throughServer reports whether a watch goes through a node's API server. A certificate that all API
 // servers share does not show that.
 func throughServer(m *facts.Case, w record.Watch, node, address string) bool {
-	return w.Entrance == node || m.Names(w.Server) && slices.Contains(w.Server, address)
+	return w.Entrance == node || m.ServerOf(w.Server) != "" && slices.Contains(w.Server, address)
 }
 
 // leastLife is how long a watch lasts at least that its client asked the server to end: the

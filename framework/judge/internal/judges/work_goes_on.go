@@ -2,7 +2,6 @@ package judges
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -26,9 +25,8 @@ func judgeWorkGoesOn(m *facts.Case) Finding {
 	gap := takeoverOf(m)
 	lacks := facts.LacksOf(m.Run)
 	made := 0
-	var longest, unfinished, held *facts.Lack
-	var took, nodes time.Duration // the longest time, and the most that nodes took
-	silent := m.Silence()
+	sum := facts.LackSum{Limit: m.Bound.Limit, Silent: m.Silence()}
+	var unfinished *facts.Lack
 	for _, op := range record.Each(m.Run.Ops) {
 		if facts.DeploymentOf(op) == "" || op.Type != record.OpCreate || op.Outcome != record.OK || op.Call < m.Fault.Effect() || op.Return > gap {
 			continue
@@ -38,27 +36,15 @@ func judgeWorkGoesOn(m *facts.Case) Finding {
 			if l.Part != facts.DeploymentOf(op) {
 				continue
 			}
-			if l.To > until {
-				l.To, l.Open = until, true
-			}
-			mine, unproven := l.Took(from, m.Bound.Limit, silent)
-			switch {
-			case unproven:
-				held = l
-			case longest == nil || mine > took:
-				longest, took = l, mine
-			}
-			if !unproven {
-				nodes = max(nodes, text.Span(from, l.To)-mine)
-			}
-			if l.Open && l != held {
+			if sum.Add(l, from, until) && l.Open {
 				unfinished = l
 			}
 			break // the first one is the creation
 		}
 	}
-	if held != nil && took <= m.Bound.Limit {
-		return Inconclusive("%s", held.Says(from))
+	longest, took := sum.Worst, sum.Took
+	if sum.Held != nil && took <= m.Bound.Limit {
+		return Inconclusive("%s", sum.Held.Says(from))
 	}
 	if made == 0 || longest == nil {
 		return Inconclusive("no Deployment was created between the %s and %s, when another instance had taken over or the fault was healed", m.Fault.What(), text.When(gap))
@@ -72,7 +58,7 @@ func judgeWorkGoesOn(m *facts.Case) Finding {
 			unfinished.Part, text.Short(text.Span(from, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
 	}
 	return Passed("All %d Deployments that were created while %s had no active instance had their pods within %s of the %s (%s)%s, and no Deployment ever had more pods than wanted.",
-		made, m.Fault.Injected.Component, text.Short(took), m.Fault.What(), m.Bound, facts.Besides(nodes)).Took(took)
+		made, m.Fault.Injected.Component, text.Short(took), m.Fault.What(), m.Bound, facts.Besides(sum.Nodes)).Took(took)
 }
 
 // takeoverOf is when another instance held the lease of the lost component, or the time of the
