@@ -24,8 +24,8 @@ func Names(own ...Judge) []string {
 // record.
 func Docs() []Doc {
 	var docs []Doc
-	for _, d := range append(judges.Nameable(), harnessHealth()) {
+	for _, d := range judges.Nameable() {
 		docs = append(docs, d.Doc)
 	}
-	return docs
+	return append(docs, harnessDoc)
 }

@@ -5,12 +5,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 )
 
-func harnessHealth() judges.Definition {
-	return judges.Definition{Doc: Doc{
-		Name:      "harness",
-		Guarantee: "The harness itself was not starved of CPU time where a verdict rests on its measurements.",
-		Source:    "A slow machine is never a failure of the cluster",
-	}}
+// harnessDoc describes the judge of the harness.
+var harnessDoc = Doc{
+	Name:      "harness",
+	Guarantee: "The harness itself was not starved of CPU time where a verdict rests on its measurements.",
+	Source:    "A slow machine is never a failure of the cluster",
 }
 
 // harness judges the harness itself, once all else is judged. It has no verdict on a run that stopped

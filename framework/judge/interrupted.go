@@ -19,18 +19,13 @@ func (c *evaluator) distrust() string {
 // there. A truncated record does not have the operations in flight, and proves nothing.
 func (c *evaluator) intact() bool { return c.run.Complete && c.run.Problem == "" }
 
-// proven reports whether a violation counts although the run was interrupted. The record is
-// complete up to there, including the operations in flight, whose outcome is then unknown; so a
-// violation counts if no later observation can explain it.
-func (c *evaluator) proven(d judges.Definition, f judges.Finding) bool {
-	return f.Verdict == Fail && d.Lasting && !f.Timed && c.intact()
-}
-
 // doubt makes a finding inconclusive if the record cannot be trusted, unless it is a violation
-// that is proven all the same.
+// that counts although the run was interrupted. The record is complete up to there, including the
+// operations in flight, whose outcome is then unknown; so a violation counts if no later
+// observation can explain it.
 func (c *evaluator) doubt(d judges.Definition, f judges.Finding) judges.Finding {
 	reason := c.distrust()
-	if reason == "" || c.proven(d, f) {
+	if reason == "" || f.Verdict == Fail && d.Lasting && !f.Timed && c.intact() {
 		return f
 	}
 	doubted := judges.Inconclusive("%s", reason)

@@ -13,47 +13,25 @@ func isLook(op record.Op) bool {
 	return false
 }
 
-const PurposeExpiry = "expiry"
-
-// PurposeEmulated marks the versions that API servers emulate.
-const PurposeEmulated = "emulated-version"
-
-// The purposes of checks of the certificates that ports serve, and of the clients that they
-// accept.
+// The purposes of operations that judges look for: see record.Op.
 const (
-	PurposeServed = "served"
-	PurposeTrust  = "trust"
-)
-
-const (
+	PurposeExpiry            = "expiry"
+	PurposeEmulated          = "emulated-version" // the versions that API servers emulate
+	PurposeServed            = "served"           // the certificates that ports serve
+	PurposeTrust             = "trust"            // the clients that ports accept
 	PurposeUnknownEtcdClient = "unknown-etcd-client"
 	PurposeUnknownReader     = "unknown-reader"
+	PurposeFailover          = "failover"   // the requests of a client that knows several addresses
+	PurposeFinalRead         = "final-read" // of every register after the traffic has stopped
+	PurposeFinalWrite        = "final-write"
+	PurposeInformedWrite     = "informed-write" // the records of the workload's informers and their writer
+	PurposeInformedVersion   = "informed-version"
+	PurposeInformedStore     = "informed-store"
+	PurposeInformedList      = "informed-list"
+	PurposeSnapshot          = "snapshot"   // snapshots of etcd
+	PurposeAddMember         = "add-member" // requests to etcd to add a member
+	// PurposeBurst marks the operations of clients that update one register through all API servers at
+	// the same moment, around a fault. They give up sooner than other clients, and do not pause before
+	// they write again: that they had no answer, even twice, is not a failure of the cluster.
+	PurposeBurst = "burst"
 )
-
-// PurposeFailover marks the requests of a client that knows several addresses.
-const PurposeFailover = "failover"
-
-// PurposeBurst marks the operations of clients that update one register through all API servers at
-// the same moment, around a fault. They give up sooner than other clients, and do not pause before
-// they write again: that they had no answer, even twice, is not a failure of the cluster.
-const PurposeBurst = "burst"
-
-// The purposes of the reads and of the write of every register after the traffic has stopped.
-const (
-	PurposeFinalRead  = "final-read"
-	PurposeFinalWrite = "final-write"
-)
-
-// The purposes of the records of the workload's informers and their writer.
-const (
-	PurposeInformedWrite   = "informed-write"
-	PurposeInformedVersion = "informed-version"
-	PurposeInformedStore   = "informed-store"
-	PurposeInformedList    = "informed-list"
-)
-
-// PurposeSnapshot marks snapshots of etcd.
-const PurposeSnapshot = "snapshot"
-
-// PurposeAddMember marks requests to etcd to add a member.
-const PurposeAddMember = "add-member"

@@ -66,12 +66,8 @@ func neverRan(run *record.Run, node, component string) bool {
 	return n >= 2
 }
 
-const (
-	// fewestErrors is how many errors an API server must answer.
-	fewestErrors = 10
-	// serverError is the first HTTP status of the server's own errors.
-	serverError = 500
-)
+// fewestErrors is how many errors an API server must answer.
+const fewestErrors = 10
 
 // onlyErrors returns the last error that the API server on a node answered, if all its answers were
 // errors of the server and there are enough of them. Requests without an answer do not count.
@@ -81,7 +77,7 @@ func onlyErrors(run *record.Run, node string) (last *record.Probe) {
 		switch {
 		case p.V.Entrance != node || p.V.Status == 0 && !p.V.OK:
 			continue
-		case p.V.OK || p.V.Status < serverError:
+		case p.V.OK || p.V.Status < 500:
 			return nil
 		}
 		n, last = n+1, &run.Probes[i].V

@@ -233,23 +233,10 @@ func (o opening) repeated(all []opening) (again *opening, elsewhere bool) {
 	return nil, elsewhere
 }
 
-const (
-	// HTTP statuses of answers about the version that a request names.
-	statusGone    = 410
-	statusTimeout = 504
-	// statusInternal is the first of the server's own errors.
-	statusInternal = 500
-	// HTTP statuses of refusals of a client that the API server does not know or allow, or of what
-	// it does not serve.
-	statusUnauthorized = 401
-	statusForbidden    = 403
-	statusNotFound     = 404
-)
-
 // listAnswered reports whether an API server answered a list: with the list, or that it does not
 // have the requested version, since that is compacted (410) or newer than its cache (504).
 func listAnswered(l *record.List) bool {
-	return l.Outcome == record.OK || l.Status == statusGone || l.Status == statusTimeout && l.Asked != ""
+	return l.Outcome == record.OK || l.Status == 410 || l.Status == 504 && l.Asked != ""
 }
 
 func describeList(l *record.List) string {
@@ -266,10 +253,10 @@ func unopened(w *record.Watch) bool {
 		return false
 	case w.Status == 0:
 		return !strings.HasPrefix(w.Error, facts.ClientsOwn)
-	case w.Status == statusUnauthorized, w.Status == statusForbidden, w.Status == statusNotFound:
+	case w.Status == 401, w.Status == 403, w.Status == 404:
 		return true
 	}
-	return w.Status >= statusInternal && (w.Status != statusTimeout || w.From == "")
+	return w.Status >= 500 && (w.Status != 504 || w.From == "")
 }
 
 func describeRefusal(w *record.Watch) string {

@@ -107,13 +107,6 @@ func membersTrustOnlyNew(changes []record.NodeChange, first, last trustLook) (mi
 	return missing, nil
 }
 
-// firstWithNew is the stage of the replacement of the CAs from which on a node has certificates
-// from the new ones.
-const firstWithNew = "use-new"
-
-// usesNew reports whether a node has certificates from the new CAs after a change of its CAs.
-func usesNew(c record.NodeChange) bool { return c.To == firstWithNew || c.To == "trust-new" }
-
 // frontProxies checks that API servers accept the front proxies of a CA while one of them is such
 // a proxy itself, for the servers behind it, and in the end only those of the new CA. From which CA
 // that certificate is follows from the changes: nothing outside the cluster sees it.
@@ -126,7 +119,8 @@ func frontProxies(m *facts.Case, changes []record.NodeChange, looks []trustLook)
 	for i, l := range looks {
 		// Any other change leaves the node with certificates of the same CAs.
 		if i > 0 && changes[i-1].Action == "rotate-ca" {
-			withNew[changes[i-1].Node.Name] = usesNew(changes[i-1])
+			stage := changes[i-1].To // from use-new on, the node has certificates from the new CAs
+			withNew[changes[i-1].Node.Name] = stage == "use-new" || stage == "trust-new"
 		}
 		for _, ca := range []string{old, next} {
 			if !slices.ContainsFunc(servers, func(s string) bool { return withNew[s] == (ca == next) }) {
