@@ -44,11 +44,7 @@ func judgeChangedOneByOne(m *facts.Case) Finding {
 		evidence = append(evidence, fmt.Sprintf("%s in %s", facts.InPlaceWords(c), text.Short(time.Duration(c.Effect-c.Called))))
 	}
 	for _, c := range changes {
-		f := answeredSkew(m, c)
-		if f == nil {
-			f = beforeItsTurn(m, changes[0], c)
-		}
-		if f != nil {
+		if f := cmp.Or(answeredSkew(m, c), beforeItsTurn(m, changes[0], c)); f != nil {
 			return f.Shows(evidence...)
 		}
 	}

@@ -21,12 +21,9 @@ var commitLatency = Definition{Doc{
 	Params: map[string]string{
 		"faults": "IDs of all injections that together add the latency, separated by commas (default: the check's fault)",
 	},
-}, judgeCommitLatency}
+}, hitsMembers(judgeCommitLatency)}
 
 func judgeCommitLatency(m *facts.Case) Finding {
-	if f := noMemberHit(m); f != nil {
-		return *f
-	}
 	quietFrom, quietTo := m.Quiet()
 	from, to := m.Active()
 	if from >= to {
@@ -36,9 +33,7 @@ func judgeCommitLatency(m *facts.Case) Finding {
 	if m.Run.Meta.RemoteEtcd {
 		bound = bound.Plus(facts.RemoteEtcd, bound.Limit)
 	}
-	f := latencyWithin(m, bound, quietFrom, quietTo, from, to)
-	f.Bound = &bound
-	return f
+	return bounded(bound)(latencyWithin(m, bound, quietFrom, quietTo, from, to))
 }
 
 func latencyWithin(m *facts.Case, bound verdict.Bound, quietFrom, quietTo, from, to record.Nanos) Finding {

@@ -126,28 +126,18 @@ func snapshots(m *facts.Case) (checked int, breaches []facts.Breach) {
 		if op.API != facts.APIEtcd || op.Collection == "" || t == nil || record.Number(op.Header) == 0 {
 			continue
 		}
+		state, known := stands(t, op)
+		refused, read := op.Outcome == record.Refused, op.Type == record.OpGet && op.Outcome == record.OK
 		switch {
-		case op.Outcome == record.Refused && op.Transaction != "":
+		case refused && op.Transaction != "":
 			unmet[op.Transaction] = append(unmet[op.Transaction], op)
 			continue
-		case op.Outcome == record.Refused:
-			c, known := stands(t, op)
-			if !known {
-				continue
-			}
-			if meets(c, op) {
-				breaches = append(breaches, answered(op, c, "was refused at revision "+op.Header+", although its condition held"))
-			}
-		case op.Type == record.OpGet && op.Outcome == record.OK:
-			c, known := stands(t, op)
-			if !known {
-				continue
-			}
-			if !shownBy(c, op) {
-				breaches = append(breaches, answered(op, c, fmt.Sprintf("returned %s with a header of revision %s, of which it is not the state", text.Quoted(op.Value, op.Found), op.Header)))
-			}
-		default:
+		case !known || !refused && !read:
 			continue
+		case refused && meets(state, op):
+			breaches = append(breaches, answered(op, state, "was refused at revision "+op.Header+", although its condition held"))
+		case read && !shownBy(state, op):
+			breaches = append(breaches, answered(op, state, fmt.Sprintf("returned %s with a header of revision %s, of which it is not the state", text.Quoted(op.Value, op.Found), op.Header)))
 		}
 		checked++
 	}

@@ -114,15 +114,17 @@ func noneBeside(node string) Finding {
 	return notApplicable("No API server depends on the etcd member on %s alone: etcd has hosts of its own.", node)
 }
 
-// noMemberHit returns that a check of what faults cost etcd does not apply if they hit no node with a
-// member, since etcd has hosts of its own; nil if they do.
-func noMemberHit(m *facts.Case) *Finding {
-	from, to := m.Active()
-	hit := m.HitBetween(from, to)
-	if !m.Run.Meta.RemoteEtcd || slices.ContainsFunc(m.NodesWith("etcd"), func(n record.Node) bool { return slices.Contains(hit, n.Name) }) {
-		return nil
+// hitsMembers gives a judge of what faults cost etcd the cases whose faults hit a node with a member.
+// It does not apply to others, where etcd has hosts of its own.
+func hitsMembers(judge func(*facts.Case) Finding) func(*facts.Case) Finding {
+	return func(m *facts.Case) Finding {
+		from, to := m.Active()
+		hit := m.HitBetween(from, to)
+		if !m.Run.Meta.RemoteEtcd || slices.ContainsFunc(m.NodesWith("etcd"), func(n record.Node) bool { return slices.Contains(hit, n.Name) }) {
+			return judge(m)
+		}
+		return notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit))
 	}
-	return notApplicable("The faults hit %s, where no etcd member runs: etcd has hosts of its own.", text.And(hit)).problem()
 }
 
 // failStale is the finding for a quorum read that was older than a write

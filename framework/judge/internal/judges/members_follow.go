@@ -123,10 +123,7 @@ func judgeMembersFollow(m *facts.Case) Finding {
 			return f.Rests(c.Called, after.at).Shows(evidence...)
 		}
 		led := m.Check.Params["leader"] == "true" && len(evidence) == 1
-		if f := inOrder(m, c, t.At, led); f != nil {
-			return f.Shows(evidence...)
-		}
-		if f := seenInOrder(m, c, nextAfter(m, i)); f != nil {
+		if f := cmp.Or(inOrder(m, c, t.At, led), seenInOrder(m, c, nextAfter(m, i))); f != nil {
 			return f.Shows(evidence...)
 		}
 	}

@@ -17,12 +17,9 @@ var noElection = Definition{Doc{
 	Params: map[string]string{
 		"faults": "IDs of all injections that must not cause an election, separated by commas (default: the check's fault)",
 	},
-}, judgeNoElection}
+}, hitsMembers(judgeNoElection)}
 
 func judgeNoElection(m *facts.Case) Finding {
-	if f := noMemberHit(m); f != nil {
-		return *f
-	}
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
 	for _, inj := range m.Together() {
 		from, to = min(from, inj.Injected.Called), max(to, inj.Healed.Called)

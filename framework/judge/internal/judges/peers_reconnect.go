@@ -38,9 +38,7 @@ func judgePeersReconnect(m *facts.Case) Finding {
 		}
 	}
 	if seen == nil {
-		f := Inconclusive("the record does not say when the connections between nodes were back after the healing of the %s", m.Fault.What())
-		f.Bound = &bound
-		return f
+		return bounded(bound)(Inconclusive("the record does not say when the connections between nodes were back after the healing of the %s", m.Fault.What()))
 	}
 	took := seen.V.Took
 	f := Passed("All pairs of etcd peers were connected again %s after the healing of the %s, which had lasted %s, within %s. Until then, the loss of the leader could have left etcd without another one.",
@@ -59,7 +57,5 @@ func judgePeersReconnect(m *facts.Case) Finding {
 	case !seen.V.OK:
 		f = Inconclusive("connections between nodes were observed for only %s after the healing, less than %s, and were not all back: %s", text.Short(took), bound, facts.Problems(seen.V))
 	}
-	f = f.Took(took)
-	f.Bound = &bound
-	return f
+	return bounded(bound)(f.Took(took))
 }

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -81,10 +82,7 @@ func judgeRestoredFromSnapshot(m *facts.Case) Finding {
 			return Failed("What is acknowledged after the restore must stay: %s, created %s, is not in the list through %s.",
 				after[i].Key, text.At(after[i].Return), l.Entrance).Shows(text.Describe(after[i].Op))
 		}
-		if f := oneMoment(between, gone); f != nil {
-			return *f
-		}
-		if f := sameMoment(between, lists[0], l); f != nil {
+		if f := cmp.Or(oneMoment(between, gone), sameMoment(between, lists[0], l)); f != nil {
 			return *f
 		}
 		lost = 0

@@ -202,10 +202,8 @@ func noHolder(m *facts.Case, component string, states int, from, to record.Nanos
 	case other != "":
 		return Inconclusive("the instances of %s elect the active one by the lease %s (--leader-elect-resource-name, --leader-elect-resource-namespace), which is not observed", component, other)
 	}
-	f := Failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease named the active one.",
-		component, len(acting), strings.Join(acting, ", "), text.Short(time.Duration(to-from))).Took(time.Duration(to-from)).Rests(from, to)
-	f.Bound = &retry
-	return f
+	return bounded(retry)(Failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease named the active one.",
+		component, len(acting), strings.Join(acting, ", "), text.Short(time.Duration(to-from))).Took(time.Duration(to-from)).Rests(from, to))
 }
 
 // otherLease returns the lease that an instance of a component was seen to write in a period, if it

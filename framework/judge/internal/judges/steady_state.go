@@ -59,7 +59,6 @@ func judgeSteadyState(m *facts.Case) Finding {
 		}
 	}
 	s := after.V
-	bound := verdict.Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit}
 	from := after.At - record.Nanos(max(s.Took, s.Limit))
 	f := Passed("The steady state held before the experiment, and again %s after it, within the recovery limit of %s. %s",
 		text.Short(s.Took), text.Short(s.Limit), partsSteady(m.Run))
@@ -68,10 +67,9 @@ func judgeSteadyState(m *facts.Case) Finding {
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",
 			text.Short(s.Limit), text.Short(s.Took), facts.Problems(s)).Rests(from, after.At)
 	case len(outstanding) > 0:
-		f = Failed("Everything must be back to its steady state after healing, each part within its limit; not steady again: %s.",
-			strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last))
-		f.Bound = &verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
-		return f
+		return bounded(verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit})(
+			Failed("Everything must be back to its steady state after healing, each part within its limit; not steady again: %s.",
+				strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last)))
 	case lateness(s) == backingOff:
 		return Inconclusive("it took %s until the steady state held again, longer than the recovery limit of %s, but after a fault that lasted this long the back-off of TCP and gRPC can take up to %s",
 			text.Short(s.Took), text.Short(s.Limit), text.Short(s.Unbounded)).Took(s.Took)
@@ -79,9 +77,7 @@ func judgeSteadyState(m *facts.Case) Finding {
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
 			text.Short(s.Limit), text.Short(s.Took)).Rests(from, after.At)
 	}
-	f = f.Took(s.Took)
-	f.Bound = &bound
-	return f
+	return bounded(verdict.Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit})(f.Took(s.Took))
 }
 
 // How late a cluster was steady again.

@@ -19,12 +19,9 @@ var writesSucceed = Definition{Doc{
 		"least":  "the fraction that must succeed, above 0 and up to 1 (default 0.5)",
 		"faults": "IDs of all injections that must be active, separated by commas (default: the check's fault)",
 	},
-}, judgeWritesSucceed}
+}, hitsMembers(judgeWritesSucceed)}
 
 func judgeWritesSucceed(m *facts.Case) Finding {
-	if f := noMemberHit(m); f != nil {
-		return *f
-	}
 	least, problem := shareParam(m, "least")
 	if problem != nil {
 		return *problem
