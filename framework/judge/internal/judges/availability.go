@@ -67,35 +67,13 @@ func judgeAvailability(m *facts.Case) Finding {
 		return Inconclusive("too few probes through %s while the fault lasted: %s", entrance, missing)
 	}
 
-	var last, lastOK *record.Probe
-	failures := 0
-	recovery := recoveries{}
-	for i := range during {
-		p := &during[i]
-		// An answer after the healing does not show that clients recovered before it.
-		if p.OK && p.Start >= effect && p.End <= heal {
-			recovery.add(p)
-			if lastOK == nil || p.Start > lastOK.Start {
-				lastOK = p
-			}
-		}
-		if !p.OK {
-			failures++
-			recovery.add(p)
-			if last == nil || p.End > last.End {
-				last = p
-			}
-		}
-	}
+	took, last, lastOK, recovery := errorsIn(during, effect, heal)
+	failed := slices.DeleteFunc(slices.Clone(during), func(p record.Probe) bool { return p.OK })
 	short := time.Duration(heal-effect) <= m.Bound.Limit
-	took := time.Duration(0)
-	if last != nil {
-		took = time.Duration(last.End - effect)
-	}
 	switch {
 	case took > m.Bound.Limit:
 		return Failed("A client of %s must not see errors for longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
-			entrance, m.Bound, m.Fault.What(), failures, text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.OverloadSince(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
+			entrance, m.Bound, m.Fault.What(), len(failed), text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.OverloadSince(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
 	case last != nil && (lastOK == nil || lastOK.Start < last.Start), short && recovery.lacks() != "":
 		return Inconclusive("probes through %s (%s) still failed when the fault was healed after %s, which is less than the bound of %s",
 			entrance, recovery.lacks(), text.Short(time.Duration(heal-effect)), m.Bound)
@@ -110,5 +88,5 @@ func judgeAvailability(m *facts.Case) Finding {
 		return *f
 	}
 	return Passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
-		entrance, text.Short(took), m.Fault.What(), failures, len(during), m.Bound).Took(took).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
+		entrance, text.Short(took), m.Fault.What(), len(failed), len(during), m.Bound).Took(took).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
 }

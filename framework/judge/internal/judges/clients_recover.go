@@ -108,7 +108,7 @@ func recoversFrom(m *facts.Case, entrance string) (Finding, bool) {
 		if there {
 			hit++
 		}
-		took, last, lastOK, by := c.errors(effect, heal)
+		took, last, lastOK, by := errorsIn(c.after, effect, heal)
 		seen = append(seen, fmt.Sprintf("%s was connected to %s: errors for %s", c.name, where, text.Short(took)))
 		switch {
 		case took > m.Bound.Limit && took <= latest:
@@ -139,23 +139,4 @@ func recoversFrom(m *facts.Case, entrance string) (Finding, bool) {
 	}
 	return Passed("%d of %d clients with a persistent HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s, as did the others.",
 		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...), true
-}
-
-// errors returns how long after the effect a client saw errors, the last one, and the last answer
-// before the healing to later requests, and by kind.
-func (c *clientLife) errors(effect, heal record.Nanos) (took time.Duration, last, lastOK *record.Probe, by recoveries) {
-	by = recoveries{}
-	for i := range c.after {
-		switch p := &c.after[i]; {
-		case !p.OK:
-			by.add(p)
-			if last == nil || p.End > last.End {
-				last, took = p, time.Duration(p.End-effect)
-			}
-		case p.Start >= effect && p.End <= heal:
-			by.add(p)
-			lastOK = p
-		}
-	}
-	return took, last, lastOK, by
 }

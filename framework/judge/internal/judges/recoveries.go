@@ -3,6 +3,7 @@ package judges
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -30,4 +31,24 @@ func (r recoveries) lacks() record.ProbeKind {
 		}
 	}
 	return ""
+}
+
+// errorsIn returns how long after the effect of a fault probes failed, the last one that did, and
+// the last answer before the healing to a later one, and by kind: an answer after the healing does
+// not show that clients recovered before it. Probes are in the order of their starts.
+func errorsIn(probes []record.Probe, effect, heal record.Nanos) (took time.Duration, last, lastOK *record.Probe, by recoveries) {
+	by = recoveries{}
+	for i := range probes {
+		switch p := &probes[i]; {
+		case !p.OK:
+			by.add(p)
+			if last == nil || p.End > last.End {
+				last, took = p, time.Duration(p.End-effect)
+			}
+		case p.Start >= effect && p.End <= heal:
+			by.add(p)
+			lastOK = p
+		}
+	}
+	return took, last, lastOK, by
 }
