@@ -19,15 +19,11 @@ var applicationFollows = Definition{Doc{
 	Params: map[string]string{
 		"changes": "how many changes must be seen to be carried out, creations included (default 5)",
 	},
-}, judgeApplicationFollows}
+}, given(count("changes", 5, 1), judgeApplicationFollows)}
 
 // judgeApplicationFollows covers the time before the first fault. A part that is not in its
 // desired state by the first fault, or at the end, counts for as long as that has lasted.
-func judgeApplicationFollows(m *facts.Case) Finding {
-	least, problem := countParam(m, "changes", 5, 1)
-	if problem != nil {
-		return *problem
-	}
+func judgeApplicationFollows(m *facts.Case, least int) Finding {
 	from, to := m.Quiet()
 	end := facts.LastSeen(m.Run)
 	if s := facts.NotUp(m.Run); s != nil {

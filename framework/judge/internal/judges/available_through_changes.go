@@ -212,17 +212,13 @@ var ownAPIServer = Definition{Doc{
 	Params: map[string]string{
 		"older": "how many elected components must have had an active instance of an older version while an API server of a newer one served (default 0)",
 	},
-}, judgeOwnAPIServer}
+}, given(count("older", 0, 0), judgeOwnAPIServer)}
 
 // askLimit is how long after a change of its node an instance may take to make a request that the
 // audit log shows: several retry periods of its election.
 const askLimit = 10 * time.Second
 
-func judgeOwnAPIServer(m *facts.Case) Finding {
-	least, problem := countParam(m, "older", 0, 0)
-	if problem != nil {
-		return *problem
-	}
+func judgeOwnAPIServer(m *facts.Case, least int) Finding {
 	changed := map[string]record.Nanos{} // when the last change of a node was complete, long enough before the end
 	for _, c := range m.Run.Changes {
 		if c.V.Effect+record.Nanos(askLimit) <= m.Run.EndAt {

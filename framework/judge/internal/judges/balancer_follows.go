@@ -16,13 +16,9 @@ var balancerFollows = Definition{Doc{
 	Source:     "Automated HA master deployment",
 	NeedsBound: true,
 	Params:     map[string]string{"changes": "names of the changes to judge, separated by commas (default: all)"},
-}, judgeBalancerFollows}
+}, given(nodesChanged, judgeBalancerFollows)}
 
-func judgeBalancerFollows(m *facts.Case) Finding {
-	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
-	if problem != nil {
-		return *problem
-	}
+func judgeBalancerFollows(m *facts.Case, changes []record.NodeChange) Finding {
 	if !m.Balanced() {
 		return notApplicable("The cluster has no load balancer.")
 	}

@@ -22,13 +22,9 @@ var certificatesRotated = Definition{Doc{
 		"complete": "true: the last change completes the replacement of the CAs: at the end, every API server serves a client that trusts only the new one, none serves a client that trusts only the old one, and every one signs tokens with a new key; etcd members accept only clients of etcd's new CA, and API servers only front proxies of the new one",
 	},
 	Values: map[string][]string{"complete": flag},
-}, judgeCertificatesRotated}
+}, given(changedInPlace, judgeCertificatesRotated)}
 
-func judgeCertificatesRotated(m *facts.Case) Finding {
-	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
-	if problem != nil {
-		return *problem
-	}
+func judgeCertificatesRotated(m *facts.Case, changes []record.NodeChange) Finding {
 	looks := trustLooks(m, changes)
 	old, renewed, complete := firstToken(m), 0, m.Param("complete", "false") == "true"
 	var missing []string

@@ -23,16 +23,12 @@ var changedOneByOne = Definition{Doc{
 		"emulated":    "the minor version that the API server of a node must report to emulate after its change, such as v1.36 (default: any)",
 	},
 	Values: map[string][]string{"complete": flag},
-}, judgeChangedOneByOne}
+}, given(changedInPlace, judgeChangedOneByOne)}
 
 // fleet is which version the components of each node have.
 type fleet map[string]map[string]string
 
-func judgeChangedOneByOne(m *facts.Case) Finding {
-	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
-	if problem != nil {
-		return *problem
-	}
+func judgeChangedOneByOne(m *facts.Case, changes []record.NodeChange) Finding {
 	var evidence []string
 	var longest time.Duration
 	for i, c := range changes {

@@ -7,16 +7,22 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// changesOf returns the node changes that a check is about, in order, or why nothing can be
-// concluded about them.
-func changesOf(m *facts.Case, names []string) ([]record.NodeChange, *Finding) {
-	return changesIn(m, m.Run.Nodes, names)
+// nodesChanged and changedInPlace return the changes that a check names, all if it names none.
+func nodesChanged(m *facts.Case) ([]record.NodeChange, *Finding) {
+	return changesIn(m, m.Run.Nodes, text.SplitList(m.Check.Params["changes"]))
 }
 
+func changedInPlace(m *facts.Case) ([]record.NodeChange, *Finding) {
+	return changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+}
+
+// changesIn returns the changes that a check is about, in order, or why nothing can be concluded
+// about them.
 func changesIn(m *facts.Case, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
 	var all []record.NodeChange
 	var failed *Finding // the timeline ended with it

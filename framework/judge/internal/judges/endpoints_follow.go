@@ -19,7 +19,7 @@ var endpointsFollow = Definition{Doc{
 	Params: map[string]string{
 		"changes": "names of the changes to judge, separated by commas (default: all)",
 	},
-}, judgeEndpointsFollow}
+}, given(nodesChanged, judgeEndpointsFollow)}
 
 // following is how the list of addresses followed a change.
 type following struct {
@@ -33,11 +33,7 @@ type following struct {
 	superseded bool
 }
 
-func judgeEndpointsFollow(m *facts.Case) Finding {
-	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
-	if problem != nil {
-		return *problem
-	}
+func judgeEndpointsFollow(m *facts.Case, changes []record.NodeChange) Finding {
 	var worst following
 	var settled, over, evidence []string
 	for _, c := range changes {

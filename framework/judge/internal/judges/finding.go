@@ -124,6 +124,18 @@ func (f Finding) exhibits(e *verdict.Exhibit) Finding {
 	return f
 }
 
+// given gives a judge what it needs of the case, such as a parameter, or returns why that cannot be
+// had.
+func given[T any](find func(*facts.Case) (T, *Finding), judge func(*facts.Case, T) Finding) func(*facts.Case) Finding {
+	return func(m *facts.Case) Finding {
+		of, problem := find(m)
+		if problem != nil {
+			return *problem
+		}
+		return judge(m, of)
+	}
+}
+
 // bounded returns what puts a bound in place of the check's.
 func bounded(b verdict.Bound) func(Finding) Finding {
 	return func(f Finding) Finding {

@@ -25,7 +25,7 @@ var learnsAddresses = Definition{Doc{
 }, judgeLearnsAddresses}
 
 func judgeLearnsAddresses(m *facts.Case) Finding {
-	if _, problem := changesOf(m, nil); problem != nil {
+	if _, problem := changesIn(m, m.Run.Nodes, nil); problem != nil {
 		return *problem
 	}
 	from, to := m.Active()

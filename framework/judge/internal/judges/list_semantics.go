@@ -18,14 +18,10 @@ var listSemantics = Definition{Doc{
 	Params: map[string]string{
 		"each": "how many lists of each kind every API server must have answered, since the check's fault where it names one: unset, 0, NotOlderThan, Exact, and paged (default 0)",
 	},
-}, judgeListSemantics}
+}, given(count("each", 0, 0), judgeListSemantics)}
 
-func judgeListSemantics(m *facts.Case) Finding {
+func judgeListSemantics(m *facts.Case, each int) Finding {
 	const must = "A list must be the state of a version that was asked for"
-	each, problem := countParam(m, "each", 0, 0)
-	if problem != nil {
-		return *problem
-	}
 	c := m.Collections()
 	known := c.Witnesses(m.Run)
 	var breaches []facts.Breach

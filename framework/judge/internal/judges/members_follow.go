@@ -28,7 +28,7 @@ var membersFollow = Definition{Doc{
 		"cut":     "true: additions must have been interrupted after each of their steps",
 	},
 	Values: map[string][]string{"leader": flag, "listed": flag, "cut": flag},
-}, judgeMembersFollow}
+}, given(nodesChanged, judgeMembersFollow)}
 
 // stepOrder returns the order of the steps of a change, and those that are required; the
 // load balancer's are required if the cluster has one.
@@ -76,11 +76,7 @@ func votesBetween(m *facts.Case, from, to record.Nanos, current bool) *votes {
 	return &v
 }
 
-func judgeMembersFollow(m *facts.Case) Finding {
-	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
-	if problem != nil {
-		return *problem
-	}
+func judgeMembersFollow(m *facts.Case, changes []record.NodeChange) Finding {
 	for _, required := range []struct {
 		param string
 		check func(*facts.Case, []record.NodeChange) *Finding

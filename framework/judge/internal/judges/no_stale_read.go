@@ -19,13 +19,9 @@ var noStaleRead = Definition{Doc{
 	Params: map[string]string{
 		"least": "how many reads must have been answered after the healing was called, of keys that were written through other nodes while the fault lasted (default 20)",
 	},
-}, judgeNoStaleRead}
+}, given(count("least", defaultExposed, 1), judgeNoStaleRead)}
 
-func judgeNoStaleRead(m *facts.Case) Finding {
-	least, problem := countParam(m, "least", defaultExposed, 1)
-	if problem != nil {
-		return *problem
-	}
+func judgeNoStaleRead(m *facts.Case, least int) Finding {
 	node := m.Fault.Node()
 	from, healed := m.Fault.Effect(), m.Fault.Healed.Called
 	to := m.Fault.HealEffect() + record.Nanos(m.Bound.Limit)

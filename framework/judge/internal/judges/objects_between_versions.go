@@ -19,13 +19,9 @@ var objectsBetweenVersions = Definition{Doc{
 	Params: map[string]string{
 		"least": "how many reads are required in each direction between versions that served at the same time (default 10)",
 	},
-}, judgeObjectsBetweenVersions}
+}, given(count("least", 10, 1), judgeObjectsBetweenVersions)}
 
-func judgeObjectsBetweenVersions(m *facts.Case) Finding {
-	least, problem := countParam(m, "least", 10, 1)
-	if problem != nil {
-		return *problem
-	}
+func judgeObjectsBetweenVersions(m *facts.Case, least int) Finding {
 	version := map[string]string{}   // of API servers
 	together := map[[2]string]bool{} // versions that served at the same time, in both orders
 	wrote := map[string]string{}     // the last version that wrote an object

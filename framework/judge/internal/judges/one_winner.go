@@ -20,16 +20,12 @@ var oneWinner = Definition{Doc{
 	Params: map[string]string{
 		"contended": "how many versions writes through different API servers must have contended for, under way at the same time and answered (default 0)",
 	},
-}, judgeOneWinner}
+}, given(count("contended", 0, 0), judgeOneWinner)}
 
 // contest is about who replaces one version of a key.
 type contest struct{ api, key, version string }
 
-func judgeOneWinner(m *facts.Case) Finding {
-	least, problem := countParam(m, "contended", 0, 0)
-	if problem != nil {
-		return *problem
-	}
+func judgeOneWinner(m *facts.Case, least int) Finding {
 	contests := map[contest]*contenders{}
 	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)
 	for _, op := range record.Each(m.Run.Ops) {

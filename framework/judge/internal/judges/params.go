@@ -22,6 +22,11 @@ func countParam(m *facts.Case, name string, def, least int) (int, *Finding) {
 	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a number, %d or more", name, m.Check.Params[name], least).problem()
 }
 
+// count is countParam for a judge that is given the number.
+func count(name string, def, least int) func(*facts.Case) (int, *Finding) {
+	return func(m *facts.Case) (int, *Finding) { return countParam(m, name, def, least) }
+}
+
 // shareParam returns a parameter of the check that is above 0 and at most 1; 0.5 by default.
 func shareParam(m *facts.Case, name string) (float64, *Finding) {
 	share, err := strconv.ParseFloat(m.Param(name, "0.5"), 64)

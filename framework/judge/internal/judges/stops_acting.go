@@ -19,15 +19,11 @@ var stopsActing = Definition{Doc{
 		"from":      "where the bound starts: effect (default), or heal, as for an instance that was frozen",
 	},
 	Values: map[string][]string{"from": {"effect", "heal"}},
-}, judgeStopsActing}
+}, given(holderBefore, judgeStopsActing)}
 
 // judgeStopsActing uses the audit log, as one-actor does: an attempt without effect does not
 // count, and one that an API server received in time counts as in time.
-func judgeStopsActing(m *facts.Case) Finding {
-	old, problem := holderBefore(m)
-	if problem != nil {
-		return *problem
-	}
+func judgeStopsActing(m *facts.Case, old record.Lease) Finding {
 	component, node := m.ElectedComponent(), m.Fault.Node()
 	from, what := m.Fault.Effect(), "the "+m.Fault.What()
 	lost := lostLease(m, component, old, m.Run.EndAt)
