@@ -1,5 +1,5 @@
 // Package judges has the judges: one guarantee, one file. A judge uses facts, and the files
-// without a judge, which make findings; it never uses another judge. hack/imports_test.go
+// without a judge, which make findings; it never uses another judge. hack/judges_test.go
 // enforces that.
 package judges
 
