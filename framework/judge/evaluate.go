@@ -168,7 +168,7 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 	if reason := c.unseen(d); reason != "" {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
-	if problem := c.baseline(check.Judge); problem != "" {
+	if problem := c.baseline(d.Doc); problem != "" {
 		return c.defect(check, problem)
 	}
 	if check.Fault == "" && d.NeedsFault {
@@ -206,7 +206,7 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 
 // baseline says why a judge cannot conclude anything about a cluster that was broken before any
 // fault.
-func (c *evaluator) baseline(judge string) string {
+func (c *evaluator) baseline(judge Doc) string {
 	seen := false
 	for _, s := range c.run.Steadies {
 		if s.V.Phase != "before" {
@@ -220,7 +220,7 @@ func (c *evaluator) baseline(judge string) string {
 	if !seen {
 		return "the baseline was not checked: the record has no steady-state check before the experiment"
 	}
-	if slices.ContainsFunc(Docs(), func(d Doc) bool { return d.Name == judge && d.BeforeFaults }) {
+	if judge.BeforeFaults {
 		return ""
 	}
 	return facts.BrokenFromTheStart(c.run)

@@ -18,7 +18,7 @@ var harnessDoc = Doc{
 func (c *evaluator) harness() judges.Finding {
 	reason := c.distrust()
 	if reason == "" && c.unhealthy() && len(c.run.Harness) == 0 {
-		reason = c.baseline("harness")
+		reason = c.baseline(harnessDoc)
 	}
 	if reason != "" {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}

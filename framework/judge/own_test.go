@@ -97,6 +97,22 @@ func TestOwnJudges(t *testing.T) {
 	}
 }
 
+// A user's own judge also judges a cluster that was broken before any fault, if it says that it is
+// about the time before faults.
+func TestOwnJudgeBeforeFaults(t *testing.T) {
+	for before, want := range map[bool]Verdict{true: Fail, false: Inconclusive} {
+		s := removed().change(func(r *record.Run) {
+			r.Meta.Checks = []record.Check{{Requirement: "OWN-1", Level: "MUST", Judge: "own"}}
+			r.Steadies[1].V = record.Steady{Phase: record.SteadyApplication, Problems: []string{"the application does not run after 1m0s"}}
+		})
+		own := says(Finding{Verdict: Fail, Sentence: "nothing came up"})
+		own.BeforeFaults = before
+		if r := Evaluate(s.run, own)[0]; r.Verdict != want {
+			t.Errorf("before faults %v: %s, want %s: %s", before, r.Verdict, want, r.Sentence)
+		}
+	}
+}
+
 // The result has everything in a finding.
 func TestOwnFinding(t *testing.T) {
 	s := removed()
