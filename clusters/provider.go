@@ -3,13 +3,11 @@ package clusters
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -55,7 +53,7 @@ func Command(ctx context.Context, p Provider, args ...string) (*exec.Cmd, error)
 	if l, ok := p.(Launcher); ok {
 		return l.Command(ctx, args...)
 	}
-	return Again(ctx, args...)
+	return system.Again(ctx, args...), nil
 }
 
 // Explain adds advice to an error of starting a Command.
@@ -64,21 +62,6 @@ func Explain(p Provider, err error) error {
 		return l.Explain(err)
 	}
 	return err
-}
-
-// Again returns a command that runs this program again, with args. Cancelling ctx sends it
-// SIGINT.
-func Again(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Args[0] = os.Args[0]
-	// A process group of its own, so that Ctrl-C reaches only this process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	return cmd, nil
 }
 
 // Main runs copies of the program that one of the providers has started in their roles, such as

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -48,10 +49,7 @@ func (standIn) Prepare(context.Context, clusters.Preparation, ...*clusters.Clust
 }
 
 func (standIn) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	cmd, err := clusters.Again(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
+	cmd := system.Again(ctx, args...)
 	null, err := os.Open(os.DevNull)
 	cmd.ExtraFiles = []*os.File{null} // some provider's own
 	return cmd, err

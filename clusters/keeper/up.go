@@ -128,10 +128,6 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 		_ = os.RemoveAll(h.dir)
 		return err
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	log, err := os.OpenFile(filepath.Join(h.dir, keeperLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -141,15 +137,12 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 	if err != nil {
 		return err
 	}
-	keeper := &exec.Cmd{Path: exe, Args: []string{role, keeps, h.dir}, Dir: "/", Stdout: log, Stderr: log,
-		ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	err = keeper.Start()
+	keeper := &exec.Cmd{Args: []string{role, keeps, h.dir}, Dir: "/", Stdout: log, Stderr: log, ExtraFiles: []*os.File{w}}
+	gone, err := system.Detach(keeper)
 	_ = w.Close()
 	if err != nil {
 		return fmt.Errorf("failed to start its keeper: %w", err)
 	}
-	gone := make(chan struct{})
-	go func() { _ = keeper.Wait(); close(gone) }()
 	ok, err := h.follow(ctx, r, o)
 	_ = r.Close()
 	if errors.Is(err, errKeeperExited) {

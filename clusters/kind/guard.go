@@ -122,10 +122,6 @@ func startGuard(order guardOrder) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -135,15 +131,13 @@ func startGuard(order guardOrder) (*guard, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	cmd := &exec.Cmd{Path: exe, Args: []string{guardRole, string(b)}, Dir: "/", Stdin: in, Stdout: w,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	err = cmd.Start()
+	cmd := &exec.Cmd{Args: []string{guardRole, string(b)}, Dir: "/", Stdin: in, Stdout: w}
+	gone, err := system.Detach(cmd)
 	_, _ = in.Close(), w.Close()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("failed to start a guard: %w", err), begun.Close())
 	}
-	g := &guard{in: begun, proc: cmd.Process, gone: make(chan struct{})}
-	go func() { _ = cmd.Wait(); close(g.gone) }()
+	g := &guard{in: begun, proc: cmd.Process, gone: gone}
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		g.end()

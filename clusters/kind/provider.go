@@ -133,10 +133,7 @@ func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) 
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := clusters.Again(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
+	cmd := system.Again(ctx, args...)
 	return cmd, e.Enter(cmd)
 }
 

@@ -57,15 +57,11 @@ func runInit() error {
 	if err := setUpMachine(cfg); err != nil {
 		return err
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("failed to find this program's own file: %w", err)
-	}
 	exits, err := os.OpenFile(cfg.Exits, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("failed to open the log of exits: %w", err)
 	}
-	agent := &agentKeeper{exe: exe, config: cfg.AgentConfig, hold: cfg.AgentHold}
+	agent := &agentKeeper{config: cfg.AgentConfig, hold: cfg.AgentHold}
 	if err := agent.start(); err != nil {
 		return err
 	}
@@ -92,7 +88,7 @@ func runInit() error {
 
 // agentKeeper starts and restarts a machine's node agent.
 type agentKeeper struct {
-	exe, config, hold string
+	config, hold string
 
 	mu  sync.Mutex // held through a start, so that no exit is missed
 	pid int
@@ -101,7 +97,7 @@ type agentKeeper struct {
 func (k *agentKeeper) start() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	cmd := &exec.Cmd{Path: k.exe, Args: []string{roleAgent, k.config}, Stdout: os.Stdout, Stderr: os.Stderr,
+	cmd := &exec.Cmd{Path: system.Self, Args: []string{roleAgent, k.config}, Stdout: os.Stdout, Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("failed to start the node agent: %w", err)

@@ -54,12 +54,10 @@ func startLoad(spec loadSpec) error {
 	if err != nil {
 		return err
 	}
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{roleLoad, spec.Handle, string(b)},
-		Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	if err := cmd.Start(); err != nil {
+	cmd := &exec.Cmd{Args: []string{roleLoad, spec.Handle, string(b)}, Stdout: os.Stdout, Stderr: os.Stderr}
+	if _, err := system.Detach(cmd); err != nil {
 		return fmt.Errorf("failed to start a load process: %w", err)
 	}
-	go func() { _ = cmd.Wait() }()
 	return nil
 }
 

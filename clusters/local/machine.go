@@ -100,10 +100,6 @@ func (m *machine) boot(ctx context.Context) error {
 	if err := m.writeConfig(); err != nil {
 		return err
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("failed to find this program's own file: %w", err)
-	}
 	log, err := os.OpenFile(filepath.Join(m.logs, "node-agent.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("failed to open the agent's log: %w", err)
@@ -114,20 +110,16 @@ func (m *machine) boot(ctx context.Context) error {
 		return err
 	}
 	defer w.Close()
-	cmd := &exec.Cmd{Path: exe, Args: []string{roleInit}, Stdout: log, Stderr: log, ExtraFiles: []*os.File{r},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
+	cmd := &exec.Cmd{Args: []string{roleInit}, Stdout: log, Stderr: log, ExtraFiles: []*os.File{r},
+		SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
 			syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}}
-	err = cmd.Start()
+	ended, err := system.Detach(cmd)
 	_ = r.Close()
 	if err != nil {
 		return fmt.Errorf("failed to start its first process: %w", err)
 	}
-	l := &life{first: cmd.Process, ended: make(chan struct{})}
+	l := &life{first: cmd.Process, ended: ended}
 	m.life.Store(l)
-	go func() {
-		_ = cmd.Wait()
-		close(l.ended)
-	}()
 
 	m.port, err = m.sw.Attach(vnet.PortConfig{Name: m.name, Netns: fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid),
 		Device: machineDevice, Addrs: []netip.Prefix{m.addr}})

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Provider makes clusters in sandboxes.
@@ -45,7 +46,7 @@ func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) 
 }
 
 // Explain implements clusters.Launcher.
-func (Provider) Explain(err error) error { return sandbox.ExplainStart(err) }
+func (Provider) Explain(err error) error { return system.ExplainNamespaces(err) }
 
 // Sweep implements clusters.Sweeper. The rest of a cluster disappears with its processes.
 func (Provider) Sweep(context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // testRole makes a copy of the test binary play a part outside the sandbox.
@@ -36,7 +38,7 @@ func parentOfSandbox() int {
 		return 1
 	}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := ExplainStart(cmd.Run()); err != nil {
+	if err := system.ExplainNamespaces(cmd.Run()); err != nil {
 		fmt.Println(err)
 	}
 	return 1

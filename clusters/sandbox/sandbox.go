@@ -52,33 +52,24 @@ func Inside() bool { return dir != "" }
 // outside of one.
 func Dir() string { return dir }
 
-// ExplainStart adds advice to an error of starting a sandbox.
-func ExplainStart(err error) error { return system.ExplainNamespaces(err) }
-
 // Command returns a command that runs this program again, with args, as the first process of a
 // new sandbox. The sandbox ends when the command exits or when this process does, even by
 // SIGKILL. The command is in a process group of its own, so that Ctrl-C reaches only this
 // process; cancelling ctx sends it SIGINT. The caller sets its streams and starts it;
 // descriptors of the caller follow those already in ExtraFiles.
 //
-// If the machine forbids user namespaces, starting the command fails; ExplainStart says what to
-// do about it.
+// If the machine forbids user namespaces, starting the command fails; system.ExplainNamespaces
+// says what to do about it.
 func Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
-	}
 	var lifeline [2]int
 	if err := syscall.Pipe2(lifeline[:], syscall.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("failed to make the sandbox's lifeline: %w", err)
 	}
 	// The write end is held as a bare number and never closed: it closes with this process,
 	// which ends the sandbox.
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Args[0] = os.Args[0]
+	cmd := system.Again(ctx, args...)
 	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(lifeline[0]), "lifeline")}
 	cmd.Env = append(Environ(), lifelineEnv+"=3")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	uid, gid, err := idMaps()
 	if err != nil {
 		return nil, err
@@ -117,7 +108,7 @@ func Reexec() int {
 	cmd, err := Command(ctx, os.Args[1:]...)
 	if err == nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-		err = ExplainStart(cmd.Run())
+		err = system.ExplainNamespaces(cmd.Run())
 	}
 	var exit *exec.ExitError
 	switch {

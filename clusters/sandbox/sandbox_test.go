@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bufio"
-	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -72,16 +71,6 @@ func TestEnvironment(t *testing.T) {
 	}
 	if !slices.Contains(cmd.Env, "ETCDCTL_ENDPOINTS=set") {
 		t.Error("ETCDCTL_ENDPOINTS is missing in the sandbox")
-	}
-}
-
-func TestExplainStart(t *testing.T) {
-	err := ExplainStart(&os.PathError{Op: "fork/exec", Path: "x", Err: syscall.EPERM})
-	if !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "max_user_namespaces") {
-		t.Errorf("error does not say what to do: %v", err)
-	}
-	if err := ExplainStart(nil); err != nil {
-		t.Errorf("explained no error as %v", err)
 	}
 }
 

@@ -1,11 +1,13 @@
 package system
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -74,5 +76,15 @@ func TestSysctls(t *testing.T) {
 	<-done
 	if missing := MissingSysctls(map[string]string{name: "7", none: "1"}); !slices.Equal(missing, []string{none}) {
 		t.Errorf("missing %q", missing)
+	}
+}
+
+func TestExplainNamespaces(t *testing.T) {
+	err := ExplainNamespaces(&os.PathError{Op: "fork/exec", Path: "x", Err: syscall.EPERM})
+	if !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "max_user_namespaces") {
+		t.Errorf("error does not say what to do: %v", err)
+	}
+	if err := ExplainNamespaces(nil); err != nil {
+		t.Errorf("explained no error as %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Source says how an engine was found.
@@ -132,15 +134,11 @@ func (e Engine) Enter(cmd *exec.Cmd) error {
 	if e.PID == 0 {
 		return nil
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("failed to find this program's own file: %w", err)
-	}
 	config, err := json.Marshal(enterConfig{PID: e.PID, StartTicks: e.StartTicks, Path: cmd.Path, Args: cmd.Args})
 	if err != nil {
 		return err
 	}
-	cmd.Path, cmd.Args = exe, []string{roleEnter, string(config)}
+	cmd.Path, cmd.Args = system.Self, []string{roleEnter, string(config)}
 	return nil
 }
 

@@ -133,9 +133,8 @@ type starting struct {
 	// fresh reports that no data existed.
 	fresh bool
 
-	init     *exec.Cmd
-	ended    chan struct{} // closed when the first process has exited
-	endWords string        // how it exited, once it has
+	init  *exec.Cmd
+	ended chan struct{} // closed when the first process has exited
 	// lifeline ends the sandbox when it is closed, unless something was written to it.
 	lifeline *os.File
 	events   *os.File
@@ -194,10 +193,6 @@ func (s *starting) launch() error {
 	if err != nil {
 		return err
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("failed to find this program's own file: %w", err)
-	}
 	uid, err := idMap("/proc/self/uid_map")
 	if err != nil {
 		return err
@@ -218,21 +213,15 @@ func (s *starting) launch() error {
 	}
 	defer theirs.Close()
 	s.events = events
-	s.init = &exec.Cmd{Path: exe, Args: []string{roleInit, config}, Dir: "/", Stdout: log, Stderr: log,
+	s.init = &exec.Cmd{Args: []string{roleInit, config}, Dir: "/", Stdout: log, Stderr: log,
 		Env: daemonEnv(s.data), ExtraFiles: []*os.File{lifeline, theirs, s.lock},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true,
+		SysProcAttr: &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
 			UidMappings: uid, GidMappings: gid, GidMappingsEnableSetgroups: true}}
-	if err := s.init.Start(); err != nil {
+	if s.ended, err = system.Detach(s.init); err != nil {
 		s.init = nil
 		return system.ExplainNamespaces(err)
 	}
-	s.ended = make(chan struct{})
-	go func() {
-		_ = s.init.Wait()
-		s.endWords = s.init.ProcessState.String()
-		close(s.ended)
-	}()
 	return nil
 }
 
@@ -276,7 +265,7 @@ func (s *starting) follow(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	<-s.ended
-	return fmt.Errorf("its first process exited (%s):\n%s", s.endWords, s.place.logTail())
+	return fmt.Errorf("its first process exited (%s):\n%s", s.init.ProcessState, s.place.logTail())
 }
 
 // await waits until dockerd answers.
@@ -288,7 +277,7 @@ func (s *starting) await(ctx context.Context, written state) (Engine, error) {
 	err := await.Until(ctx, 50*time.Millisecond, func(ctx context.Context) error {
 		select {
 		case <-s.ended:
-			return await.Fatal(fmt.Errorf("dockerd exited (%s)", s.endWords))
+			return await.Fatal(fmt.Errorf("dockerd exited (%s)", s.init.ProcessState))
 		default:
 		}
 		// A request through the client is expensive: first wait for a listener.

@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -34,27 +34,18 @@ func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
-	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	p := &Process{cfg: cfg, ended: make(chan struct{}), server: agenthttp.NewUnix("its process", cfg.Socket)}
-	p.cmd = &exec.Cmd{Path: exe, Args: []string{role, string(b)}, Stdout: log, Stderr: log, Env: os.Environ(),
-		ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	err = p.cmd.Start()
+	p := &Process{cfg: cfg, server: agenthttp.NewUnix("its process", cfg.Socket)}
+	p.cmd = &exec.Cmd{Args: []string{role, string(b)}, Stdout: log, Stderr: log, ExtraFiles: []*os.File{w}}
+	p.ended, err = system.Detach(p.cmd)
 	_ = w.Close()
 	if err != nil {
 		return nil, fmt.Errorf("failed to start the disk's process: %w", err)
 	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.ended)
-	}()
 	said, err := io.ReadAll(r)
 	if err == nil && string(said) != "\n" {
 		err = errors.New(strings.TrimSpace(string(said)))
