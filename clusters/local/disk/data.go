@@ -10,12 +10,7 @@ import (
 // Requests on the data of files.
 
 func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opLook, 0)
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	return fuse.ToStatus(n.acquire(fs.pathOf(n)))
+	return fs.on(cancel, &in.InHeader, opLook, 0, func(n *node, _ bool) error { return n.acquire(fs.pathOf(n)) })
 }
 
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
@@ -28,38 +23,33 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opRead, 0)
+	var got int
+	status := fs.on(cancel, &in.InHeader, opRead, 0, func(n *node, _ bool) (err error) {
+		got, err = unix.Pread(n.fd, buf[:in.Size], int64(in.Offset))
+		return err
+	})
 	if status != fuse.OK {
 		return nil, status
-	}
-	defer fs.leave()
-	got, err := unix.Pread(n.fd, buf[:in.Size], int64(in.Offset))
-	if err != nil {
-		return nil, fuse.ToStatus(err)
 	}
 	return fuse.ReadResultData(buf[:got]), fuse.OK
 }
 
 func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opWrite, int64(len(data)))
+	var wrote int
+	status := fs.on(cancel, &in.InHeader, opWrite, int64(len(data)), func(n *node, _ bool) (err error) {
+		wrote, err = n.write(data, int64(in.Offset))
+		return err
+	})
 	if status != fuse.OK {
 		return 0, status
-	}
-	defer fs.leave()
-	wrote, err := n.write(data, int64(in.Offset))
-	if err != nil {
-		return 0, fuse.ToStatus(err)
 	}
 	return uint32(wrote), fuse.OK
 }
 
 func (fs *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opWrite, int64(in.Length))
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	return fuse.ToStatus(n.allocate(in.Mode, int64(in.Offset), int64(in.Length)))
+	return fs.on(cancel, &in.InHeader, opWrite, int64(in.Length), func(n *node, _ bool) error {
+		return n.allocate(in.Mode, int64(in.Offset), int64(in.Length))
+	})
 }
 
 // dataOnly is the flag of a sync request that comes from fdatasync.
@@ -82,19 +72,16 @@ func (fs *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.St
 
 // sync syncs a file or directory with do, unless a fault only acknowledges it.
 func (fs *fileSystem) sync(cancel <-chan struct{}, in *fuse.FsyncIn, do func(*node) error) fuse.Status {
-	n, lie, status := fs.enterNode(cancel, &in.InHeader, opSync, 0)
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	if lie {
-		return fuse.OK
-	}
-	if err := do(n); err != nil {
-		return fuse.ToStatus(err)
-	}
-	fs.commit(n)
-	return fuse.OK
+	return fs.on(cancel, &in.InHeader, opSync, 0, func(n *node, lie bool) error {
+		if lie {
+			return nil
+		}
+		if err := do(n); err != nil {
+			return err
+		}
+		fs.commit(n)
+		return nil
+	})
 }
 
 // commit makes the changes of names durable that come with a sync of n.

@@ -42,18 +42,21 @@ func (fs *fileSystem) String() string { return "holdfast" }
 
 func (fs *fileSystem) Init(s *fuse.Server) { fs.server = s }
 
-// enterNode is enter for a request about a node. With OK, leave must be called.
-func (fs *fileSystem) enterNode(cancel <-chan struct{}, h *fuse.InHeader, o operation, size int64) (n *node, lie bool, status fuse.Status) {
-	if lie, status = fs.enter(caller{cancel, h.Pid}, o, size); status != fuse.OK {
-		return nil, false, status
+// on carries out a request about a node with do, unless a fault answers it. lie reports that do must
+// only acknowledge it.
+func (fs *fileSystem) on(cancel <-chan struct{}, h *fuse.InHeader, o operation, size int64, do func(n *node, lie bool) error) fuse.Status {
+	lie, status := fs.enter(caller{cancel, h.Pid}, o, size)
+	if status != fuse.OK {
+		return status
 	}
+	defer fs.leave()
 	fs.names.RLock()
-	n, status = fs.nodeLocked(h.NodeId)
+	n, status := fs.nodeLocked(h.NodeId)
 	fs.names.RUnlock()
 	if status != fuse.OK {
-		fs.leave()
+		return status
 	}
-	return n, lie, status
+	return fuse.ToStatus(do(n, lie))
 }
 
 // nodeLocked returns a node of the current tree; others belong to an old disk.
@@ -147,7 +150,7 @@ func (fs *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name stri
 }
 
 // stat reads the attributes of the file behind a node.
-func (fs *fileSystem) stat(n *node, out *fuse.Attr) fuse.Status {
+func (fs *fileSystem) stat(n *node, out *fuse.Attr) error {
 	var st syscall.Stat_t
 	n.mu.Lock()
 	open := n.opens > 0
@@ -161,53 +164,47 @@ func (fs *fileSystem) stat(n *node, out *fuse.Attr) fuse.Status {
 		path, removed := n.path(), n.removed() && n.kept == ""
 		fs.names.RUnlock()
 		if removed {
-			return fuse.Status(syscall.ESTALE)
+			return syscall.ESTALE
 		}
 		err = syscall.Lstat(path, &st)
 	}
 	if err != nil {
-		return fuse.ToStatus(err)
+		return err
 	}
 	out.FromStat(&st)
 	out.Ino = n.id
-	return fuse.OK
+	return nil
 }
 
 func (fs *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opLook, 0)
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	out.AttrValid = validFor
-	return fs.stat(n, &out.Attr)
+	return fs.on(cancel, &in.InHeader, opLook, 0, func(n *node, _ bool) error {
+		out.AttrValid = validFor
+		return fs.stat(n, &out.Attr)
+	})
 }
 
 func (fs *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opChange, 0)
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	path := fs.pathOf(n)
-	if size, ok := in.GetSize(); ok {
-		if n.dir {
-			return fuse.Status(syscall.EISDIR)
+	return fs.on(cancel, &in.InHeader, opChange, 0, func(n *node, _ bool) error {
+		path := fs.pathOf(n)
+		if size, ok := in.GetSize(); ok {
+			if n.dir {
+				return syscall.EISDIR
+			}
+			err := n.acquire(path)
+			if err == nil {
+				err = n.truncate(int64(size))
+				n.release()
+			}
+			if err != nil {
+				return err
+			}
 		}
-		err := n.acquire(path)
-		if err == nil {
-			err = n.truncate(int64(size))
-			n.release()
+		if err := setAttributes(path, in); err != nil {
+			return err
 		}
-		if err != nil {
-			return fuse.ToStatus(err)
-		}
-	}
-	if err := setAttributes(path, in); err != nil {
-		return fuse.ToStatus(err)
-	}
-	out.AttrValid = validFor
-	return fs.stat(n, &out.Attr)
+		out.AttrValid = validFor
+		return fs.stat(n, &out.Attr)
+	})
 }
 
 func (fs *fileSystem) pathOf(n *node) string {
@@ -275,29 +272,26 @@ func (fs *fileSystem) root() *node {
 // Directories are listed when they are opened.
 
 func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	n, _, status := fs.enterNode(cancel, &in.InHeader, opLook, 0)
-	if status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	found, err := os.ReadDir(fs.pathOf(n))
-	if err != nil {
-		return fuse.ToStatus(err)
-	}
-	var entries []fuse.DirEntry
-	for i, e := range found {
-		mode := uint32(syscall.S_IFREG)
-		if e.IsDir() {
-			mode = syscall.S_IFDIR
+	return fs.on(cancel, &in.InHeader, opLook, 0, func(n *node, _ bool) error {
+		found, err := os.ReadDir(fs.pathOf(n))
+		if err != nil {
+			return err
 		}
-		entries = append(entries, fuse.DirEntry{Name: e.Name(), Mode: mode, Ino: unknownInode, Off: uint64(i + 1)})
-	}
-	fs.dirsMu.Lock()
-	defer fs.dirsMu.Unlock()
-	fs.lastDir++
-	fs.dirs[fs.lastDir] = entries
-	out.Fh = fs.lastDir
-	return fuse.OK
+		var entries []fuse.DirEntry
+		for i, e := range found {
+			mode := uint32(syscall.S_IFREG)
+			if e.IsDir() {
+				mode = syscall.S_IFDIR
+			}
+			entries = append(entries, fuse.DirEntry{Name: e.Name(), Mode: mode, Ino: unknownInode, Off: uint64(i + 1)})
+		}
+		fs.dirsMu.Lock()
+		defer fs.dirsMu.Unlock()
+		fs.lastDir++
+		fs.dirs[fs.lastDir] = entries
+		out.Fh = fs.lastDir
+		return nil
+	})
 }
 
 // unknownInode is the number that the FUSE library uses for entries whose inode it does not

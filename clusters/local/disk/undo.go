@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,9 @@ const (
 	// keepData is how much memory a clean undo holds on to.
 	keepData = 1 << 20
 )
+
+// zeros are what a hole in a file reads as.
+var zeros [chunk]byte
 
 // begin notes the size before the first change since a sync.
 func (u *undo) begin(size int64) {
@@ -122,38 +126,22 @@ func (u *undo) read(fd int, off, end int64) (n, at int64, err error) {
 	if got == 0 { // beyond the end of the file, which reads as zeros
 		return end - off, -1, nil
 	}
-	if zeros(u.data[at : at+int64(got)]) {
+	if bytes.Equal(u.data[at:at+int64(got)], zeros[:got]) {
 		return int64(got), -1, nil
 	}
 	u.data = u.data[:at+int64(got)]
 	return int64(got), at, nil
 }
 
-func zeros(b []byte) bool {
-	for len(b) >= 8 {
-		if b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // restore restores the file to its state at the last sync, and returns the number of bytes
 // affected.
 func (u *undo) restore(fd int, size int64) (lost int64, err error) {
-	empty := make([]byte, chunk)
 	lost = max(0, size-u.size)
 	for _, e := range u.old {
 		lost += e.n
 		for done := int64(0); done < e.n; {
 			n := e.n - done
-			b := empty[:min(n, chunk)]
+			b := zeros[:min(n, chunk)]
 			if e.at >= 0 {
 				b = u.data[e.at+done : e.at+e.n]
 			}
