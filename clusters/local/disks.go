@@ -17,7 +17,10 @@ import (
 // diskNode is a node whose etcd member keeps its data on a disk that can fail. A process
 // outside the machine serves the disk, and it is mounted before the machine starts, so that the
 // machine has it at boot.
-type diskNode struct{ *node }
+type diskNode struct {
+	*node
+	framework.DiskFaulter // the disk
+}
 
 var (
 	_ framework.DiskFaulter = diskNode{}
@@ -98,26 +101,6 @@ func (m *machine) awaitEnd(l *life) {
 		}
 	}
 	<-l.ended
-}
-
-// FaultDisk implements framework.DiskFaulter.
-func (n diskNode) FaultDisk(ctx context.Context, f framework.DiskFault, ttl time.Duration) (string, error) {
-	return n.machine.disk.Fault(ctx, f, ttl)
-}
-
-// RestoreDisk implements framework.DiskFaulter.
-func (n diskNode) RestoreDisk(ctx context.Context, handle string) error {
-	return n.machine.disk.Restore(ctx, handle)
-}
-
-// DiskCounters implements framework.DiskFaulter.
-func (n diskNode) DiskCounters(ctx context.Context, handle string) (framework.DiskCounters, error) {
-	return n.machine.disk.Counters(ctx, handle)
-}
-
-// ProbeDisk implements framework.DiskFaulter.
-func (n diskNode) ProbeDisk(ctx context.Context) (framework.DiskProbe, error) {
-	return disk.Probe(ctx, n.machine.disk.Mount(), func(file string) (bool, error) { return n.machine.disk.Unsynced(ctx, file) })
 }
 
 // FlipDisk implements framework.DiskDamager.

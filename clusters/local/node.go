@@ -23,6 +23,7 @@ import (
 type node struct {
 	processes
 	loaded
+	served
 	cluster *Cluster
 	spec    clusters.Node // as it was created
 	machine *machine
@@ -47,6 +48,15 @@ type node struct {
 	trust [2]framework.TrustStage
 }
 
+// served is what the agent of a node does for it as it is.
+type served interface {
+	framework.ConnectionReporter
+	framework.EtcdRejoiner
+	ReplaceEtcdData(ctx context.Context, dir string) error
+	ShiftClock(ctx context.Context, components []framework.Component, s framework.ClockShift, ttl time.Duration) (string, error)
+	ReadClock(ctx context.Context, c framework.Component) (framework.ClockReading, error)
+}
+
 var (
 	_ framework.Node            = (*node)(nil)
 	_ framework.ProcessReporter = (*node)(nil)
@@ -60,6 +70,7 @@ var (
 	_ framework.PowerSwitch     = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
 
+	_ framework.ConnectionReporter = (*node)(nil)
 	_ framework.EndpointLister     = (*node)(nil)
 	_ framework.EtcdListener       = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
@@ -80,7 +91,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		return nil, err
 	}
 	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
-	n := &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m,
+	n := &node{processes: processesOf(m), loaded: loaded{m}, served: m.agent, cluster: c, spec: spec, machine: m,
 		members: members, existing: existing, data: filepath.Join(m.dir, "etcd"), versions: map[framework.Component]string{}, unsettled: map[framework.Component]bool{}}
 	if err := c.equip(n); err != nil {
 		return nil, errors.Join(err, c.discard(n))
@@ -172,7 +183,7 @@ func (n *node) commands(spec clusters.Node) (all []agent.Component, err error) {
 // offered returns the node with the abilities of its disk.
 func (n *node) offered() framework.Node {
 	if n.machine.disk != nil {
-		return diskNode{n}
+		return diskNode{n, n.machine.disk}
 	}
 	return n
 }
@@ -206,11 +217,6 @@ func (n *node) PowerOn(ctx context.Context) error { return n.machine.powerOn(ctx
 // Powered implements framework.PowerSwitch.
 func (n *node) Powered(context.Context) (bool, error) { return n.machine.powered(), nil }
 
-// Connections implements framework.ConnectionReporter.
-func (n *node) Connections(ctx context.Context, peers []netip.Addr) ([]framework.Connection, error) {
-	return n.machine.agent.Connections(ctx, peers)
-}
-
 // auditLog returns the path of the API server's audit log.
 func (n *node) auditLog() (path string, err error) {
 	for _, c := range n.machine.components() {
@@ -239,16 +245,6 @@ func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	return agent.FollowLog(ctx, path, entry)
 }
 
-// RejoinEtcd implements framework.EtcdOperator.
-func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
-	return n.machine.agent.RejoinEtcd(ctx, members)
-}
-
-// ReplaceEtcdData implements framework.EtcdOperator.
-func (n *node) ReplaceEtcdData(ctx context.Context, dir string) error {
-	return n.machine.agent.ReplaceEtcdData(ctx, dir)
-}
-
 // EtcdPeer implements framework.EtcdPeerReporter.
 func (n *node) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 	return framework.EtcdPeer{Name: n.Name(), URLs: []string{n.peerURL()}}, nil
@@ -257,20 +253,10 @@ func (n *node) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 // ClockSupport implements framework.ClockShifter.
 func (n *node) ClockSupport() error { return clock.Supported() }
 
-// ShiftClock implements framework.ClockShifter.
-func (n *node) ShiftClock(ctx context.Context, components []framework.Component, s framework.ClockShift, ttl time.Duration) (string, error) {
-	return n.machine.agent.ShiftClock(ctx, components, s, ttl)
-}
-
 // UnshiftClock implements framework.ClockShifter.
 func (n *node) UnshiftClock(ctx context.Context, handle string) error {
 	if !n.machine.powered() {
 		return nil // its processes are gone, with their state
 	}
 	return n.machine.agent.UnshiftClock(ctx, handle)
-}
-
-// ReadClock implements framework.ClockShifter.
-func (n *node) ReadClock(ctx context.Context, c framework.Component) (framework.ClockReading, error) {
-	return n.machine.agent.ReadClock(ctx, c)
 }

@@ -24,7 +24,7 @@ import (
 
 func put(t *testing.T, p *Process, f framework.DiskFault, ttl time.Duration) string {
 	t.Helper()
-	h, err := p.Fault(t.Context(), f, ttl)
+	h, err := p.FaultDisk(t.Context(), f, ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func put(t *testing.T, p *Process, f framework.DiskFault, ttl time.Duration) str
 
 func restore(t *testing.T, p *Process, handle string) {
 	t.Helper()
-	if err := p.Restore(t.Context(), handle); err != nil {
+	if err := p.RestoreDisk(t.Context(), handle); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func counters(t *testing.T, p *Process, handle string) framework.DiskCounters {
 	t.Helper()
-	c, err := p.Counters(t.Context(), handle)
+	c, err := p.DiskCounters(t.Context(), handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestLostAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		answered := httptest.NewRecorder()
-		d.ServeHTTP(answered, httptest.NewRequestWithContext(ctx, http.MethodPost, "/fault", bytes.NewReader(b)))
+		d.handler().ServeHTTP(answered, httptest.NewRequestWithContext(ctx, http.MethodPost, "/fault", bytes.NewReader(b)))
 		if active := d.fs.rules.Load() != nil; active != waits {
 			t.Errorf("the client waits: %t; the fault is active: %t; %s", waits, active, answered.Body)
 		}
@@ -178,14 +178,14 @@ func TestFullAfterAWhile(t *testing.T) {
 func TestRefused(t *testing.T) {
 	p := startDisk(t, t.TempDir())
 	for _, f := range []framework.DiskFault{{Error: "ENOENT", Share: 1}, {Share: 2, Error: "EIO"}, {Delay: 1, Jitter: 2}, {Full: true, Free: -1}} {
-		if _, err := p.Fault(t.Context(), f, time.Minute); err == nil {
+		if _, err := p.FaultDisk(t.Context(), f, time.Minute); err == nil {
 			t.Errorf("accepted: %+v", f)
 		}
 	}
-	if _, err := p.Fault(t.Context(), framework.DiskFault{Lie: true}, 0); err == nil {
+	if _, err := p.FaultDisk(t.Context(), framework.DiskFault{Lie: true}, 0); err == nil {
 		t.Error("a fault without a time to live was accepted")
 	}
-	if err := p.Restore(t.Context(), "77"); err == nil {
+	if err := p.RestoreDisk(t.Context(), "77"); err == nil {
 		t.Error("a fault that never was is restored")
 	}
 }

@@ -82,57 +82,55 @@ func (p *Process) Ended() bool {
 // Mount is where the disk is mounted.
 func (p *Process) Mount() string { return p.cfg.Mount }
 
-func (p *Process) call(ctx context.Context, verb string, r request) (answer, error) {
-	var a answer
-	if err := p.server.Call(ctx, http.MethodPost, verb, r, &a); err != nil {
-		return a, fmt.Errorf("%s of the disk on %s: %w", verb, p.cfg.Mount, err)
+func (p *Process) call(ctx context.Context, verb string, r request, out any) error {
+	if err := p.server.Call(ctx, http.MethodPost, verb, r, out); err != nil {
+		return fmt.Errorf("%s of the disk on %s: %w", verb, p.cfg.Mount, err)
 	}
-	return a, nil
+	return nil
 }
 
-// The methods below are those of Disk.
+// The methods below are those of Disk. Those that are named like methods of framework.DiskFaulter
+// implement it.
 
-func (p *Process) Fault(ctx context.Context, f framework.DiskFault, ttl time.Duration) (handle string, err error) {
-	a, err := p.call(ctx, "fault", request{Fault: f, TTL: ttl})
-	return a.Handle, err
+func (p *Process) FaultDisk(ctx context.Context, f framework.DiskFault, ttl time.Duration) (handle string, err error) {
+	err = p.call(ctx, "fault", request{Fault: f, TTL: ttl}, &handle)
+	return handle, err
 }
 
-func (p *Process) Restore(ctx context.Context, handle string) error {
-	_, err := p.call(ctx, "restore", request{Handle: handle})
-	return err
+func (p *Process) RestoreDisk(ctx context.Context, handle string) error {
+	return p.call(ctx, "restore", request{Handle: handle}, nil)
 }
 
-func (p *Process) Counters(ctx context.Context, handle string) (framework.DiskCounters, error) {
-	a, err := p.call(ctx, "counters", request{Handle: handle})
-	return a.Counters, err
+func (p *Process) DiskCounters(ctx context.Context, handle string) (counters framework.DiskCounters, err error) {
+	err = p.call(ctx, "counters", request{Handle: handle}, &counters)
+	return counters, err
 }
 
-func (p *Process) Flip(ctx context.Context, f framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
-	a, err := p.call(ctx, "flip", request{Flip: f, TTL: ttl})
-	return a.Flipped, err
+func (p *Process) Flip(ctx context.Context, f framework.DiskFlip, ttl time.Duration) (flipped framework.DiskFlipped, err error) {
+	err = p.call(ctx, "flip", request{Flip: f, TTL: ttl}, &flipped)
+	return flipped, err
 }
 
 func (p *Process) Wipe(ctx context.Context, ttl time.Duration) (handle string, err error) {
-	a, err := p.call(ctx, "wipe", request{TTL: ttl})
-	return a.Handle, err
+	err = p.call(ctx, "wipe", request{TTL: ttl}, &handle)
+	return handle, err
 }
 
-func (p *Process) Unsynced(ctx context.Context, file string) (bool, error) {
-	a, err := p.call(ctx, "unsynced", request{File: file})
-	return a.Unsynced, err
+func (p *Process) Unsynced(ctx context.Context, file string) (unsynced bool, err error) {
+	err = p.call(ctx, "unsynced", request{File: file}, &unsynced)
+	return unsynced, err
 }
 
-func (p *Process) Freeze(ctx context.Context) error {
-	_, err := p.call(ctx, "freeze", request{})
-	return err
+func (p *Process) Freeze(ctx context.Context) error { return p.call(ctx, "freeze", request{}, nil) }
+
+func (p *Process) Thaw(ctx context.Context) error { return p.call(ctx, "thaw", request{}, nil) }
+
+func (p *Process) Drop(ctx context.Context) (loss framework.DiskLoss, err error) {
+	err = p.call(ctx, "drop", request{}, &loss)
+	return loss, err
 }
 
-func (p *Process) Thaw(ctx context.Context) error {
-	_, err := p.call(ctx, "thaw", request{})
-	return err
-}
-
-func (p *Process) Drop(ctx context.Context) (framework.DiskLoss, error) {
-	a, err := p.call(ctx, "drop", request{})
-	return a.Loss, err
+// ProbeDisk implements framework.DiskFaulter.
+func (p *Process) ProbeDisk(ctx context.Context) (framework.DiskProbe, error) {
+	return Probe(ctx, p.cfg.Mount, func(file string) (bool, error) { return p.Unsynced(ctx, file) })
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -48,7 +49,7 @@ func serve(args []string, ready func()) error {
 		return errors.Join(fmt.Errorf("failed to listen on the disk's socket: %w", err), d.Close())
 	}
 	ready()
-	return http.Serve(l, d)
+	return http.Serve(l, d.handler())
 }
 
 // request is a request to a disk's process.
@@ -60,55 +61,38 @@ type request struct {
 	TTL    time.Duration       `json:"ttl,omitempty"`
 }
 
-// answer is its answer.
-type answer struct {
-	Handle   string                 `json:"handle,omitempty"`
-	Counters framework.DiskCounters `json:"counters,omitzero"`
-	Flipped  framework.DiskFlipped  `json:"flipped,omitzero"`
-	Loss     framework.DiskLoss     `json:"loss,omitzero"`
-	Unsynced bool                   `json:"unsynced,omitempty"`
+// handler answers the requests of a Process.
+func (d *Disk) handler() http.Handler {
+	mux := http.NewServeMux()
+	on := func(verb string, do func(context.Context, request) (any, error)) {
+		agenthttp.Answer(mux, "POST /"+verb, do)
+	}
+	on("fault", func(ctx context.Context, r request) (any, error) {
+		handle, err := d.Fault(r.Fault, r.TTL)
+		return handle, d.keep(ctx, handle, err)
+	})
+	on("flip", func(ctx context.Context, r request) (any, error) {
+		flipped, err := d.Flip(r.Flip, r.TTL)
+		return flipped, d.keep(ctx, flipped.Handle, err)
+	})
+	on("wipe", func(ctx context.Context, r request) (any, error) {
+		handle, err := d.Wipe(r.TTL)
+		return handle, d.keep(ctx, handle, err)
+	})
+	on("restore", func(_ context.Context, r request) (any, error) { return nil, d.Restore(r.Handle) })
+	on("counters", func(_ context.Context, r request) (any, error) { return d.Counters(r.Handle) })
+	on("unsynced", func(_ context.Context, r request) (any, error) { return d.Unsynced(r.File), nil })
+	on("freeze", func(context.Context, request) (any, error) { d.Freeze(); return nil, nil })
+	on("thaw", func(context.Context, request) (any, error) { d.Thaw(); return nil, nil })
+	on("drop", func(context.Context, request) (any, error) { return d.Drop() })
+	return mux
 }
 
-// ServeHTTP answers POST /fault, /restore, /counters, /flip, /wipe, /unsynced,
-// /freeze, /thaw and /drop.
-func (d *Disk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var req request
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+// keep takes a fault back if the client has given up: it would not learn the handle. err is that of
+// the injection.
+func (d *Disk) keep(ctx context.Context, handle string, err error) error {
+	if handle != "" && err == nil && ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), d.Restore(handle))
 	}
-	var a answer
-	var err error
-	switch r.URL.Path {
-	case "/fault":
-		a.Handle, err = d.Fault(req.Fault, req.TTL)
-	case "/restore":
-		err = d.Restore(req.Handle)
-	case "/counters":
-		a.Counters, err = d.Counters(req.Handle)
-	case "/flip":
-		a.Flipped, err = d.Flip(req.Flip, req.TTL)
-	case "/wipe":
-		a.Handle, err = d.Wipe(req.TTL)
-	case "/unsynced":
-		a.Unsynced = d.Unsynced(req.File)
-	case "/freeze":
-		d.Freeze()
-	case "/thaw":
-		d.Thaw()
-	case "/drop":
-		a.Loss, err = d.Drop()
-	default:
-		http.NotFound(w, r)
-		return
-	}
-	if handle := a.Handle + a.Flipped.Handle; handle != "" && err == nil && r.Context().Err() != nil {
-		// The caller would not learn of it.
-		err = errors.Join(context.Cause(r.Context()), d.Restore(handle))
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusConflict)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(a)
+	return err
 }

@@ -2,10 +2,8 @@ package tamper
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
@@ -23,24 +21,12 @@ const (
 
 // control serves the socket: PUT /SITE sets rules, GET /SITE counts what they did.
 func control(desks map[Site]*desk) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := desks[Site(strings.TrimPrefix(r.URL.Path, "/"))]
-		switch {
-		case d == nil:
-			http.NotFound(w, r)
-		case r.Method == http.MethodGet:
-			_ = json.NewEncoder(w).Encode(d.acted())
-		default:
-			var rules []Rule
-			err := json.NewDecoder(r.Body).Decode(&rules)
-			if err == nil {
-				err = d.set(rules)
-			}
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusBadRequest)
-			}
-		}
-	})
+	mux := http.NewServeMux()
+	for site, d := range desks {
+		agenthttp.Answer(mux, "GET /"+string(site), func(context.Context, struct{}) (any, error) { return d.acted(), nil })
+		agenthttp.Answer(mux, "PUT /"+string(site), func(_ context.Context, rules []Rule) (any, error) { return nil, d.set(rules) })
+	}
+	return mux
 }
 
 // Client gives rules to the proxies of one node.
