@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 

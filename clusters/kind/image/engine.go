@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json" // keeps integers
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 

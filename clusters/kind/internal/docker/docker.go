@@ -16,7 +16,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 )
 
 // CLI is the docker command line for one engine.

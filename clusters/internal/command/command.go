@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// patience is how long a program may take to exit after SIGTERM.
+// patience is how long a program may take to exit after SIGTERM or SIGINT.
 const patience = 10 * time.Second
 
 // Command is an external program with its arguments. Only Name is required.
@@ -31,6 +31,8 @@ type Command struct {
 	// Name is looked up in PATH.
 	Name string
 	Args []string
+	// Dir is its working directory; that of this process if empty.
+	Dir string
 	// Env is added to the environment of this process.
 	Env []string
 	// Stdin is what the program reads; nothing if nil.
@@ -40,6 +42,10 @@ type Command struct {
 	// Lines is called with each line of standard output (unless Stdout is set) and of standard
 	// error as it comes, never concurrently.
 	Lines func(string)
+	// Noise reports which lines the error leaves out; nil for none.
+	Noise func(line string) bool
+	// Interrupt stops the program with SIGINT instead of SIGTERM.
+	Interrupt bool
 	// Package is the Debian package that has the program, for the error if it is missing.
 	Package string
 	// OwnMounts gives the program a mount namespace of its own, so that its mounts disappear
@@ -82,7 +88,7 @@ func (e *MissingError) Error() string {
 }
 
 // Run runs the program and returns its standard output. If ctx ends, the program and its
-// children receive SIGTERM, and SIGKILL after ten seconds; the error is then the cause of ctx.
+// children receive SIGTERM (see Interrupt), and SIGKILL after ten seconds; the error is then the cause of ctx.
 // Other failures are an *Error or a *MissingError.
 func (c Command) Run(ctx context.Context) (string, error) {
 	path, err := c.find()
@@ -94,24 +100,28 @@ func (c Command) Run(ctx context.Context) (string, error) {
 	defer runtime.UnlockOSThread()
 
 	cmd := exec.CommandContext(ctx, path, c.Args...)
-	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Dir, cmd.Env = c.Dir, append(os.Environ(), c.Env...)
 	cmd.Stdin = c.Stdin
 	// A process group of its own, so that the terminal's Ctrl-C comes through ctx.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if c.OwnMounts {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	stop := syscall.SIGTERM
+	if c.Interrupt {
+		stop = syscall.SIGINT
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, stop) }
 	cmd.WaitDelay = patience
 
 	var stdout bytes.Buffer
-	said := &tail{lines: c.Lines}
+	said := &tail{lines: c.Lines, noise: c.Noise}
 	cmd.Stdout, cmd.Stderr = c.Stdout, said.stream(nil)
 	if c.Stdout == nil {
 		cmd.Stdout = said.stream(&stdout)
 	}
 	err = cmd.Run()
-	// Processes that ignored SIGTERM must not outlive this call.
+	// Processes that ignored the signal must not outlive this call.
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
@@ -149,6 +159,7 @@ func (c Command) String() string {
 type tail struct {
 	mu    sync.Mutex
 	lines func(string)
+	noise func(string) bool
 	kept  []string
 	open  []*stream
 }
@@ -192,6 +203,9 @@ func (t *tail) line(line string) {
 	}
 	if t.lines != nil {
 		t.lines(line)
+	}
+	if t.noise != nil && t.noise(line) {
+		return
 	}
 	if t.kept = append(t.kept, line); len(t.kept) > most {
 		t.kept = t.kept[1:]
