@@ -40,7 +40,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	}
 	e := c.Entrances()[0]
 	nodes := framework.NodeNames(slices.Concat(c.controlPlane(), c.workers))
-	if _, err := await.API(ctx, e, "/api/v1/nodes", func(body []byte) error { return nodesReady(body, nodes) }); err != nil {
+	if _, err := await.API(ctx, e, "/api/v1/nodes", func(body []byte) error { return await.NodesReady(body, nodes) }); err != nil {
 		return err
 	}
 	if _, err := await.API(ctx, e, "/api/v1/namespaces/kube-system/pods", c.podsReady); err != nil {
@@ -60,48 +60,6 @@ func (c *Cluster) Ready(ctx context.Context) error {
 // elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
 	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return n.spec.ExtraArgs[component]["leader-elect"] == "false" })
-}
-
-// nodesReady accepts a list in which all of these nodes are ready.
-func nodesReady(body []byte, names []string) error {
-	var list corev1.NodeList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return fmt.Errorf("failed to read the list of nodes: %w", err)
-	}
-	there := map[string]corev1.Node{}
-	for _, n := range list.Items {
-		there[n.Name] = n
-	}
-	return nodesAreReady(there, names)
-}
-
-func nodesAreReady(there map[string]corev1.Node, names []string) error {
-	var problems []error
-	for _, name := range names {
-		node, ok := there[name]
-		if !ok {
-			problems = append(problems, fmt.Errorf("node %s has not registered: its kubelet's log is journalctl -u kubelet on it", name))
-			continue
-		}
-		if why := notReady(node); why != "" {
-			problems = append(problems, fmt.Errorf("node %s is not ready: %s", name, why))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// notReady returns why a node is not ready; empty if it is.
-func notReady(n corev1.Node) string {
-	for _, condition := range n.Status.Conditions {
-		if condition.Type != corev1.NodeReady {
-			continue
-		}
-		if condition.Status == corev1.ConditionTrue {
-			return ""
-		}
-		return strings.TrimSpace(condition.Reason + ": " + condition.Message)
-	}
-	return "its kubelet has reported nothing yet"
 }
 
 // podsReady accepts a list in which each pod is ready or completed.

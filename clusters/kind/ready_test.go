@@ -9,23 +9,6 @@ import (
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 )
 
-func TestNodesReady(t *testing.T) {
-	item := func(name, status, message string) string {
-		return fmt.Sprintf(`{"metadata":{"name":%q},"status":{"conditions":[{"type":"Ready","status":%q,"reason":"R","message":%q}]}}`, name, status, message)
-	}
-	for _, test := range []struct{ items, says string }{
-		{item("a", "True", "") + "," + item("b", "True", ""), ""},
-		{item("a", "True", ""), "node b has not registered"},
-		{item("a", "False", "cni plugin not initialized") + "," + item("b", "True", ""), "node a is not ready: R: cni plugin not initialized"},
-		{`{"metadata":{"name":"a"}},` + item("b", "True", ""), "node a is not ready: its kubelet has reported nothing yet"},
-	} {
-		err := nodesReady([]byte(`{"items":[`+test.items+`]}`), []string{"a", "b"})
-		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%v, want %q", err, test.says)
-		}
-	}
-}
-
 func TestPodsReady(t *testing.T) {
 	c := &Cluster{}
 	for _, test := range []struct{ items, says string }{

@@ -175,7 +175,7 @@ func (c *Cluster) awaitNode(ctx context.Context, n *node, entrance framework.Ent
 	if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
 		return fmt.Errorf("failed to ask etcd on %s for its version: %w", n.name, err)
 	}
-	_, err = await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) error { return nodesReady(body, []string{n.name}) })
+	_, err = await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) error { return await.NodesReady(body, []string{n.name}) })
 	return err
 }
 

@@ -72,7 +72,7 @@ func (l looked) apiServer(node string) string {
 
 // notYet returns what on a node does not run a version, or is not ready.
 func (l looked) notYet(n *node, version string) error {
-	problems := []error{nodesAreReady(l.nodes, []string{n.name})}
+	problems := []error{await.NodesAreReady(l.nodes, []string{n.name})}
 	if v := l.kubelet(n.name); v != version {
 		problems = append(problems, fmt.Errorf("its kubelet is %s", cmp.Or(v, "not there")))
 	}

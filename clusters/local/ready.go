@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
@@ -149,24 +147,9 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 			return fmt.Errorf("failed to make the simulated nodes: %w", err)
 		}
 	}
-	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", nodesReady); err != nil {
+	ready := func(body []byte) error { return await.NodesReady(body, nil) }
+	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", ready); err != nil {
 		return fmt.Errorf("waiting for the simulated nodes: %w; see %s", err, filepath.Join(c.o.LogDir, framework.WorkersHost))
-	}
-	return nil
-}
-
-// nodesReady accepts a list in which each node is ready.
-func nodesReady(body []byte) error {
-	var list corev1.NodeList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return err
-	}
-	for _, n := range list.Items {
-		if !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}) {
-			return fmt.Errorf("node %s is not ready", n.Name)
-		}
 	}
 	return nil
 }

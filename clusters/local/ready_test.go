@@ -40,20 +40,3 @@ func TestAwaitLeavesNoConnections(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "all connections are closed", func() bool { return open.Load() == 0 })
 }
-
-func TestNodesReady(t *testing.T) {
-	node := func(status string) string {
-		return `{"metadata":{"name":"w"},"status":{"conditions":[{"type":"Ready","status":"` + status + `"}]}}`
-	}
-	for body, ready := range map[string]bool{
-		`{"items":[]}`:                     true,
-		`{"items":[` + node("True") + `]}`: true,
-		`{"items":[` + node("True") + `,` + node("Unknown") + `]}`: false,
-		`{"items":[{"metadata":{"name":"w"}}]}`:                    false,
-		`nothing`:                                                  false,
-	} {
-		if err := nodesReady([]byte(body)); (err == nil) != ready {
-			t.Errorf("%s: %v, want ready = %v", body, err, ready)
-		}
-	}
-}

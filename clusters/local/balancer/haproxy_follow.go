@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 )
 
 // HAProxyFollow changes the backends of a running HAProxy with HAProxyConfig to those of c,
@@ -54,19 +56,9 @@ func haproxyRemove(ctx context.Context, statsSocket, name string) error {
 			return err
 		}
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := haproxyTell(ctx, statsSocket, "del server apiservers/"+name, "Server deleted.")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
+	return await.Until(ctx, 20*time.Millisecond, func(ctx context.Context) error {
+		return haproxyTell(ctx, statsSocket, "del server apiservers/"+name, "Server deleted.")
+	})
 }
 
 // haproxyTell sends a command whose answer must be empty or harmless.

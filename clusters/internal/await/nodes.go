@@ -1,0 +1,58 @@
+package await
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// NodesReady accepts a list in which all of these nodes are ready; nil for every node of the list.
+func NodesReady(body []byte, names []string) error {
+	var list corev1.NodeList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("failed to read the list of nodes: %w", err)
+	}
+	there := map[string]corev1.Node{}
+	for _, n := range list.Items {
+		there[n.Name] = n
+	}
+	if names == nil {
+		names = slices.Sorted(maps.Keys(there))
+	}
+	return NodesAreReady(there, names)
+}
+
+// NodesAreReady returns which of these nodes are not ready, and why; nil if all are.
+func NodesAreReady(there map[string]corev1.Node, names []string) error {
+	var problems []error
+	for _, name := range names {
+		node, ok := there[name]
+		if !ok {
+			problems = append(problems, fmt.Errorf("node %s has not registered: its kubelet's log is journalctl -u kubelet on it", name))
+			continue
+		}
+		if why := notReady(node); why != "" {
+			problems = append(problems, fmt.Errorf("node %s is not ready: %s", name, why))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// notReady returns why a node is not ready; empty if it is.
+func notReady(n corev1.Node) string {
+	for _, condition := range n.Status.Conditions {
+		if condition.Type != corev1.NodeReady {
+			continue
+		}
+		if condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+		return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+	}
+	return "its kubelet has reported nothing yet"
+}
