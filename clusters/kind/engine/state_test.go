@@ -87,22 +87,6 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-func TestSweepGroup(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "parent/container/kubelet/pods"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := sweepGroup(filepath.Join(dir, "parent")); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "parent")); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
-	}
-	if err := sweepGroup(filepath.Join(dir, "parent")); err != nil {
-		t.Errorf("nothing to do: %v", err)
-	}
-}
-
 func TestLogTail(t *testing.T) {
 	p := place{dir: t.TempDir()}
 	if tail := p.logTail(); tail != "" {

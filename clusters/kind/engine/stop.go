@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
 )
@@ -164,32 +162,10 @@ func (p place) sweep() error {
 	}
 	var errs []error
 	for _, m := range mounts {
-		errs = append(errs, sweepGroup(filepath.Join(m.Dir, p.cgroupParent())))
+		errs = append(errs, cgroup.RemoveAll(filepath.Join(m.Dir, p.cgroupParent()), 2*time.Second))
 	}
-	return errors.Join(errs...)
-}
-
-// sweepGroup removes a group and its subgroups. They are all empty, or about to be.
-func sweepGroup(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("failed to look for control groups of containers: %w", err)
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := sweepGroup(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	err = await.Until(ctx, 5*time.Millisecond, func(context.Context) error { return unix.Rmdir(dir) })
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("failed to remove the control group %s of a container: %w", dir, err)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("failed to remove the control groups of containers: %w", err)
 	}
 	return nil
 }

@@ -241,3 +241,19 @@ func TestHierarchies(t *testing.T) {
 		})
 	}
 }
+
+func TestRemoveAll(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "parent/container/kubelet/pods"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveAll(filepath.Join(dir, "parent"), time.Second); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "parent")); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := RemoveAll(filepath.Join(dir, "parent"), time.Second); err != nil {
+		t.Errorf("nothing to do: %v", err)
+	}
+}

@@ -194,18 +194,8 @@ func Sweep() error {
 			}
 			// Its processes die with its owner, which takes a moment. If they do not, they are
 			// not ours to kill.
-			for deadline := time.Now().Add(dyingLimit); ; time.Sleep(2 * time.Millisecond) {
-				for _, group := range subgroups(dir) {
-					_ = unix.Rmdir(filepath.Join(dir, group))
-				}
-				err := unix.Rmdir(dir)
-				if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
-					continue
-				}
-				if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) {
-					errs = append(errs, err)
-				}
-				break
+			if err := RemoveAll(dir, dyingLimit); err != nil && !errors.Is(err, unix.EBUSY) {
+				errs = append(errs, err)
 			}
 			_ = lock.Close()
 		}
@@ -214,6 +204,24 @@ func Sweep() error {
 		return fmt.Errorf("failed to remove control groups that were left behind: %w", err)
 	}
 	return nil
+}
+
+// RemoveAll removes a group and its subgroups, which have no processes, or will have none soon: each
+// within a limit.
+func RemoveAll(dir string, limit time.Duration) error {
+	for _, name := range subgroups(dir) {
+		if err := RemoveAll(filepath.Join(dir, name), limit); err != nil {
+			return err
+		}
+	}
+	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
+		switch err := unix.Rmdir(dir); {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+			return nil
+		case !errors.Is(err, unix.EBUSY), time.Now().After(deadline):
+			return fmt.Errorf("failed to remove control group %s: %w", dir, err)
+		}
+	}
 }
 
 // write writes to an existing file: only the kernel creates files of groups.
