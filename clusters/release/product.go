@@ -58,6 +58,28 @@ const (
 	DefaultPause = "v1.0.0"
 )
 
+// details are a product's default version, its executables and, if there is one, the release archive
+// that contains it, and the folder in it.
+type details struct {
+	version         string
+	files           []string
+	archive, folder string
+}
+
+var products = map[Product]details{
+	Kubernetes: {DefaultKubernetes, []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"},
+		"kubernetes-server", "kubernetes/server/bin"},
+	KubernetesNode: {DefaultKubernetes, []string{"kubeadm", "kubelet", "kubectl", "kube-proxy"},
+		"kubernetes-node", "kubernetes/node/bin"},
+	KubernetesFused: {version: DefaultKubernetes, files: []string{"kubernetes-fused"}},
+	Etcd:            {version: EmbeddedEtcd, files: []string{"etcd"}},
+	Kwok:            {version: DefaultKwok, files: []string{"kwok"}},
+	Containerd:      {version: DefaultContainerd, files: []string{"containerd", "containerd-shim-runc-v2", "ctr"}},
+	CNIPlugins:      {version: DefaultCNIPlugins, files: []string{"host-local", "loopback", "portmap", "ptp"}},
+	CoreDNS:         {version: DefaultCoreDNS, files: []string{"coredns"}},
+	Pause:           {version: DefaultPause, files: []string{"pause"}},
+}
+
 // Products lists all products.
 func Products() []Product {
 	return []Product{Kubernetes, KubernetesNode, KubernetesFused, Etcd, Kwok, Containerd, CNIPlugins, CoreDNS, Pause}
@@ -73,52 +95,16 @@ func ParseProduct(name string) (Product, error) {
 }
 
 // Files returns the names of the executables in the directory of p.
-func (p Product) Files() []string {
-	switch p {
-	case Kubernetes:
-		return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
-	case KubernetesNode:
-		return []string{"kubeadm", "kubelet", "kubectl", "kube-proxy"}
-	case Containerd:
-		return []string{"containerd", "containerd-shim-runc-v2", "ctr"}
-	case CNIPlugins:
-		return []string{"host-local", "loopback", "portmap", "ptp"}
-	default:
-		return []string{string(p)}
-	}
-}
+func (p Product) Files() []string { return slices.Clone(products[p].files) }
 
 // Default returns the version of p if none is specified.
-func (p Product) Default() string {
-	switch p {
-	case Kubernetes, KubernetesNode, KubernetesFused:
-		return DefaultKubernetes
-	case Etcd:
-		return EmbeddedEtcd
-	case Kwok:
-		return DefaultKwok
-	case Containerd:
-		return DefaultContainerd
-	case CNIPlugins:
-		return DefaultCNIPlugins
-	case CoreDNS:
-		return DefaultCoreDNS
-	default:
-		return DefaultPause
-	}
-}
+func (p Product) Default() string { return products[p].version }
 
 // archive returns the release archive that contains p, such as kubernetes-server, and the
 // folder in it; false if none exists.
 func (p Product) archive() (name, folder string, ok bool) {
-	switch p {
-	case Kubernetes:
-		return "kubernetes-server", "kubernetes/server/bin", true
-	case KubernetesNode:
-		return "kubernetes-node", "kubernetes/node/bin", true
-	default:
-		return "", "", false
-	}
+	d := products[p]
+	return d.archive, d.folder, d.archive != ""
 }
 
 // ParseVersion checks a full version (1.37.1, v1.37.1, v1.38.0-rc.1) and
