@@ -133,10 +133,7 @@ func (k *agentKeeper) restart() {
 }
 
 func setUpMachine(cfg initConfig) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("failed to make mounts private: %w", err)
-	}
-	if err := sandbox.MountProc(); err != nil {
+	if err := sandbox.Furnish(); err != nil {
 		return err
 	}
 	sandbox.SetCongestionControl()

@@ -158,10 +158,7 @@ func enter(lifeline string) (string, error) {
 		}
 	}()
 
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return "", fmt.Errorf("failed to make mounts private: %w", err)
-	}
-	if err := MountProc(); err != nil {
+	if err := Furnish(); err != nil {
 		return "", err
 	}
 	base, err := mountPoint()
@@ -175,20 +172,24 @@ func enter(lifeline string) (string, error) {
 	if err := unix.Sethostname([]byte("harness")); err != nil {
 		return "", fmt.Errorf("failed to set the host name: %w", err)
 	}
+	return base, nil
+}
+
+// Furnish sets up what every set of new namespaces needs: mounts of its own, a /proc that shows the
+// processes of its PID namespace, and the loopback interface.
+func Furnish() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("failed to make mounts private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("failed to mount /proc: %w (in a container, run it with an unmasked /proc)", err)
+	}
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
 	}
 	if err != nil {
-		return "", fmt.Errorf("failed to bring up the loopback interface: %w", err)
-	}
-	return base, nil
-}
-
-// MountProc mounts a /proc that shows the processes of this PID namespace.
-func MountProc() error {
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("failed to mount /proc: %w (in a container, run it with an unmasked /proc)", err)
+		return fmt.Errorf("failed to bring up the loopback interface: %w", err)
 	}
 	return nil
 }

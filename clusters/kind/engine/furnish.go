@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 )
 
 // furnish prepares the sandbox for dockerd: mounts of its own, a /proc that shows its own
@@ -17,11 +18,8 @@ import (
 // its control groups, and the kernel lets containers mount a sysfs only as long as one is fully
 // visible.
 func furnish(cfg initConfig) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("failed to make mounts private: %w", err)
-	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("failed to mount /proc: %w (in a container, run it with an unmasked /proc)", err)
+	if err := sandbox.Furnish(); err != nil {
+		return err
 	}
 	if err := coverRun(cfg.StateDir, cfg.DataDir); err != nil {
 		return err
@@ -33,8 +31,8 @@ func furnish(cfg initConfig) error {
 		return fmt.Errorf("failed to make the engine's directory for temporary files: %w", err)
 	}
 	keepOut()
-	if err := startNetwork(); err != nil {
-		return err
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("failed to enable packet forwarding: %w", err)
 	}
 	raiseLimits()
 	return nil
@@ -93,21 +91,6 @@ func keepOut() {
 func mountOverlay(lower, upper, work, at string) error {
 	return unix.Mount("overlay", at, "overlay", 0,
 		fmt.Sprintf("userxattr,lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work))
-}
-
-// startNetwork brings the sandbox's network up: only a loopback interface.
-func startNetwork() error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		return fmt.Errorf("failed to bring up the loopback interface: %w", err)
-	}
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		return fmt.Errorf("failed to enable packet forwarding: %w", err)
-	}
-	return nil
 }
 
 // raiseLimits lets containers have as many open files and processes as this process may; with a
