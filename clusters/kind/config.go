@@ -28,21 +28,6 @@ const (
 	nodeManager     = "/etc/systemd/system.conf.d/holdfast.conf"
 )
 
-// auditPolicy logs requests with the user and the action, once they are answered. It skips most
-// gets of single objects, which are most requests.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules:
-- level: Metadata
-  users: ["system:kube-controller-manager", "system:kube-scheduler"]
-  verbs: [get]
-  resources: [{group: coordination.k8s.io, resources: [leases]}]
-- level: None
-  verbs: [get]
-- level: Metadata
-`
-
 // containerdPatch has containerd measure what containers use once an hour instead of every second,
 // its default since version 2.2, which takes a third of a core from a cluster of five nodes.
 // Nothing asks for it.
@@ -55,7 +40,7 @@ const containerdPatch = `[plugins."io.containerd.cri.v1.runtime"]
 // written to dir.
 func configuration(spec *clusters.Cluster, image func(version string) string, balancer netip.Addr, dir string) (*v1alpha4.Cluster, error) {
 	policy := filepath.Join(dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
+	if err := os.WriteFile(policy, []byte(clusters.AuditPolicy), 0o644); err != nil {
 		return nil, fmt.Errorf("failed to write the audit policy: %w", err)
 	}
 	manager := filepath.Join(dir, "systemd.conf")

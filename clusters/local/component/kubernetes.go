@@ -4,30 +4,13 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // issuer is the name under which service account tokens are issued.
 const issuer = "https://kubernetes.default.svc.cluster.local"
-
-// auditPolicy logs who did what to which object, once per request. One stage only halves the
-// log; a watch is logged when it ends.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules:
-# That an instance stands by shows in its reads of the lease.
-- level: Metadata
-  users: ["system:kube-controller-manager", "system:kube-scheduler"]
-  verbs: [get]
-  resources: [{group: coordination.k8s.io, resources: [leases]}]
-# What else is only looked at changes nothing, and is most of what is asked for, health
-# checks and the discovery of the API among it.
-- level: None
-  verbs: [get]
-- level: Metadata
-`
 
 // apiServer returns the command of the node's API server.
 func apiServer(n Node) Command {
@@ -77,7 +60,7 @@ func apiServer(n Node) Command {
 		Component: framework.APIServer,
 		Binary:    "kube-apiserver",
 		Args:      f.args(n.ExtraArgs[framework.APIServer]),
-		Files:     map[string][]byte{policy: []byte(auditPolicy)},
+		Files:     map[string][]byte{policy: []byte(clusters.AuditPolicy)},
 		Dirs:      []string{n.Logs},
 		Health:    APIServerURL(n.Address) + "/readyz",
 	}
