@@ -40,20 +40,9 @@ const serviceAddress = "10.96.0.1"
 
 // Options configure Create.
 type Options struct {
-	// Dir is the cluster's directory.
-	Dir string
-	// LogDir is where logs go (NODE/COMPONENT.log); empty for Dir/logs.
-	LogDir string
-	// DataDir is where a cluster with data on disk stores it, in a directory that must not
-	// exist and that Close removes; empty for Dir/data.
-	DataDir string
-	// Seed makes the network's impairments repeatable.
-	Seed uint64
-	// Progress receives one line per step; nil for silence.
-	Progress func(string)
-	// NoWait returns as soon as the machines run, before the API servers answer. Call Ready
-	// later.
-	NoWait bool
+	// Options are those of all providers. Without LogDir and DataDir, logs and data are below Dir;
+	// after NoWait, call Ready.
+	clusters.Options
 	// Tamper puts a proxy in front of each API server and between it and its etcd member. The
 	// proxies pass everything on until Cluster.Tamper sets rules, for a cluster with planted
 	// violations. The API servers' entrances, and EtcdConfig, use them.

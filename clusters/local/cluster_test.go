@@ -38,11 +38,11 @@ func newCluster(t testing.TB, change func(*clusters.Cluster)) *Cluster {
 			t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
 		}
 	}
-	o := Options{Dir: t.TempDir()}
+	o := clusters.Options{Dir: t.TempDir()}
 	if t, ok := t.(*testing.T); ok {
 		o.Progress = func(s string) { t.Log(s) }
 	}
-	c, err := Create(t.Context(), spec, o)
+	c, err := Create(t.Context(), spec, Options{Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func testPowerAndLinks(t *testing.T, c *Cluster) {
 func TestCreateLeavesNothingWhenItFails(t *testing.T) {
 	spec := clusters.Default()
 	spec.Spec.KubernetesVersion = "v1.2.3"
-	_, err := Create(t.Context(), spec, Options{Dir: t.TempDir()})
+	_, err := Create(t.Context(), spec, Options{Options: clusters.Options{Dir: t.TempDir()}})
 	if err == nil {
 		t.Fatal("a cluster of a version that is not in the cache was made")
 	}

@@ -57,7 +57,7 @@ func hasKey(t *testing.T, client *clientv3.Client, key string) bool {
 // A machine whose disk was stopped does not start: etcd would find no data.
 func TestDiskStopped(t *testing.T) {
 	needDisks(t)
-	c := &Cluster{o: Options{Progress: func(string) {}}}
+	c := &Cluster{o: Options{Options: clusters.Options{Progress: func(string) {}}}}
 	m := &machine{name: "node-1", dir: t.TempDir(), run: t.TempDir(), logs: t.TempDir()}
 	if _, err := c.makeDisk(m, ""); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func (Provider) Sweep(context.Context) error {
 
 // Create implements clusters.Provider.
 func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
-	made, err := Create(ctx, c, Options{Dir: o.Dir, LogDir: o.LogDir, DataDir: o.DataDir, Seed: o.Seed, NoWait: o.NoWait, Progress: o.Progress})
+	made, err := Create(ctx, c, Options{Options: o})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -71,7 +72,7 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 		return fmt.Errorf("unknown kind of cluster %q", b.Cluster)
 	}
 	r := &runner{env: env, tries: tries, fresh: b.Cluster == fresh, run: engine.Run, make: func(ctx context.Context) (cluster, error) {
-		c, err := local.Create(ctx, kind.spec, local.Options{Dir: env.Dir, Tamper: kind.tamper})
+		c, err := local.Create(ctx, kind.spec, local.Options{Options: clusters.Options{Dir: env.Dir}, Tamper: kind.tamper})
 		if err != nil {
 			return nil, err
 		}
