@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,23 +36,10 @@ var electable = []framework.Component{framework.ControllerManager, framework.Sch
 // ElectionTimes returns lease duration, renew deadline and retry period of a component on a
 // node.
 func (n Node) ElectionTimes(c framework.Component) (lease, renew, retry time.Duration, err error) {
-	for _, t := range []struct {
-		into    *time.Duration
-		flag    string
-		missing time.Duration
-	}{
-		{&lease, "leader-elect-lease-duration", defaultLeaseDuration},
-		{&renew, "leader-elect-renew-deadline", defaultRenewDeadline},
-		{&retry, "leader-elect-retry-period", defaultRetryPeriod},
-	} {
-		*t.into = t.missing
-		if text, ok := n.ExtraArgs[c][t.flag]; ok {
-			if *t.into, err = parseDuration(text); err != nil {
-				return 0, 0, 0, &badArgument{node: n.Index, component: c, flag: t.flag, value: text, err: err}
-			}
-		}
-	}
-	return lease, renew, retry, nil
+	lease, badLease := argument(n, c, "leader-elect-lease-duration", defaultLeaseDuration, parseDuration)
+	renew, badRenew := argument(n, c, "leader-elect-renew-deadline", defaultRenewDeadline, parseDuration)
+	retry, badRetry := argument(n, c, "leader-elect-retry-period", defaultRetryPeriod, parseDuration)
+	return lease, renew, retry, cmp.Or(badLease, badRenew, badRetry)
 }
 
 // elections reports what is wrong with how components are elected.

@@ -159,12 +159,9 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			if !c.Runs(i, setting.component) {
 				continue
 			}
-			value := setting.missing
-			if text, ok := node.ExtraArgs[setting.component][setting.flag]; ok {
-				var err error
-				if value, err = setting.parse(text); err != nil {
-					return framework.Settings{}, &badArgument{node: node.Index, component: setting.component, flag: setting.flag, value: text, err: err}
-				}
+			value, err := argument(node, setting.component, setting.flag, setting.missing, setting.parse)
+			if err != nil {
+				return framework.Settings{}, err
 			}
 			*setting.into = max(*setting.into, value)
 		}
@@ -180,19 +177,27 @@ const maxGoawayChance = 0.02
 
 // goawayChance returns the --goaway-chance of a node's API server, 0 if it has none.
 func goawayChance(node Node) (float64, error) {
-	const flag = "goaway-chance"
-	text, ok := node.ExtraArgs[framework.APIServer][flag]
+	return argument(node, framework.APIServer, "goaway-chance", 0, func(text string) (float64, error) {
+		chance, err := strconv.ParseFloat(text, 64)
+		if err == nil && (chance < 0 || chance > maxGoawayChance) {
+			err = fmt.Errorf("want a number from 0 to %g", maxGoawayChance)
+		}
+		return chance, err
+	})
+}
+
+// argument returns the value of a flag of a component on a node; missing if it is not set. Its error is
+// a *badArgument.
+func argument[T any](n Node, c framework.Component, flag string, missing T, parse func(string) (T, error)) (T, error) {
+	text, ok := n.ExtraArgs[c][flag]
 	if !ok {
-		return 0, nil
+		return missing, nil
 	}
-	chance, err := strconv.ParseFloat(text, 64)
-	if err == nil && (chance < 0 || chance > maxGoawayChance) {
-		err = fmt.Errorf("want a number from 0 to %g", maxGoawayChance)
-	}
+	value, err := parse(text)
 	if err != nil {
-		return 0, &badArgument{node: node.Index, component: framework.APIServer, flag: flag, value: text, err: err}
+		return missing, &badArgument{node: n.Index, component: c, flag: flag, value: text, err: err}
 	}
-	return chance, nil
+	return value, nil
 }
 
 // badArgument is an extra argument that a bound depends on and that cannot be parsed.
