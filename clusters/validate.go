@@ -235,10 +235,7 @@ func (v *validator) extraArgs(path string, args ExtraArgs, allowed []framework.C
 	for _, component := range slices.Sorted(maps.Keys(args)) {
 		here := yamlfile.Join(path, string(component))
 		if !slices.Contains(allowed, component) {
-			names := make([]string, len(allowed))
-			for i, name := range allowed {
-				names[i] = string(name)
-			}
+			names := framework.Names(allowed, func(c framework.Component) string { return string(c) })
 			v.problem(here, "is not a component that takes arguments here: want one of %s", strings.Join(names, ", "))
 			continue
 		}

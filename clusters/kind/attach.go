@@ -234,7 +234,7 @@ func (c *attached) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		left := c.removeAdded(ctx)
 		if err = detach(ctx, c.cli, c.Name(), c.used); err == nil {
-			err = errors.Join(removeData(c.data), os.Remove(c.lock.Path()))
+			err = errors.Join(os.RemoveAll(c.data), os.Remove(c.lock.Path()))
 			for _, n := range c.containers() {
 				n.endGuards() // before that, one may be all that brings the container back
 			}

@@ -177,7 +177,7 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 		if !errors.Is(err, errLeft) {
 			err = errors.Join(err, os.Remove(held.Path()))
 		}
-		return nil, errors.Join(err, removeData(o.DataDir), held.Close())
+		return nil, errors.Join(err, os.RemoveAll(o.DataDir), held.Close())
 	}
 	kept := &heldCluster{Cluster: made, lock: held, data: o.DataDir}
 	if o.LogDir == "" {
@@ -201,14 +201,7 @@ func (c *heldCluster) Close(ctx context.Context) error {
 	if err := c.Cluster.Close(ctx); err != nil {
 		return errors.Join(err, c.lock.Close())
 	}
-	return errors.Join(removeData(c.data), os.Remove(c.lock.Path()), c.lock.Close())
-}
-
-func removeData(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	return os.RemoveAll(dir)
+	return errors.Join(os.RemoveAll(c.data), os.Remove(c.lock.Path()), c.lock.Close())
 }
 
 // hold takes the lock of a cluster that is about to be created.

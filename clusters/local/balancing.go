@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// missing reports what this machine is missing for the cluster's load balancer, and how to
-// install it; empty if nothing.
-func missing(spec *clusters.Cluster) string {
+// Lacks implements clusters.Provider. It reports what this machine is missing for the cluster's load
+// balancer, and how to install it.
+func (Provider) Lacks(c *clusters.Cluster) string {
 	var err error
-	switch spec.Spec.LoadBalancer.Kind {
+	switch c.Spec.LoadBalancer.Kind {
 	case clusters.BalancerHAProxy:
 		err = balancer.HAProxyInstalled()
 	case clusters.BalancerNGINX:

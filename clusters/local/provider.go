@@ -25,9 +25,6 @@ func (Provider) Name() string { return "local" }
 // Main implements clusters.Reexecuter.
 func (Provider) Main() { Main() }
 
-// Lacks implements clusters.Provider.
-func (Provider) Lacks(c *clusters.Cluster) string { return missing(c) }
-
 // Prepare implements clusters.Provider: it fetches binaries.
 func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
 	for _, c := range all {

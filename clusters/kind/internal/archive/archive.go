@@ -139,11 +139,8 @@ func writeLayer(tw *tar.Writer, name string, size int64, layer Layer) error {
 }
 
 func writeEntry(tw *tar.Writer, name string, data []byte) error {
-	if err := tw.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: epoch, Typeflag: tar.TypeReg}); err != nil {
-		return err
-	}
-	_, err := io.Copy(tw, bytes.NewReader(data))
-	return err
+	h := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: epoch, Typeflag: tar.TypeReg}
+	return writeRegular(tw, h, bytes.NewReader(data))
 }
 
 // config returns the image's configuration, whose digest is the image's ID.
