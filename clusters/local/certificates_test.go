@@ -23,7 +23,7 @@ func spoilable(t *testing.T) (n *node, cert string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := p.WriteNode(filepath.Join(dir, pkiDir), "node-1", "https://127.0.0.1", []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil); err != nil {
+	if err := p.WriteNode(filepath.Join(dir, pkiDir), "node-1", "https://127.0.0.1", []netip.Addr{netip.MustParseAddr("127.0.0.1")}); err != nil {
 		t.Fatal(err)
 	}
 	n = &node{cluster: &Cluster{pki: p}, spec: clusters.Node{Name: "node-1"}, machine: &machine{dir: dir}}

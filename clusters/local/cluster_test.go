@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -221,7 +222,7 @@ func testPowerAndLinks(t *testing.T, c *Cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range c.Status(t.Context()).Hosts {
+		for _, h := range keeper.Look(t.Context(), c, c).Hosts {
 			if h.Name == n.Name() && (h.Etcd == nil || h.Etcd.Error != "" || h.Etcd.Revision < 100) {
 				t.Errorf("etcd on %v after the power cut: %+v", config.Endpoints, h.Etcd)
 			}
@@ -237,7 +238,7 @@ func testPowerAndLinks(t *testing.T, c *Cluster) {
 	})
 
 	t.Run("the state is complete", func(t *testing.T) {
-		b, err := json.Marshal(c.Status(t.Context()))
+		b, err := json.Marshal(keeper.Look(t.Context(), c, c))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,10 +59,6 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 	})
 }
 
-// Status queries all parts of the cluster concurrently. Parts that do not answer within ctx are
-// reported as such.
-func (c *Cluster) Status(ctx context.Context) keeper.Status { return keeper.Look(ctx, c, c) }
-
 // PrepareUpgrade implements keeper.UpgradePreparer: downloads and builds are not possible where
 // the cluster runs.
 func (Provider) PrepareUpgrade(ctx context.Context, _ *keeper.Handle, r keeper.ChangeRequest, p clusters.Preparation) error {

@@ -53,7 +53,7 @@ func TestKubeconfigOfRotation(t *testing.T) {
 					continue // no node is there, or comes there next
 				}
 				dir := t.TempDir()
-				if err := keys.At(stage).WriteNode(dir, "node-1", "https://10.0.0.1:6443", []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil); err != nil {
+				if err := keys.At(stage).WriteNode(dir, "node-1", "https://10.0.0.1:6443", []netip.Addr{netip.MustParseAddr("10.0.0.1")}); err != nil {
 					t.Fatal(err)
 				}
 				for _, x := range []struct {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -23,7 +24,7 @@ func TestSupervised(t *testing.T) {
 	if err != nil || holder.Node != first.Name() {
 		t.Fatalf("the scheduler runs on %s, and its lock is held by %s, %v", first.Name(), holder.Node, err)
 	}
-	status := c.Status(t.Context())
+	status := keeper.Look(t.Context(), c, c)
 	if l := status.Leases[1]; l.Component != framework.Scheduler || l.Holder != first.Name() {
 		t.Errorf("status: %+v", l)
 	}

@@ -190,7 +190,7 @@ func (n *node) writeCertificates(from *pki.PKI) error {
 	if n.cluster.spec.Spec.EtcdBalancer != "" {
 		addrs = append(addrs, host(balancerHost).Addr())
 	}
-	return from.WriteNode(filepath.Join(n.machine.dir, pkiDir), n.Name(), component.APIServerURL(n.Address()), addrs, nil)
+	return from.WriteNode(filepath.Join(n.machine.dir, pkiDir), n.Name(), component.APIServerURL(n.Address()), addrs)
 }
 
 // reissue replaces the node's certificates and restarts components, one after the other: some

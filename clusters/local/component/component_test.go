@@ -102,7 +102,7 @@ func TestFilesAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := authority.WriteNode(n.PKI, n.Name, APIServerURL(n.Address), nil, nil); err != nil {
+	if err := authority.WriteNode(n.PKI, n.Name, APIServerURL(n.Address), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range Commands(n) {

@@ -105,7 +105,7 @@ func runControlPlane(t *testing.T, size int) {
 			PKI: filepath.Join(dir, "pki"), Config: filepath.Join(dir, "config"), Data: filepath.Join(dir, "etcd"), Logs: filepath.Join(dir, "logs"),
 		}
 		c.nodes = append(c.nodes, n)
-		if err := c.pki.WriteNode(n.PKI, n.Name, APIServerURL(n.Address), []netip.Addr{n.Address}, nil); err != nil {
+		if err := c.pki.WriteNode(n.PKI, n.Name, APIServerURL(n.Address), []netip.Addr{n.Address}); err != nil {
 			t.Fatal(err)
 		}
 	}

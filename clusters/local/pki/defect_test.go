@@ -20,7 +20,7 @@ func TestDefective(t *testing.T) {
 	}
 	dir := t.TempDir()
 	addr := netip.MustParseAddr("10.77.0.11")
-	if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", []netip.Addr{addr}, nil); err != nil {
+	if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", []netip.Addr{addr}); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []struct{ cert, key string }{{APIServerCert, APIServerKey}, {EtcdServerCert, EtcdServerKey}, {EtcdPeerCert, EtcdPeerKey}} {

@@ -12,20 +12,19 @@ import (
 )
 
 // WriteNode writes the files of a control-plane node into dir, which it creates if needed.
-// Serving certificates contain the node's name, addrs and names, and the API server's also
-// every other endpoint: the balancer's names and address, the service's names and address, and
-// the loopback. The kubeconfigs use server, the URL of the node's own API server.
-func (p *PKI) WriteNode(dir, node, server string, addrs []netip.Addr, names []string) error {
-	if err := p.writeNode(dir, node, server, addrs, names); err != nil {
+// Serving certificates contain the node's name and addrs, and the API server's also every other
+// endpoint: the balancer's names and address, the service's names and address, and the loopback. The kubeconfigs use server, the URL of the node's own API server.
+func (p *PKI) WriteNode(dir, node, server string, addrs []netip.Addr) error {
+	if err := p.writeNode(dir, node, server, addrs); err != nil {
 		return fmt.Errorf("failed to write certificates of node %s into %s: %w", node, dir, err)
 	}
 	return nil
 }
 
-func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []string) error {
+func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr) error {
 	loopback := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	addrs = append(append([]netip.Addr{}, addrs...), loopback...)
-	names = append([]string{node, "localhost"}, names...)
+	names := []string{node, "localhost"}
 
 	apiAddrs := append(append([]netip.Addr{}, addrs...), p.options.Service)
 	apiNames := append(append([]string{}, names...),

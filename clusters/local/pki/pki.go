@@ -8,7 +8,6 @@
 package pki
 
 import (
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -26,9 +25,6 @@ type Options struct {
 	Balancer netip.Addr
 	// Service is the address of the default/kubernetes service.
 	Service netip.Addr
-	// Validity is how long certificates are valid, a year if 0. NotBefore is an hour ago, to
-	// allow for clock differences.
-	Validity time.Duration
 }
 
 // PKI contains the CAs of one cluster and the material that its nodes share. It is safe for
@@ -122,9 +118,9 @@ func New(o Options) (*PKI, error) {
 	if o.Cluster == "" {
 		return nil, fmt.Errorf("failed to make certificates: the cluster has no name")
 	}
-	o.Validity = cmp.Or(o.Validity, year)
 	now := time.Now()
-	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity), nextSigns: &atomic.Bool{}}
+	// Clocks may differ by an hour.
+	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(year), nextSigns: &atomic.Bool{}}
 	var err error
 	if p.old, err = p.newAuthorities(""); err != nil {
 		return nil, err

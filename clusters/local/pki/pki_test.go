@@ -27,7 +27,7 @@ func newTestPKI(t *testing.T) (*PKI, string) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "pki")
-	err = p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", []netip.Addr{netip.MustParseAddr("10.77.0.11")}, []string{"extra"})
+	err = p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", []netip.Addr{netip.MustParseAddr("10.77.0.11")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func pool(certPEM []byte) *x509.CertPool {
 
 func TestCertificates(t *testing.T) {
 	p, dir := newTestPKI(t)
-	node := []string{"node-1", "extra", "localhost", "10.77.0.11", "127.0.0.1", "::1"}
+	node := []string{"node-1", "localhost", "10.77.0.11", "127.0.0.1", "::1"}
 	everyWayIn := append([]string{"balancer", "api.demo.holdfast", "10.77.0.10", "10.96.0.1", "kubernetes", "kubernetes.default",
 		"kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}, node...)
 	server, client := x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth
@@ -105,7 +105,7 @@ func TestWithoutBalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil, nil); err != nil {
+	if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := load(t, dir, APIServerCert, APIServerKey).VerifyHostname("balancer"); err == nil {
@@ -132,7 +132,7 @@ func TestWriteNodeSaysWhere(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.WriteNode(file, "node-1", "", nil, nil); err == nil {
+	if err := p.WriteNode(file, "node-1", "", nil); err == nil {
 		t.Error("no error for a directory that is a file")
 	}
 }
@@ -214,7 +214,7 @@ func BenchmarkThreeNodes(b *testing.B) {
 			b.Fatal(err)
 		}
 		for range 3 {
-			if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil, nil); err != nil {
+			if err := p.WriteNode(dir, "node-1", "https://10.77.0.11:6443", nil); err != nil {
 				b.Fatal(err)
 			}
 		}

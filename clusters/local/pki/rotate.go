@@ -64,11 +64,6 @@ func both(a, other *Authority) []byte {
 	return slices.Concat(a.certPEM, other.certPEM)
 }
 
-// Names returns the names of the old and of the new CA of Kubernetes.
-func (p *PKI) Names() (old, next string) {
-	return p.old.kubernetes.cert.Subject.CommonName, p.next.kubernetes.cert.Subject.CommonName
-}
-
 // Signer returns the name of the CA that signs for Kubernetes.
 func (p *PKI) Signer() string { return p.kubernetes.cert.Subject.CommonName }
 

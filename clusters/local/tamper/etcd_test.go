@@ -35,7 +35,7 @@ func certificates(t *testing.T) (*pki.PKI, string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := p.WriteNode(dir, "node-1", "https://127.0.0.1:1", []netip.Addr{loopback}, nil); err != nil {
+	if err := p.WriteNode(dir, "node-1", "https://127.0.0.1:1", []netip.Addr{loopback}); err != nil {
 		t.Fatal(err)
 	}
 	return p, dir
