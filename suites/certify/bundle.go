@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,8 +155,8 @@ func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (s
 // gather puts the contents of a bundle into a directory: the plan, each record, the results and
 // the logs, without possible secrets. Reports are rendered from these.
 func gather(dir, to string, v *run.Verdicts) error {
-	r := redactor{redact.New()}
-	p := v.Plan.Redacted(r.Redactor)
+	r := redact.New()
+	p := v.Plan.Redacted(r)
 	if err := p.Save(to); err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func gather(dir, to string, v *run.Verdicts) error {
 	if err := compress(filepath.Join(to, resultsFile), func(out io.Writer) error { _, err := out.Write(text); return err }); err != nil {
 		return err
 	}
-	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
+	return packLogs(r, filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
 }
 
 // link makes a file appear in another place, as a hard link or, if that fails, as a copy.
@@ -217,9 +218,10 @@ func pack(from, to string) error {
 // logLimit is the size to which each log in a bundle is cut, keeping its end.
 const logLimit = 512 << 10
 
-// logs copies component logs, compressed. It skips audit logs, since the records have what judges
-// need from them, and the containers' logs under their second name, as kind exports them.
-func (r redactor) logs(from, to string) error {
+// packLogs copies component logs, compressed and without secrets, which records do not have: their
+// writer removes them. It skips audit logs, since the records have what judges need from them, and
+// the containers' logs under their second name, as kind exports them.
+func packLogs(r *redact.Redactor, from, to string) error {
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "containers" {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), "pods")); err == nil {
@@ -233,7 +235,7 @@ func (r redactor) logs(from, to string) error {
 		if err != nil {
 			return err
 		}
-		return r.log(path, filepath.Join(to, name+".zst"))
+		return packLog(r, path, filepath.Join(to, name+".zst"))
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -241,22 +243,22 @@ func (r redactor) logs(from, to string) error {
 	return err
 }
 
-func (r redactor) log(from, to string) error {
+func packLog(r *redact.Redactor, from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if info, err := in.Stat(); err == nil && info.Size() > 2*logLimit {
-		if _, err := in.Seek(-2*logLimit, io.SeekEnd); err != nil {
+	lines := bufio.NewReader(in)
+	if info, err := in.Stat(); err == nil && info.Size() > logLimit {
+		if _, err := in.Seek(-logLimit, io.SeekEnd); err != nil {
+			return err
+		}
+		if _, err := lines.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) { // the rest of a line that was cut
 			return err
 		}
 	}
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	return compress(to, func(out io.Writer) error { return r.Copy(out, strings.NewReader(string(tail(data, logLimit)))) })
+	return compress(to, func(out io.Writer) error { return r.Copy(out, lines) })
 }
 
 // compress writes a file with the best compression.

@@ -263,7 +263,7 @@ func TestLogsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := (redactor{&redact.Redactor{}}).logs(from, to); err != nil {
+	if err := packLogs(&redact.Redactor{}, from, to); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"kind/node/pods/etcd/0.log.zst": true, "kind/node/containers": false, "other/containers/etcd.log.zst": true} {

@@ -1,10 +1,8 @@
 package certify
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +53,7 @@ func (v *verifier) records() {
 		if seen.Problem != "" || !seen.Complete {
 			v.problem("the record of %s is not complete: %s", name, seen.Problem)
 		}
-		if !sameChecks(seen.Meta.Checks, s.Experiment().Checks) {
+		if text(seen.Meta.Checks) != text(s.Experiment().Checks) {
 			v.problem("the record of %s asks for checks that differ from those of the catalogue", name)
 		}
 		if seen.Meta.Harness != v.plan.Harness || seen.Meta.Provider != v.plan.Provider {
@@ -197,12 +195,6 @@ func sentenceOf(results []judge.Result) string {
 		return "nothing is known about it"
 	}
 	return results[0].Sentence
-}
-
-func sameChecks(a, b []record.Check) bool {
-	one, err := json.Marshal(a)
-	other, err2 := json.Marshal(b)
-	return err == nil && err2 == nil && bytes.Equal(one, other)
 }
 
 // sameCluster reports whether the control-plane nodes that two records have in common have the
