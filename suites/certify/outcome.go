@@ -39,10 +39,6 @@ type Row struct {
 	Bound    string   `json:"bound,omitempty"`
 	Measured string   `json:"measured,omitempty"`
 	Sentence string   `json:"sentence"`
-
-	// worst is the row of an invariant that passed, in the words of an experiment in which it was
-	// inconclusive; nil if there is none. See earlier.
-	worst *Row
 }
 
 // say takes the words of a row from the merged results.
@@ -81,19 +77,6 @@ func (o *Outcome) ExitCode() int {
 		return reports.ExitPass
 	}
 	return reports.ExitInconclusive
-}
-
-// earlier returns the outcome as holdfast stated it before the rows of invariants counted
-// inconclusive experiments: bundles from then hold, too.
-func (o *Outcome) earlier() *Outcome {
-	as := *o
-	as.Rows = slices.Clone(o.Rows)
-	for i, r := range as.Rows {
-		if r.worst != nil {
-			as.Rows[i] = *r.worst
-		}
-	}
-	return &as
 }
 
 // experiment is one scenario of a plan with its results.
@@ -324,8 +307,6 @@ func (r *Row) seen(passed []judge.Result, passes, open map[string]int, turns int
 	}
 	r.Verdict = judge.Pass
 	if times > 0 {
-		worst := *r
-		r.worst = &worst
 		r.say(reports.Merge(passed, nil)[0])
 		r.Sentence += fmt.Sprintf(" Inconclusive in %d of %d experiments.", times, r.Experiments+times)
 	}

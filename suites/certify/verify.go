@@ -153,9 +153,6 @@ func (v *verifier) compare() {
 		v.problem("the statement has a verdict on %s in %s that no record gives", stated[n].Requirement, stated[n].Scenario)
 	}
 	s, o := v.v.Statement, v.v.Outcome
-	if earlier := o.earlier(); text(s.Outcome) == text(earlier) {
-		o = earlier
-	}
 	for i, r := range o.Rows {
 		if i >= len(s.Outcome.Rows) || text(s.Outcome.Rows[i]) != text(r) {
 			v.problem("the stated outcome differs from what the records give: they give %s: %s", r.ID, dash(r.Sentence))
