@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -54,62 +55,37 @@ var rules = []rule{
 	{"the spec is present", aboutRows, func(s *submission) []problem { return section("spec", len(s.spec)) }},
 	// instructions.md (PRODUCT.yaml) and validate.go: which fields are required. The first calls the
 	// logo optional, and the programme's check requires it.
-	{"required fields are not empty", aboutMetadata, eachField(func(f field, n yaml.Node) string {
-		if f.required && (n.ShortTag() == "!!null" || n.Kind == yaml.ScalarNode && strings.TrimSpace(n.Value) == "") {
-			return " is empty"
-		}
-		return ""
+	{"required fields are not empty", aboutMetadata, eachField(" is empty", func(f field, n yaml.Node) bool {
+		return f.required && (n.ShortTag() == "!!null" || n.Kind == yaml.ScalarNode && strings.TrimSpace(n.Value) == "")
 	})},
 	// validate.go: a version such as 1.0 that is not quoted is a number.
-	{"fields are strings", aboutMetadata, eachField(func(_ field, n yaml.Node) string {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" && n.ShortTag() != "!!null" {
-			return " is not a string: write it in quotes"
-		}
-		return ""
+	{"fields are strings", aboutMetadata, eachField(" is not a string: write it in quotes", func(_ field, n yaml.Node) bool {
+		return n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" && n.ShortTag() != "!!null"
 	})},
 	// validate.go; the checklists of the programme have such texts in brackets.
-	{"no placeholder is left", aboutMetadata, eachField(func(_ field, n yaml.Node) string {
-		if strings.HasPrefix(n.Value, "[") && strings.HasSuffix(n.Value, "]") {
-			return fmt.Sprintf(": %q is a placeholder", n.Value)
-		}
-		return ""
+	{"no placeholder is left", aboutMetadata, eachField(": VALUE is a placeholder", func(_ field, n yaml.Node) bool {
+		return strings.HasPrefix(n.Value, "[") && strings.HasSuffix(n.Value, "]")
 	})},
 	// instructions.md (Contents of the PR): the folder of a version has its checklists.
-	{"the version is the checklist's", aboutMetadata, oneField("kubernetesVersion", func(value string) string {
-		if value != kubernetesVersion {
-			return fmt.Sprintf(": %q, but the profile is for %s", value, kubernetesVersion)
-		}
-		return ""
-	})},
+	{"the version is the checklist's", aboutMetadata, oneField("kubernetesVersion", ": VALUE, but the profile is for "+kubernetesVersion,
+		func(value string) bool { return value != kubernetesVersion })},
 	// instructions.md (PRODUCT.yaml), which also gives the form.
-	{"the submission for Kubernetes conformance is named", aboutMetadata, oneField("k8sConformanceUrl", func(value string) string {
-		if !kubernetesSubmission.MatchString(value) {
-			return fmt.Sprintf(": %q is not the URL of a submission for Kubernetes conformance: want https://github.com/cncf/k8s-conformance/tree/master/vX.Y/PRODUCT", value)
-		}
-		return ""
-	})},
+	{"the submission for Kubernetes conformance is named", aboutMetadata, oneField("k8sConformanceUrl",
+		": VALUE is not the URL of a submission for Kubernetes conformance: want https://github.com/cncf/k8s-conformance/tree/master/vX.Y/PRODUCT",
+		func(value string) bool { return !kubernetesSubmission.MatchString(value) })},
 	// instructions.md (PRODUCT.yaml): URLs. That they begin with https is a rule of this profile.
-	{"URLs are complete", aboutMetadata, eachField(func(f field, n yaml.Node) string {
-		if u, err := url.Parse(n.Value); f.url && n.Value != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-			return fmt.Sprintf(": %q is not a URL that begins with https://", n.Value)
-		}
-		return ""
+	{"URLs are complete", aboutMetadata, eachField(": VALUE is not a URL that begins with https://", func(f field, n yaml.Node) bool {
+		u, err := url.Parse(n.Value)
+		return f.url && n.Value != "" && (err != nil || u.Scheme != "https" || u.Host == "")
 	})},
 	// instructions.md (PRODUCT.yaml) and the template for pull requests: formats of vector graphics.
 	// validate.go: the URL itself ends with one, so that it has no query.
-	{"the logo can be scaled", aboutMetadata, oneField("productLogoUrl", func(value string) string {
-		if !slices.ContainsFunc([]string{".svg", ".eps", ".ai"}, func(end string) bool { return strings.HasSuffix(strings.ToLower(value), end) }) {
-			return fmt.Sprintf(": %q does not end with .svg, .eps or .ai", value)
-		}
-		return ""
+	{"the logo can be scaled", aboutMetadata, oneField("productLogoUrl", ": VALUE does not end with .svg, .eps or .ai", func(value string) bool {
+		return !slices.ContainsFunc([]string{".svg", ".eps", ".ai"}, func(end string) bool { return strings.HasSuffix(strings.ToLower(value), end) })
 	})},
 	// instructions.md (PRODUCT.yaml): an email address.
-	{"the contact is an address", aboutMetadata, oneField("contactEmailAddress", func(value string) string {
-		if !email.MatchString(value) {
-			return fmt.Sprintf(": %q is not an email address", value)
-		}
-		return ""
-	})},
+	{"the contact is an address", aboutMetadata, oneField("contactEmailAddress", ": VALUE is not an email address",
+		func(value string) bool { return !email.MatchString(value) })},
 	// instructions.md (Requirements): id, description and level stay as the checklist has them.
 	{"rows are the checklist's", aboutRows, (*submission).changedRows},
 	// validate.go: the values of a status. A SHOULD row may be left open, without evidence.
@@ -234,30 +210,26 @@ func section(name string, entries int) []problem {
 	return []problem{{text: fmt.Sprintf("%s has no %s", productFile, name)}}
 }
 
-// eachField checks each field of the metadata, missing ones too, whose node is null.
-func eachField(check func(f field, n yaml.Node) string) func(*submission) []problem {
+// eachField refuses each field of the metadata that is bad, with a text in which VALUE is the field's.
+// It checks missing ones too, whose node is null.
+func eachField(text string, bad func(f field, n yaml.Node) bool) func(*submission) []problem {
 	return func(s *submission) (problems []problem) {
 		for _, f := range fields {
 			n, ok := s.metadata[f.name]
 			if !ok {
 				n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 			}
-			if text := check(f, n); text != "" {
-				problems = append(problems, problem{"metadata." + f.name, text})
+			if bad(f, n) {
+				problems = append(problems, problem{"metadata." + f.name, strings.Replace(text, "VALUE", strconv.Quote(n.Value), 1)})
 			}
 		}
 		return problems
 	}
 }
 
-// oneField checks the field of that name.
-func oneField(name string, check func(value string) string) func(*submission) []problem {
-	return eachField(func(f field, n yaml.Node) string {
-		if f.name != name {
-			return ""
-		}
-		return check(n.Value)
-	})
+// oneField is eachField for the field of that name.
+func oneField(name, text string, bad func(value string) bool) func(*submission) []problem {
+	return eachField(text, func(f field, n yaml.Node) bool { return f.name == name && bad(n.Value) })
 }
 
 // eachRow checks each row. Whether it is required says the profile, not the file.
