@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Defaults of the fault's parameters.
@@ -114,9 +115,9 @@ func (s *stuttering) freeze(ctx context.Context) error {
 // a pause.
 func (s *stuttering) loop(ctx context.Context) {
 	defer close(s.over)
-	for sleep(ctx, s.pause) {
+	for client.Pause(ctx, s.pause) {
 		_ = s.machine.Thaw(ctx, s.target.Component) // or the node does
-		if !sleep(ctx, s.run) {
+		if !client.Pause(ctx, s.run) {
 			break
 		}
 		_ = s.freeze(ctx)
@@ -125,16 +126,6 @@ func (s *stuttering) loop(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = s.machine.Thaw(ctx, s.target.Component) // or the node does
-	}
-}
-
-// sleep returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
