@@ -21,26 +21,14 @@ import (
 // user described, see AsDescribed.
 func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster, error) {
 	c := *run
-	if wants.LoadBalancer != "" {
-		c.Spec.LoadBalancer.Kind = clusters.BalancerKind(wants.LoadBalancer)
-	}
-	if wants.EtcdBalancer != "" {
-		c.Spec.EtcdBalancer = clusters.EtcdBalancer(wants.EtcdBalancer)
-	}
-	if wants.Disk != "" {
-		c.Spec.Disk = clusters.Disk(wants.Disk)
-	}
-	if wants.Kubernetes != "" {
-		c.Spec.KubernetesVersion = wants.Kubernetes
-	}
-	if wants.Etcd != "" {
-		c.Spec.EtcdVersion = wants.Etcd
-	}
+	c.Spec.LoadBalancer.Kind = cmp.Or(clusters.BalancerKind(wants.LoadBalancer), c.Spec.LoadBalancer.Kind)
+	c.Spec.EtcdBalancer = cmp.Or(clusters.EtcdBalancer(wants.EtcdBalancer), c.Spec.EtcdBalancer)
+	c.Spec.Disk = cmp.Or(clusters.Disk(wants.Disk), c.Spec.Disk)
+	c.Spec.KubernetesVersion = cmp.Or(wants.Kubernetes, c.Spec.KubernetesVersion)
+	c.Spec.EtcdVersion = cmp.Or(wants.Etcd, c.Spec.EtcdVersion)
 	if len(wants.Election) > 0 {
-		c.Spec.Election = maps.Clone(run.Spec.Election)
-		if c.Spec.Election == nil {
-			c.Spec.Election = map[framework.Component]clusters.Election{}
-		}
+		c.Spec.Election = map[framework.Component]clusters.Election{}
+		maps.Copy(c.Spec.Election, run.Spec.Election)
 		for component, how := range wants.Election {
 			c.Spec.Election[framework.Component(component)] = clusters.Election(how)
 		}
@@ -52,12 +40,9 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	}
 	c.Spec.ExtraArgs = run.Spec.ExtraArgs.Merge(args)
 	if len(wants.Sysctls) > 0 {
-		c.Spec.Sysctls = maps.Clone(wants.Sysctls)
-		for name, value := range run.Spec.Sysctls {
-			if _, own := wants.Sysctls[name]; !own {
-				c.Spec.Sysctls[name] = value
-			}
-		}
+		c.Spec.Sysctls = map[string]string{}
+		maps.Copy(c.Spec.Sysctls, run.Spec.Sysctls)
+		maps.Copy(c.Spec.Sysctls, wants.Sysctls)
 	}
 	return &c, c.Validate()
 }
