@@ -29,18 +29,13 @@ func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 	if len(s.plan.Scenarios) == 0 { // only other specs of the test binary run
 		return nil
 	}
-	var all []*clusters.Cluster
-	for _, part := range s.plan.Parts {
-		all = append(all, part.Cluster)
-	}
-	all = append(all, s.plan.Upgraded()...)
 	var shown time.Time // the last status
 	err := s.provider.Prepare(ctx, clusters.Preparation{Progress: progress, Release: release.Options{Progress: func(e release.Event) {
 		if e.Lasting || time.Since(shown) > 10*time.Second {
 			shown = time.Now()
 			progress(fmt.Sprintf("%s %s: %s", e.Product, e.Version, e.Text))
 		}
-	}}}, all...)
+	}}}, s.plan.Clusters()...)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to prepare for the clusters")
 	dir, err := newDir(s.options.Out)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())

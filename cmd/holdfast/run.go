@@ -236,10 +236,6 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 // carryOut prepares and runs a plan, or what is left of it, with results in dir.
 func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provider, p *run.Plan, out string, resume bool) (*run.Verdicts, error) {
 	shown := newProgress(cmd.ErrOrStderr())
-	var all []*clusters.Cluster
-	for _, one := range p.Parts {
-		all = append(all, one.Cluster)
-	}
 	if owner, ok := provider.(clusters.Permitter); ok && p.Attach {
 		if err := owner.Permit(ctx, p.Cluster, p.Effects()...); err != nil {
 			if ctx.Err() != nil { // nothing shows that the owner refuses
@@ -249,8 +245,7 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 		}
 	}
 	if !p.Attach {
-		all = append(all, p.Upgraded()...)
-		if err := prepare(ctx, provider, shown, all...); err != nil {
+		if err := prepare(ctx, provider, shown, p.Clusters()...); err != nil {
 			return nil, err
 		}
 	}

@@ -197,10 +197,11 @@ func Load(dir string) (*Plan, error) {
 	return &p, nil
 }
 
-// Upgraded returns clusters with the versions that the scenarios upgrade to; they need the
-// programs of these versions, too.
-func (p *Plan) Upgraded() (all []*clusters.Cluster) {
+// Clusters returns the plan's clusters, and others with the versions that the scenarios upgrade
+// them to, since they need the programs of these versions, too.
+func (p *Plan) Clusters() (all []*clusters.Cluster) {
 	for _, part := range p.Parts {
+		all = append(all, part.Cluster)
 		for _, name := range part.Scenarios {
 			s, err := p.Scenario(name)
 			if err != nil {
