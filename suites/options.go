@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -100,17 +100,12 @@ func (o *Options) provider() (clusters.Provider, error) {
 	if len(o.Providers) == 0 {
 		return nil, errors.New("the suite has no providers; set Options.Providers")
 	}
-	if o.Provider == "" {
-		return o.Providers[0], nil
+	names := framework.Names(o.Providers, clusters.Provider.Name)
+	i := slices.Index(names, cmp.Or(o.Provider, names[0]))
+	if i < 0 {
+		return nil, fmt.Errorf("--provider %s: want one of %s", o.Provider, strings.Join(names, ", "))
 	}
-	var names []string
-	for _, p := range o.Providers {
-		if p.Name() == o.Provider {
-			return p, nil
-		}
-		names = append(names, p.Name())
-	}
-	return nil, fmt.Errorf("--provider %s: want one of %s", o.Provider, strings.Join(names, ", "))
+	return o.Providers[i], nil
 }
 
 func (o *Options) cluster() (*clusters.Cluster, error) {
@@ -160,13 +155,6 @@ func (o *Options) chosen(all []*scenarios.Scenario, config types.SuiteConfig) ([
 		profile = scenarios.Profiles[0]
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(s *scenarios.Scenario) bool { return !s.In(profile) }), nil
-}
-
-func (o *Options) seed() uint64 {
-	if o.Seed != 0 {
-		return o.Seed
-	}
-	return uint64(ginkgo.GinkgoRandomSeed())
 }
 
 func (o *Options) harness() string {

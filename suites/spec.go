@@ -12,7 +12,6 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -96,7 +95,7 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	}
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")
 	s.proofs(scenario)
-	on.broke[scenario] = fails(settled)
+	on.broke[scenario] = run.Failed(settled.Results)
 	verdicts(settled)
 }
 
@@ -107,17 +106,12 @@ func repeated(dir, scenario string, first run.Settled, again func() (run.Settled
 		return first, err
 	}
 	second, err := again()
-	if err == nil && (second.Problem == "" || fails(second)) {
+	if err == nil && (second.Problem == "" || run.Failed(second.Results)) {
 		return second, nil
 	}
 	err = errors.Join(err, os.RemoveAll(record.Dir(dir, scenario)))
 	_, back := run.BringBack(dir, scenario, run.OverloadedDir)
 	return first, errors.Join(err, back)
-}
-
-// fails reports whether a requirement failed.
-func fails(s run.Settled) bool {
-	return slices.ContainsFunc(s.Results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
 }
 
 // proofs adds the effects of faults to the report.
@@ -138,36 +132,27 @@ func (s *suite) proofs(scenario string) {
 
 // verdicts ends a spec according to the verdicts. Each failed requirement is a failure.
 func verdicts(settled run.Settled) {
-	var failed, unclear, away []judge.Result
-	passed, own := false, false
+	by := map[judge.Verdict][]judge.Result{}
 	for _, r := range settled.Results {
 		ginkgo.AddReportEntry(fmt.Sprintf("%s %s, %s", r.Requirement, r.Verdict, r.Judge), cmp.Or(r.Sentence, r.Measured), ginkgo.ReportEntryVisibilityFailureOrVerbose)
-		switch r.Verdict {
-		case judge.Fail:
-			failed = append(failed, r)
-		case judge.Inconclusive:
-			unclear = append(unclear, r)
-		case judge.NotApplicable:
-			away = append(away, r)
-		default:
-			passed = passed || run.Own(r)
-		}
-		own = own || run.Own(r)
+		by[r.Verdict] = append(by[r.Verdict], r)
 	}
-	for i, r := range failed {
+	failed := by[judge.Fail]
+	for i := range failed {
+		fail := func() { ginkgo.Fail(sentences(failed[i : i+1])) }
 		if i < len(failed)-1 { // a failure ends its node
-			ginkgo.DeferCleanup(func() { gomega.Expect(r).To(hold{}) })
+			ginkgo.DeferCleanup(fail)
 			continue
 		}
-		gomega.Expect(r).To(hold{})
+		fail()
 	}
 	switch {
 	case settled.Problem != "":
 		ginkgo.Skip(inconclusive + settled.Problem)
-	case len(unclear) > 0:
-		ginkgo.Skip(inconclusive + sentences(unclear))
-	case own && !passed:
-		ginkgo.Skip("not applicable: " + sentences(away))
+	case len(by[judge.Inconclusive]) > 0:
+		ginkgo.Skip(inconclusive + sentences(by[judge.Inconclusive]))
+	case slices.ContainsFunc(settled.Results, run.Own) && !slices.ContainsFunc(by[judge.Pass], run.Own):
+		ginkgo.Skip("not applicable: " + sentences(by[judge.NotApplicable]))
 	}
 }
 
@@ -176,24 +161,6 @@ const inconclusive = "inconclusive: "
 
 func sentences(results []judge.Result) string {
 	return strings.Join(framework.Names(results, func(r judge.Result) string { return r.Requirement + ": " + r.Sentence }), "\n")
-}
-
-// hold is a Gomega matcher for a judge.Result that did not fail.
-type hold struct{}
-
-var _ types.GomegaMatcher = hold{}
-
-func (hold) Match(actual any) (bool, error) {
-	return actual.(judge.Result).Verdict != judge.Fail, nil
-}
-
-func (hold) FailureMessage(actual any) string {
-	r := actual.(judge.Result)
-	return r.Requirement + ": " + r.Sentence
-}
-
-func (hold) NegatedFailureMessage(actual any) string {
-	return actual.(judge.Result).Requirement + " holds"
 }
 
 // beside calls f while other processes of the suite may also do so.

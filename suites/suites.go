@@ -102,7 +102,7 @@ func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
 	}
 	all = run.InTurn(spec, all, 1, (*scenarios.Scenario).MissesNodes)
 	s := &suite{options: o, provider: provider, all: all}
-	s.plan = run.New(provider, spec, s.all, o.seed(), o.harness())
+	s.plan = run.New(provider, spec, s.all, cmp.Or(o.Seed, uint64(ginkgo.GinkgoRandomSeed())), o.harness())
 	s.plan.Profile, s.plan.Intensity = o.Profile, cmp.Or(o.Intensity, run.Intensity(o.Profile))
 	// An error names a scenario that asks for an impossible cluster.
 	_, err = run.Divide(spec, s.all, 1, 0)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -66,10 +67,8 @@ func Select(which string) (rows []string, profile string, err error) {
 	case "observed":
 		return Observed(), Observing, nil
 	}
-	var ids, known []string
-	for _, r := range scenarios.Requirements() {
-		known = append(known, r.ID)
-	}
+	var ids []string
+	known := framework.Names(scenarios.Requirements(), func(r scenarios.Requirement) string { return r.ID })
 	for id := range strings.SplitSeq(which, ",") {
 		id = strings.TrimSpace(id)
 		switch {

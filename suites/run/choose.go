@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -132,10 +133,7 @@ func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scena
 		}
 	}
 	if len(chosen) == 0 || slices.Contains(matched, false) {
-		var names []string
-		for _, s := range all {
-			names = append(names, s.Metadata.Name)
-		}
+		names := framework.Names(all, func(s *scenarios.Scenario) string { return s.Metadata.Name })
 		what := "profile " + profile
 		if i := slices.Index(matched, false); i >= 0 {
 			what = fmt.Sprintf("%q", globs[i])

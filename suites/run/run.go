@@ -108,15 +108,15 @@ func (p *Plan) Unsettled(dir string, own ...judge.Judge) (names []string) {
 			continue
 		}
 		seen, err := record.Read(record.Dir(dir, s.Metadata.Name))
-		if err != nil || !seen.Complete || seen.Meta.Run != p.Run || seen.End.Error != "" && !failed(judge.Evaluate(seen, own...)) {
+		if err != nil || !seen.Complete || seen.Meta.Run != p.Run || seen.End.Error != "" && !Failed(judge.Evaluate(seen, own...)) {
 			names = append(names, s.Metadata.Name)
 		}
 	}
 	return names
 }
 
-// failed reports whether a requirement failed.
-func failed(results []judge.Result) bool {
+// Failed reports whether a requirement failed.
+func Failed(results []judge.Result) bool {
 	return slices.ContainsFunc(results, func(r judge.Result) bool { return r.Verdict == judge.Fail })
 }
 

@@ -59,9 +59,6 @@ type Settled struct {
 	Judging time.Duration `json:"judging"`
 	// Problem is why the record is not that of the whole experiment; empty if it is.
 	Problem string `json:"problem,omitempty"`
-	// Lost means that the scenario did not leave the cluster as it found it, and that the
-	// cluster was deleted for that.
-	Lost bool `json:"lost,omitempty"`
 }
 
 // created is the answer to a request for a cluster.
@@ -202,7 +199,6 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 	}
 	harmless := w.plan.Attach && w.plan.Harmless() // it is left as it was found, healthy or not
 	if err != nil || !harmless && !LeftAsFound(run, w.cluster) {
-		settled.Lost = true
 		end := "is deleted"
 		if w.plan.Attach {
 			end = "is released"
@@ -240,10 +236,7 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	if slices.Contains(slices.Collect(maps.Values(open)), true) {
 		return false
 	}
-	var found []string
-	for _, n := range run.Meta.Nodes {
-		found = append(found, n.Name)
-	}
+	found := framework.Names(run.Meta.Nodes, func(n record.Node) string { return n.Name })
 	has := framework.NodeNames(c.Nodes())
 	slices.Sort(found)
 	slices.Sort(has)
