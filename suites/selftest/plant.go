@@ -106,23 +106,26 @@ const (
 	// counted has API servers that expect a fixed number of them, and a balancer without health
 	// checks.
 	counted = "counted"
-	// rogue, scaled and pinned: see require_application.go.
+	// rogue has one controller manager that does not take part in the election, and is always
+	// active.
 	rogue = "rogue"
 	// podless has controller managers that create no pods for Deployments.
 	podless = "podless"
-	// throttled has schedulers that may make few requests.
+	// throttled has schedulers that may make a request in five seconds, after those that it takes to
+	// start. So that their lease does not suffer, it is renewed every ten.
 	throttled = "throttled"
-	scaled    = "scaled-time"
-	pinned    = "pinned-workers"
+	// scaled and pinned: see require_application.go.
+	scaled = "scaled-time"
+	pinned = "pinned-workers"
 	// unlisted has API servers that do not list themselves.
 	unlisted = "unlisted"
 	// counting has API servers that expect a fixed number of them.
 	counting = "counting"
 	// crowded has two of three nodes in one fault domain.
 	crowded = "crowded"
-	// otherKey has an API server with a different key for tokens.
+	// otherKey has an API server that uses another of its node's keys for tokens.
 	otherKey = "other-key"
-	// entangled has components that depend on the first node.
+	// entangled has small times, and is healthy as long as its first node exists.
 	entangled = "entangled"
 	// sluggish has a scheduler whose lease lasts an hour.
 	sluggish = "sluggish"
@@ -145,34 +148,45 @@ func with(args clusters.ExtraArgs) *clusters.Cluster {
 	return c
 }
 
+// onNode gives a node of a cluster, by its index, arguments of its own.
+func onNode(c *clusters.Cluster, node int, args clusters.ExtraArgs) *clusters.Cluster {
+	c.Spec.Nodes[node].ExtraArgs = args
+	return c
+}
+
 // kinds returns every kind of cluster.
 func kinds() map[string]kind {
+	const frontProxyKey = "pki/front-proxy-client.key" // below the node's directory, where components run
 	elections := map[string]string{"leader-elect-lease-duration": "6s", "leader-elect-renew-deadline": "4s", "leader-elect-retry-period": "1s"}
+	elected := clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}
 	buggy := with(nil)
 	buggy.SetNodes(1)
 	buggy.Spec.Workers, buggy.Spec.EtcdVersion = 0, "v3.5.12"
 	blind := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
 	blind.Spec.LoadBalancer.HealthCheck.Disabled = true
 	all := map[string]kind{
-		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
+		proxied: {with(elected), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
-		counted:    {blind, false},
-		dropping:   {buggy, false},
-		rogue:      {rogueCluster(elections), false},
-		podless:    {with(clusters.ExtraArgs{framework.ControllerManager: {"controllers": "*,-replicaset-controller"}}), false},
-		throttled:  {throttledCluster(), false},
-		scaled:     {scaledTime(nil), false},
-		pinned:     {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
-		onDisks:    diskCluster(),
-		unlisted:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
-		counting:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
-		crowded:    {zoned("a", "a", "b"), false},
-		otherKey:   {withOtherKey(), false},
-		entangled:  {entangledCluster(), false},
+		counted:  {blind, false},
+		dropping: {buggy, false},
+		rogue:    {onNode(with(elected), 2, clusters.ExtraArgs{framework.ControllerManager: {"leader-elect": "false"}}), false},
+		podless:  {with(clusters.ExtraArgs{framework.ControllerManager: {"controllers": "*,-replicaset-controller"}}), false},
+		throttled: {with(clusters.ExtraArgs{framework.Scheduler: {"kube-api-qps": "0.2", "kube-api-burst": "20",
+			"leader-elect-lease-duration": "60s", "leader-elect-renew-deadline": "40s", "leader-elect-retry-period": "10s"}}), false},
+		scaled:   {scaledTime(nil), false},
+		pinned:   {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
+		onDisks:  diskCluster(),
+		unlisted: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
+		counting: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
+		crowded:  {zoned("a", "a", "b"), false},
+		otherKey: {onNode(with(nil), 2, clusters.ExtraArgs{framework.APIServer: {"service-account-key-file": frontProxyKey, "service-account-signing-key-file": frontProxyKey}}), false},
+		entangled: {onNode(onNode(scaledTime(nil),
+			1, clusters.ExtraArgs{framework.Scheduler: {"master": "https://10.77.0.11:6443"}}),
+			2, clusters.ExtraArgs{framework.APIServer: {"etcd-servers": "https://10.77.0.11:2379"}}), false},
 		sluggish:   {with(clusters.ExtraArgs{framework.Scheduler: {"leader-elect-lease-duration": "1h"}}), false},
-		careless:   {electedBy(clusters.ElectionCareless), false},
-		supervised: {electedBy(clusters.ElectionSupervisor), false},
+		careless:   {electedBy(clusters.ElectionCareless, elections), false},
+		supervised: {electedBy(clusters.ElectionSupervisor, elections), false},
 	}
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))

@@ -9,15 +9,6 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// rogueCluster has one controller manager that does not take part in the election, and is always
-// active.
-func rogueCluster(elections map[string]string) *clusters.Cluster {
-	c := with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections})
-	c.SetNodes(3)
-	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.ControllerManager: {"leader-elect": "false"}}
-	return c
-}
-
 // scaledTime returns the cluster of the scenario node-lost, with additional arguments for kwok.
 func scaledTime(kwok map[string]string) *clusters.Cluster {
 	s, err := scenario(catalogue + "node-lost")
@@ -31,13 +22,6 @@ func scaledTime(kwok map[string]string) *clusters.Cluster {
 	args := maps.Clone(kwok)
 	c.Spec.ExtraArgs = c.Spec.ExtraArgs.Merge(clusters.ExtraArgs{framework.Kwok: args})
 	return c
-}
-
-// throttledCluster has schedulers that may make a request in five seconds, after those that it takes
-// to start. So that their lease does not suffer, it is renewed every ten.
-func throttledCluster() *clusters.Cluster {
-	return with(clusters.ExtraArgs{framework.Scheduler: {"kube-api-qps": "0.2", "kube-api-burst": "20",
-		"leader-elect-lease-duration": "60s", "leader-elect-renew-deadline": "40s", "leader-elect-retry-period": "10s"}})
 }
 
 // applicationPlants are those about what controllers, schedulers and nodes do with an

@@ -91,11 +91,11 @@ func nodePlants() []Plant {
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
 			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which no client changed, was being deleted"}}},
 		{Name: "webhook-on-leases", Violation: "a hanging webhook that also matches leases",
-			Cluster: hooked, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookLeases,
+			Cluster: hooked, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hook(everywhere, renewals),
 			Catches: []Catch{{Requirement: "HA-LE-015", Says: "none renewed the lease"}},
 			May:     []string{"restarts", "steady-state"}},
 		{Name: "webhook-on-heartbeats", Violation: "a hanging webhook that also matches the heartbeats of nodes",
-			Cluster: unheard, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookHeartbeats,
+			Cluster: unheard, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hook(heartbeats, renewals),
 			Catches: []Catch{{Requirement: "HA-LE-015", Says: "Heartbeats of worker nodes must arrive"}},
 			May:     []string{"steady-state"}},
 	}
@@ -134,22 +134,14 @@ const (
 )
 
 // hook registers a webhook with no reachable endpoint, which blocks requests in namespaces.
-func hook(ctx context.Context, c framework.Cluster, namespaces, requests string) error {
-	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Body: fmt.Appendf(nil, `{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "selftest"},
-		"webhooks": [{"name": "hangs.selftest.holdfast.dev", "clientConfig": {"url": "https://10.77.0.250/"}, "timeoutSeconds": 2,
-			"failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
-			"namespaceSelector": %s, "rules": [%s]}]}`, namespaces, requests)})
-}
-
-// hookLeases blocks the renewal of every lease.
-func hookLeases(ctx context.Context, c framework.Cluster) error {
-	return hook(ctx, c, everywhere, renewals)
-}
-
-// hookHeartbeats blocks the renewal of the nodes' leases alone.
-func hookHeartbeats(ctx context.Context, c framework.Cluster) error {
-	return hook(ctx, c, heartbeats, renewals)
+func hook(namespaces, requests string) func(context.Context, framework.Cluster) error {
+	return func(ctx context.Context, c framework.Cluster) error {
+		return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Body: fmt.Appendf(nil, `{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "selftest"},
+			"webhooks": [{"name": "hangs.selftest.holdfast.dev", "clientConfig": {"url": "https://10.77.0.250/"}, "timeoutSeconds": 2,
+				"failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+				"namespaceSelector": %s, "rules": [%s]}]}`, namespaces, requests)})
+	}
 }
 
 // hookBindings blocks the binding of pods, once another scheduler has taken the lease over. Earlier,
@@ -168,7 +160,7 @@ func hookBindings(ctx context.Context, c framework.Cluster) error {
 		defer api.Close()
 		for client.Pause(ctx, 200*time.Millisecond) {
 			// If it fails, an API server is being lost: try again.
-			if now := schedulerOf(ctx, api); now != "" && now != first && hook(ctx, c, everywhere, bindings) == nil {
+			if now := schedulerOf(ctx, api); now != "" && now != first && hook(everywhere, bindings)(ctx, c) == nil {
 				return
 			}
 		}

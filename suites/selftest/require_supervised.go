@@ -16,10 +16,9 @@ func supervisedPlants() []Plant {
 	}
 }
 
-// electedBy returns a cluster whose components are elected in one way, with the times of the
-// catalogue's scenario.
-func electedBy(how clusters.Election) *clusters.Cluster {
-	times := map[string]string{"leader-elect-lease-duration": "6s", "leader-elect-renew-deadline": "4s", "leader-elect-retry-period": "1s"}
+// electedBy returns a cluster whose components are elected in one way, with these times: those of
+// the catalogue's scenario.
+func electedBy(how clusters.Election, times map[string]string) *clusters.Cluster {
 	c := with(clusters.ExtraArgs{framework.ControllerManager: times, framework.Scheduler: times})
 	c.Spec.Election = map[framework.Component]clusters.Election{framework.ControllerManager: how, framework.Scheduler: how}
 	return c

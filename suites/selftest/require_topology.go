@@ -81,25 +81,6 @@ func olderKubelet(ctx context.Context, c framework.Cluster) error {
 		Body: []byte(`{"status": {"nodeInfo": {"kubeletVersion": "v1.32.0"}}}`)})
 }
 
-// withOtherKey returns the default cluster, except that the third API server uses another of the
-// node's keys for tokens.
-func withOtherKey() *clusters.Cluster {
-	const key = "pki/front-proxy-client.key" // below the node's directory, where components run
-	c := with(nil)
-	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"service-account-key-file": key, "service-account-signing-key-file": key}}
-	return c
-}
-
-// entangledCluster returns a cluster with small times that is healthy as long as its first node
-// exists.
-func entangledCluster() *clusters.Cluster {
-	const first = "https://10.77.0.11"
-	c := scaledTime(nil)
-	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Scheduler: {"master": first + ":6443"}}
-	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"etcd-servers": first + ":2379"}}
-	return c
-}
-
 // zoned returns the default cluster, in these fault domains.
 func zoned(zones ...string) *clusters.Cluster {
 	c := with(nil)

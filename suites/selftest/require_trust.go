@@ -29,15 +29,13 @@ const (
 )
 
 func trustKinds() map[string]kind {
-	one, alone, second := with(nil), with(nil), with(nil)
-	one.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": ""}}
-	alone.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": "",
-		"listen-client-http-urls": "http://127.0.0.1:2382"}}
-	second.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"listen-client-urls": "https://0.0.0.0:2379,http://0.0.0.0:4001"}}
 	return map[string]kind{
-		trusting: {one, false}, trustingGRPC: {alone, false}, plaintextPort: {second, false},
-		opened:  {with(nil), false},
-		watched: {with(nil), false},
+		trusting: {onNode(with(nil), 1, clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": ""}}), false},
+		trustingGRPC: {onNode(with(nil), 1, clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": "",
+			"listen-client-http-urls": "http://127.0.0.1:2382"}}), false},
+		plaintextPort: {onNode(with(nil), 1, clusters.ExtraArgs{framework.Etcd: {"listen-client-urls": "https://0.0.0.0:2379,http://0.0.0.0:4001"}}), false},
+		opened:        {with(nil), false},
+		watched:       {with(nil), false},
 		autoTLS: {with(clusters.ExtraArgs{framework.Etcd: {"peer-auto-tls": "true", "peer-client-cert-auth": "false",
 			"peer-trusted-ca-file": "", "peer-cert-file": "", "peer-key-file": ""}}), false},
 	}
@@ -59,7 +57,7 @@ func trustPlants() []Plant {
 			Cluster: autoTLS, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-SEC-002", Says: "served data to a client without a certificate (GET /members"}}},
 		{Name: "open-to-anonymous", Violation: "a ClusterRoleBinding of the role view to system:anonymous",
-			Cluster: opened, Scenario: "catalogue/steady", Do: openToAnonymous,
+			Cluster: opened, Scenario: "catalogue/steady", Do: bindToAnonymous("view"),
 			Catches: both("HA-SEC-003", "unknown-reads-nothing", "to a client without credentials")},
 		{Name: "watched-by-anonymous", Violation: "a ClusterRole that lets system:anonymous watch ConfigMaps, not list them: only OpenAPI names the path",
 			Cluster: watched, Scenario: "catalogue/steady", Do: letAnonymousWatch,
@@ -110,11 +108,6 @@ func expire(ctx context.Context, c framework.Cluster) error {
 	return err
 }
 
-// openToAnonymous lets clients without credentials view most objects.
-func openToAnonymous(ctx context.Context, c framework.Cluster) error {
-	return bindToAnonymous(ctx, c, "view")
-}
-
 // letAnonymousWatch lets clients without credentials watch ConfigMaps.
 func letAnonymousWatch(ctx context.Context, c framework.Cluster) error {
 	err := ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterroles", Body: []byte(`{
@@ -123,13 +116,15 @@ func letAnonymousWatch(ctx context.Context, c framework.Cluster) error {
 	if err != nil {
 		return err
 	}
-	return bindToAnonymous(ctx, c, "selftest-watcher")
+	return bindToAnonymous("selftest-watcher")(ctx, c)
 }
 
 // bindToAnonymous gives clients without credentials the rights of a ClusterRole.
-func bindToAnonymous(ctx context.Context, c framework.Cluster, role string) error {
-	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Body: fmt.Appendf(nil, `{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "selftest-anonymous"},
-		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": %q},
-		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}]}`, role)})
+func bindToAnonymous(role string) func(context.Context, framework.Cluster) error {
+	return func(ctx context.Context, c framework.Cluster) error {
+		return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Body: fmt.Appendf(nil, `{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "selftest-anonymous"},
+			"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": %q},
+			"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}]}`, role)})
+	}
 }

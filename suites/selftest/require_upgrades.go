@@ -34,14 +34,15 @@ const (
 )
 
 func upgradeKinds() map[string]kind {
+	stale := topology(previousAddons)
 	return map[string]kind{
 		previous:            {topology(previous), false},
 		previousProxied:     {topology(previous), true},
 		previousEtcd:        {topology(previousEtcd), false},
 		previousEtcdProxied: {topology(previousEtcd), true},
-		previousAstray:      {astray(), false},
+		previousAstray:      {onNode(topology(previous), 1, clusters.ExtraArgs{framework.Scheduler: {"master": "https://10.77.0.11:6443"}}), false},
 		previousAddons:      {topology(previousAddons), false},
-		previousStale:       {staleAddons(), false},
+		previousStale:       {onNode(stale, 1, clusters.ExtraArgs{framework.AddonManager: {"release": stale.Spec.KubernetesVersion}}), false},
 	}
 }
 
@@ -54,32 +55,20 @@ func topology(name string) *clusters.Cluster {
 	return c
 }
 
-func astray() *clusters.Cluster {
-	c := topology(previous)
-	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Scheduler: {"master": "https://10.77.0.11:6443"}}
-	return c
-}
-
-func staleAddons() *clusters.Cluster {
-	c := topology(previousAddons)
-	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.AddonManager: {"release": c.Spec.KubernetesVersion}}
-	return c
-}
-
 func upgradePlants() []Plant {
 	return []Plant{
 		{Name: "taken-back", Violation: "another process downgrades a node as soon as it is upgraded",
-			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-apiserver-killed", From: 9, Do: takeBack,
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-apiserver-killed", From: 9, Do: move(scenarios.Topologies()[previous].Kubernetes, 2),
 			Catches: both("HA-UP-004", "changed-one-by-one", "reported v1.36.3"), May: []string{"restarts"}},
 		{Name: "upgraded-together", Violation: "all nodes are upgraded with the first one, without waiting for their turn",
-			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: upgradeOthers,
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: move(upgradedTo, 2, 3),
 			Catches: both("HA-UP-001", "changed-one-by-one", "reported v1.37.1 before its turn"), May: []string{"restarts", "steady-state"}},
 		{Name: "skips-a-minor", Violation: "an upgrade that leaves an API server two minor versions behind another",
 			Cluster: previousProxied, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Until: 5,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 1}, 3)},
 			Catches: both("HA-UP-001", "changed-one-by-one", "The version skew policy must hold at every step")},
 		{Name: "not-taken-back", Violation: "another process upgrades a node again as soon as it was downgraded",
-			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: upgradeAgain,
+			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 10, Do: move(upgradedTo, 1),
 			Catches: []Catch{{Requirement: "HA-UP-002", Says: "reported v1.37.1"}}, May: []string{"restarts", "steady-state"}},
 		{Name: "no-way-in", Violation: "a load balancer that repeatedly loses every API server for 10 s, as if all nodes were upgraded at the same time",
 			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 3, Do: cutBalancer,
@@ -127,29 +116,16 @@ func upgradePlants() []Plant {
 	}
 }
 
-// takeBack downgrades the second node to the old version.
-func takeBack(ctx context.Context, c framework.Cluster) error {
-	return move(ctx, c, scenarios.Topologies()[previous].Kubernetes, 2)
-}
-
 // takeBackScheduler downgrades the scheduler of the third node, which is the first component to
 // restart in an older version, and stops there.
 func takeBackScheduler(ctx context.Context, c framework.Cluster) error {
 	enough := errors.New("the scheduler has the old version")
 	ctx = framework.WithSteps(ctx, func(framework.Step) error { return enough })
-	if err := move(ctx, c, scenarios.Topologies()[previous].Kubernetes, 3); !errors.Is(err, enough) {
+	if err := move(scenarios.Topologies()[previous].Kubernetes, 3)(ctx, c); !errors.Is(err, enough) {
 		return errors.Join(errors.New("the downgrade did not stop at its first step"), err)
 	}
 	return nil
 }
-
-// upgradeOthers upgrades the second and the third node.
-func upgradeOthers(ctx context.Context, c framework.Cluster) error {
-	return move(ctx, c, upgradedTo, 2, 3)
-}
-
-// upgradeAgain upgrades the first node.
-func upgradeAgain(ctx context.Context, c framework.Cluster) error { return move(ctx, c, upgradedTo, 1) }
 
 // upgradeMembers upgrades the members of the second and the third node.
 func upgradeMembers(ctx context.Context, c framework.Cluster) error {
@@ -172,17 +148,19 @@ const (
 )
 
 // move upgrades or downgrades nodes, given by their numbers, without an entry in the record.
-func move(ctx context.Context, c framework.Cluster, version string, nodes ...int) error {
-	u, ok := c.(framework.Upgrader)
-	if !ok {
-		return errors.New("the nodes of the cluster cannot be upgraded")
-	}
-	for _, n := range nodes {
-		if err := u.UpgradeNode(ctx, c.Nodes()[n-1].Name(), version); err != nil {
-			return err
+func move(version string, nodes ...int) func(context.Context, framework.Cluster) error {
+	return func(ctx context.Context, c framework.Cluster) error {
+		u, ok := c.(framework.Upgrader)
+		if !ok {
+			return errors.New("the nodes of the cluster cannot be upgraded")
 		}
+		for _, n := range nodes {
+			if err := u.UpgradeNode(ctx, c.Nodes()[n-1].Name(), version); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // cutBalancer cuts the balancer off from every node for 10 s in every 16 s, until ctx is done.

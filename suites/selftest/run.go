@@ -119,14 +119,6 @@ type runner struct {
 	runs    int
 }
 
-// ready creates a cluster if none exists.
-func (r *runner) ready(ctx context.Context) (err error) {
-	if r.cluster == nil {
-		r.cluster, err = r.make(ctx)
-	}
-	return err
-}
-
 func (r *runner) close(ctx context.Context) {
 	if r.cluster != nil {
 		r.cluster.Close(context.WithoutCancel(ctx))
@@ -220,8 +212,10 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := r.ready(ctx); err != nil {
-		return nil, 0, err
+	if r.cluster == nil {
+		if r.cluster, err = r.make(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
 	ctx, end := context.WithCancel(ctx) // of what plants have started
 	defer end()

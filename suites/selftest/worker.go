@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 	"github.com/holdfast-ha/holdfast/suites/internal/worker"
 )
 
@@ -96,11 +97,6 @@ func stopFor(ctx context.Context, p *os.Process, d time.Duration) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("failed to stop a worker for %s: %w", d, err)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	client.Pause(ctx, d)
 	return p.Signal(syscall.SIGCONT)
 }
