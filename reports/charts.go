@@ -115,7 +115,7 @@ func componentLanes(run *record.Run, end, step record.Nanos) []lane {
 		s := nodeState(run, p.V.Node, fmt.Sprintf("process %d", p.V.PID))
 		switch {
 		case p.V.Error != "":
-			s = state{"node other", "not known: " + clip(OneLine(p.V.Error), 60)}
+			s = state{"node other", "not known: " + Clip(OneLine(p.V.Error), 60)}
 		case p.V.Standby:
 			s = state{"node other", "standing by"}
 		case p.V.PID == 0:

@@ -74,10 +74,7 @@ func (in *injection) latency() record.Nanos { return in.injected.Effect - in.inj
 
 // began returns when the fault took effect or, without a proof, when it was called for.
 func (in *injection) began() record.Nanos {
-	first := in.injected
-	if first == nil {
-		first = cmp.Or(in.failed, in.healed)
-	}
+	first := cmp.Or(in.injected, in.failed, in.healed)
 	if first.Proven && first.Effect > 0 {
 		return first.Effect
 	}
@@ -89,10 +86,7 @@ func (in *injection) ended() (at record.Nanos, ok bool) {
 	if in.healed == nil {
 		return 0, false
 	}
-	if in.healed.Effect > 0 {
-		return in.healed.Effect, true
-	}
-	return in.healed.Called, true
+	return cmp.Or(in.healed.Effect, in.healed.Called), true
 }
 
 // probeSeries are the probes of one kind through one entrance, by start.
@@ -110,8 +104,6 @@ func (s *probeSeries) connection() string {
 	}
 	return "new"
 }
-
-func (s *probeSeries) operation() string { return string(s.kind) }
 
 // probeSeriesOf returns the series in the order of the entrances, each in that of
 // record.ProbeKinds and with new before reused connections.

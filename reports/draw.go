@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"html/template"
 
-	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -33,39 +32,20 @@ func resolution(end record.Nanos) record.Nanos { return end / 1900 }
 
 // The page reads its drawings as arrays: there can be many of them.
 
-// MarshalJSON writes the timeline as report.js reads it.
-func (t *timeline) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		End      record.Nanos   `json:"end"`
-		Ticks    []tick         `json:"ticks,omitempty"`
-		Phases   []bar          `json:"phases,omitempty"`
-		Violated []judge.Period `json:"violated,omitempty"`
-		Marks    []mark         `json:"marks,omitempty"`
-		Groups   []laneGroup    `json:"groups,omitempty"`
-		Charts   []chart        `json:"charts,omitempty"`
-	}{t.end, t.ticks, t.phases, t.violated, t.marks, t.groups, t.charts})
-}
-
-// MarshalJSON writes the group as report.js reads it.
 func (g laneGroup) MarshalJSON() ([]byte, error) { return json.Marshal([]any{g.title, g.lanes}) }
 
-// MarshalJSON writes the lane as report.js reads it.
 func (l lane) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{l.label, l.note, l.thin, l.bars})
 }
 
-// MarshalJSON writes the bar as report.js reads it.
 func (b bar) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{b.from, b.to, b.class, b.text, b.beside, b.tip})
 }
 
-// MarshalJSON writes the mark as report.js reads it.
 func (m mark) MarshalJSON() ([]byte, error) { return json.Marshal([]any{m.at, m.class}) }
 
-// MarshalJSON writes the tick as report.js reads it.
 func (t tick) MarshalJSON() ([]byte, error) { return json.Marshal([]any{t.at, t.label}) }
 
-// MarshalJSON writes the chart as report.js reads it.
 func (c chart) MarshalJSON() ([]byte, error) {
 	times, values := make([]record.Nanos, len(c.samples)), make([]float64, len(c.samples))
 	for i, s := range c.samples {

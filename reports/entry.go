@@ -171,8 +171,7 @@ func probeWords(p record.Probe) string {
 }
 
 func endpointsWords(e record.Endpoints) string {
-	addresses := strings.Join(e.Addresses, ", ")
-	addresses = cmp.Or(addresses, "none")
+	addresses := cmp.Or(strings.Join(e.Addresses, ", "), "none")
 	how := "change"
 	if e.Sample {
 		how = "reading"
@@ -314,8 +313,7 @@ func eventWords(e record.Event) string {
 
 func actionWords(a record.Action) string {
 	what := a.Verb + " of " + a.Resource + optional("/", a.Subresource) + optional(" ", strings.Trim(a.Namespace+"/"+a.Name, "/"))
-	where := a.Node
-	where = cmp.Or(where, "an unknown node")
+	where := cmp.Or(a.Node, "an unknown node")
 	if a.Election {
 		what += " (election)"
 	}

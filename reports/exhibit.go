@@ -89,23 +89,23 @@ func exhibitTimeline(run *record.Run, e *judge.Exhibit) *timeline {
 	t.eachBar(func(b *bar) { times = append(times, b.from, b.to) })
 	for _, m := range faultMarks(run) {
 		if m.at >= from && m.at <= to {
-			times, t.marks = append(times, m.at), append(t.marks, m)
+			times, t.Marks = append(times, m.at), append(t.Marks, m)
 		}
 	}
 	axis := newStretch(times)
 	t.eachBar(func(b *bar) { b.from, b.to = axis.place(b.from), axis.place(b.to) })
-	for i := range t.marks {
-		t.marks[i].at = axis.place(t.marks[i].at)
+	for i := range t.Marks {
+		t.Marks[i].at = axis.place(t.Marks[i].at)
 	}
 	for i, at := range axis.at {
-		t.ticks = append(t.ticks, tick{at, exactly(axis.times[i])})
-		t.end = max(at, record.Nanos(time.Second))
+		t.Ticks = append(t.Ticks, tick{at, exactly(axis.times[i])})
+		t.End = max(at, record.Nanos(time.Second))
 	}
 	return t
 }
 
 func (t *timeline) eachBar(change func(*bar)) {
-	for _, g := range t.groups {
+	for _, g := range t.Groups {
 		for _, l := range g.lanes {
 			for i := range l.bars {
 				change(&l.bars[i])

@@ -96,8 +96,8 @@ func TestOddExhibits(t *testing.T) {
 				t.Errorf("%s: %v", e.Title, err)
 			}
 			shown.eachBar(func(b *bar) {
-				if b.from < 0 || b.to < b.from && e.Title != "backwards" || b.to > shown.end {
-					t.Errorf("%s: a bar from %d to %d on an axis that ends at %d", e.Title, b.from, b.to, shown.end)
+				if b.from < 0 || b.to < b.from && e.Title != "backwards" || b.to > shown.End {
+					t.Errorf("%s: a bar from %d to %d on an axis that ends at %d", e.Title, b.from, b.to, shown.End)
 				}
 			})
 		}

@@ -84,7 +84,7 @@ func (m *metrics) records(in input) {
 	m.family("holdfast_probes", "gauge", "", "Availability probes by entrance and outcome.")
 	each(func(scenario string, run *record.Run) {
 		for _, s := range probeSeriesOf(run) {
-			labels := []string{"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", s.operation()}
+			labels := []string{"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", string(s.kind)}
 			m.sample("holdfast_probes", float64(len(s.probes)-s.failed), append(labels, "outcome", "ok")...)
 			m.sample("holdfast_probes", float64(s.failed), append(labels, "outcome", "failed")...)
 		}
@@ -93,14 +93,14 @@ func (m *metrics) records(in input) {
 	each(func(scenario string, run *record.Run) {
 		for _, s := range probeSeriesOf(run) {
 			m.sample("holdfast_unavailable_seconds", seconds(int64(s.longest())),
-				"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", s.operation())
+				"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", string(s.kind))
 		}
 	})
 	m.family("holdfast_unavailable_all_seconds", "gauge", "seconds", "Sum of all such times, not only the longest.")
 	each(func(scenario string, run *record.Run) {
 		for _, s := range probeSeriesOf(run) {
 			m.sample("holdfast_unavailable_all_seconds", seconds(int64(s.unavailable())),
-				"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", s.operation())
+				"scenario", scenario, "entrance", s.entrance, "connection", s.connection(), "operation", string(s.kind))
 		}
 	})
 	m.family("holdfast_operations", "gauge", "", "Operations of the traffic by type and outcome.")

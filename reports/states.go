@@ -143,17 +143,12 @@ func etcdLanes(run *record.Run, end, step record.Nanos) []lane {
 	lanes := []lane{{label: "leader", bars: all.finish(end, step, "etcd leader")}}
 	for _, node := range nodes {
 		bars := tracks[node].finish(end, step, "leader as "+node+" sees it")
-		lanes = append(lanes, lane{note: "as " + node + " sees it", thin: true, bars: unwritten(bars)})
+		for i := range bars {
+			bars[i].text = "" // the lane is too low for it
+		}
+		lanes = append(lanes, lane{note: "as " + node + " sees it", thin: true, bars: bars})
 	}
 	return lanes
-}
-
-// unwritten removes the text of bars that are too low for it.
-func unwritten(bars []bar) []bar {
-	for i := range bars {
-		bars[i].text = ""
-	}
-	return bars
 }
 
 // commonLeader returns the leader of the highest term in the members' last views.
@@ -247,9 +242,8 @@ func presence(run *record.Run, newest map[string]record.Endpoints, address, node
 
 // older reports whether revision a is before b; false if they cannot be compared.
 func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
+	x, y := record.Number(a), record.Number(b)
+	return x > 0 && x < y
 }
 
 // leaseLanes has a lane per lease. A lease that was not renewed for its duration is shown as
@@ -280,8 +274,7 @@ func leaseLanes(run *record.Run, end, step record.Nanos) []lane {
 		if l.V.Duration > 0 {
 			h.expiry = l.At + record.Nanos(l.V.Duration)*record.Nanos(time.Second)
 		}
-		name := l.V.HolderNode
-		name = cmp.Or(name, l.V.Holder)
+		name := cmp.Or(l.V.HolderNode, l.V.Holder)
 		h.set(l.At, nodeState(run, name, name))
 	}
 	var lanes []lane

@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// timeline is the drawing of one record: groups of lanes over one axis.
+// timeline is the drawing of one record: groups of lanes over one axis. report.js reads it.
 type timeline struct {
-	end    record.Nanos
-	ticks  []tick // of an axis that is not to scale
-	phases []bar
-	// violated are the times in which failed guarantees were violated, shaded through all lanes.
-	violated []judge.Period
-	marks    []mark
-	groups   []laneGroup
-	charts   []chart
+	End    record.Nanos `json:"end"`
+	Ticks  []tick       `json:"ticks,omitempty"` // of an axis that is not to scale
+	Phases []bar        `json:"phases,omitempty"`
+	// Violated are the times in which failed guarantees were violated, shaded through all lanes.
+	Violated []judge.Period `json:"violated,omitempty"`
+	Marks    []mark         `json:"marks,omitempty"`
+	Groups   []laneGroup    `json:"groups,omitempty"`
+	Charts   []chart        `json:"charts,omitempty"`
 }
 
 type laneGroup struct {
@@ -57,28 +57,28 @@ type tick struct {
 // timelineOf derives the timeline. It merges two things closer than resolution, so that a long
 // record does not make a large page.
 func timelineOf(run *record.Run, results []judge.Result) *timeline {
-	t := &timeline{end: max(endOf(run), record.Nanos(time.Second))}
-	step := resolution(t.end)
-	t.phases = phaseBars(run, t.end)
-	t.marks = faultMarks(run)
+	t := &timeline{End: max(endOf(run), record.Nanos(time.Second))}
+	step := resolution(t.End)
+	t.Phases = phaseBars(run, t.End)
+	t.Marks = faultMarks(run)
 	for _, r := range results {
-		if r.Violated != nil && !slices.Contains(t.violated, *r.Violated) {
-			t.violated = append(t.violated, *r.Violated)
+		if r.Violated != nil && !slices.Contains(t.Violated, *r.Violated) {
+			t.Violated = append(t.Violated, *r.Violated)
 		}
 	}
-	t.add("Faults", faultLanes(run, t.end))
-	t.add("Components that were hit", componentLanes(run, t.end, step))
-	t.add("etcd leader", etcdLanes(run, t.end, step))
-	t.add("Endpoints of default/kubernetes", endpointLanes(run, t.end, step))
-	t.add("Lease holders", leaseLanes(run, t.end, step))
+	t.add("Faults", faultLanes(run, t.End))
+	t.add("Components that were hit", componentLanes(run, t.End, step))
+	t.add("etcd leader", etcdLanes(run, t.End, step))
+	t.add("Endpoints of default/kubernetes", endpointLanes(run, t.End, step))
+	t.add("Lease holders", leaseLanes(run, t.End, step))
 	t.add("Availability by entrance", availabilityLanes(run, step))
-	t.charts = chartsOf(run, step)
+	t.Charts = chartsOf(run, step)
 	return t
 }
 
 func (t *timeline) add(title string, lanes []lane) {
 	if len(lanes) > 0 {
-		t.groups = append(t.groups, laneGroup{title, lanes})
+		t.Groups = append(t.Groups, laneGroup{title, lanes})
 	}
 }
 
@@ -143,28 +143,21 @@ func availabilityLanes(run *record.Run, step record.Nanos) []lane {
 	var lanes []lane
 	previous := ""
 	for _, s := range probeSeriesOf(run) {
-		l := lane{note: s.operation() + ", " + s.connection(), thin: true}
+		l := lane{note: string(s.kind) + ", " + s.connection(), thin: true}
 		if s.entrance != previous {
 			l.label, previous = s.entrance, s.entrance
 		}
 		first, last := s.probes[0].Start, s.probes[len(s.probes)-1].End
-		name := fmt.Sprintf("%s, %s on %s connections", s.entrance, s.operation(), map[bool]string{true: "reused", false: "new"}[s.reused])
+		name := fmt.Sprintf("%s, %s on %s connections", s.entrance, string(s.kind), s.connection())
 		l.bars = append(l.bars, bar{from: first, to: last, class: "up",
 			tip: fmt.Sprintf("%s: %s, %d failed", name, Plural(len(s.probes), "probe"), s.failed)})
 		for _, o := range mergeOutages(s.outages(), step) {
 			text := fmt.Sprintf("%s: %s failed", name, Plural(o.probes, "probe"))
-			l.bars = append(l.bars, bar{from: o.from, to: o.to, class: "down", tip: tip(text, o.from, o.to) + reasonLine(o.reason)})
+			l.bars = append(l.bars, bar{from: o.from, to: o.to, class: "down", tip: tip(text, o.from, o.to) + optional("\n", Clip(OneLine(o.reason), 160))})
 		}
 		lanes = append(lanes, l)
 	}
 	return lanes
-}
-
-func reasonLine(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return "\n" + clip(OneLine(reason), 160)
 }
 
 // mergeOutages merges outages that would be drawn in the same place.
@@ -191,7 +184,8 @@ func at(t record.Nanos) string {
 	return fmt.Sprintf("%.2fs", time.Duration(t).Seconds())
 }
 
-func clip(s string, limit int) string {
+// Clip returns s, cut to limit characters with an ellipsis at the end if it is longer.
+func Clip(s string, limit int) string {
 	runes := []rune(s)
 	if len(runes) <= limit {
 		return s
