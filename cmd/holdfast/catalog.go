@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/framework/nearest"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -59,12 +60,15 @@ bound, why it matters, and where it comes from.`,
 			case len(args) > 0:
 				return printRequirements(out, entries)
 			case output.format == "md":
-				return printCatalogPage(out, entries)
+				if _, err := io.WriteString(out, catalogIntro); err != nil {
+					return err
+				}
+				return printRequirements(out, entries)
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tLEVEL\tSETTLED BY\tREQUIREMENT")
 			for _, e := range entries {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Level, settledBy(e), shorten(e.Text, 80))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Level, settledBy(e), reports.Clip(e.Text, 80))
 			}
 			return w.Flush()
 		})
@@ -80,11 +84,4 @@ func settledBy(e catalogEntry) string {
 		return "-"
 	}
 	return strings.Join(e.Scenarios, ", ")
-}
-
-func shorten(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
 }

@@ -38,14 +38,6 @@ apiserver-count fix proposal, *resilience* the control plane resilience overview
 has hit users since.
 `
 
-// printCatalogPage prints the catalogue for people to read.
-func printCatalogPage(w io.Writer, entries []catalogEntry) error {
-	if _, err := io.WriteString(w, catalogIntro); err != nil {
-		return err
-	}
-	return printRequirements(w, entries)
-}
-
 // printRequirements prints requirements, by area.
 func printRequirements(w io.Writer, entries []catalogEntry) error {
 	settings, err := clusters.Settings(clusters.Default())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -105,17 +106,13 @@ for another reason, or the run had a problem, such as a cluster that it could no
 			}
 		} else {
 			p, provider, err = certification(cmd, &f, ids, profile, wanted{attach: attach, parallel: parallel, seed: seed})
-			if dir = out; dir == "" && err == nil {
-				dir = filepath.Join("results", p.Started.Format("20060102-150405"))
+			if err == nil {
+				dir = cmp.Or(out, filepath.Join("results", p.Started.Format("20060102-150405")))
+				err = checkResultsDir(dir)
 			}
 		}
 		if err != nil {
 			return err
-		}
-		if resume == "" {
-			if err := checkResultsDir(dir); err != nil {
-				return err
-			}
 		}
 		if open := certify.Untestable(p); resume == "" && !dryRun && len(open) > 0 && slices.Contains([]string{"conformance", "partial"}, certify.Class(ids, profile)) {
 			return usageError("not all of these rows can be certified on this cluster, since no scenario that settles them can run there:\n%s\nName others with --rows; --dry-run shows what would be run", strings.Join(open, "\n"))
@@ -158,10 +155,7 @@ for another reason, or the run had a problem, such as a cluster that it could no
 		if err != nil {
 			return err
 		}
-		if code := reports.New(v.Report(), v.Results, nil).ExitCode; code != exitPass { // that of the outcome, and of the run
-			return exitWith(code, nil)
-		}
-		return nil
+		return exitWith(reports.New(v.Report(), v.Results, nil).ExitCode, nil) // that of the outcome, and of the run
 	}
 	return cmd
 }

@@ -168,7 +168,7 @@ func printStatus(out io.Writer, s *keeper.Status) error {
 		if d := time.Until(e.Expires); d > 0 {
 			left = d.Round(time.Second).String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Target, left, shorten(e.Effect.What, 80))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Target, left, reports.Clip(e.Effect.What, 80))
 	}
 	return w.Flush()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // faultEntry is a fault as `holdfast faults` shows it.
@@ -86,7 +87,7 @@ func printFaults(out io.Writer, all []faultEntry) error {
 	fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
 	for _, f := range all {
 		params := cmp.Or(strings.Join(slices.Sorted(maps.Keys(f.Params)), ", "), "-")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, shorten(f.Summary, 90))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, reports.Clip(f.Summary, 90))
 	}
 	return w.Flush()
 }

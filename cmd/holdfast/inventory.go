@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/remote"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
@@ -212,18 +213,12 @@ Levels:
 const maxConsent = 31 * 24 * time.Hour
 
 func consentLevels(texts []string) (all []remote.Level, err error) {
-	var names []string
-	known := map[string]remote.Level{}
-	for _, l := range remote.Levels {
-		names = append(names, string(l))
-		known[string(l)] = l
-	}
+	names := framework.Names(remote.Levels, func(l remote.Level) string { return string(l) })
 	for _, text := range texts {
-		l, ok := known[text]
-		if !ok {
+		if !slices.Contains(names, text) {
 			return nil, usageError("--level %s: want one or more of %s%s", text, strings.Join(names, ", "), nearest.Meant(names, text))
 		}
-		all = append(all, l)
+		all = append(all, remote.Level(text))
 	}
 	if !slices.Contains(all, remote.Processes) && slices.ContainsFunc(all, func(l remote.Level) bool { return l != remote.ReadOnly }) {
 		return nil, usageError("--level %[1]s: want process as well, since every fault needs the agent on each node: --level process,%[1]s", strings.Join(texts, ","))

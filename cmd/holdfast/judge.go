@@ -68,10 +68,7 @@ func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.R
 	if err != nil {
 		return err
 	}
-	if results.ExitCode != exitPass {
-		return exitWith(results.ExitCode, nil)
-	}
-	return nil
+	return exitWith(results.ExitCode, nil)
 }
 
 func empty(s string) bool { return s == "" }
@@ -204,10 +201,7 @@ not applicable or no longer judged. Measured times do not affect the exit code.`
 		if err != nil {
 			return err
 		}
-		if code := reports.DiffExitCode(changes); code != exitPass {
-			return exitWith(code, nil)
-		}
-		return nil
+		return exitWith(reports.DiffExitCode(changes), nil)
 	}
 	return cmd
 }

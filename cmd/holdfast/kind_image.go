@@ -69,32 +69,22 @@ the engine is replaced.`,
 		if config.DockerHost, err = engine(cmd.Context()); err != nil {
 			return err
 		}
-		images, err := ensureImages(cmd, config)
+		p := newProgress(cmd.ErrOrStderr())
+		config.Progress = func(e image.Event) {
+			if e.Lasting {
+				p.Line("%s", e.Text)
+			} else {
+				p.Status("%s", e.Text)
+			}
+		}
+		images, err := image.Ensure(cmd.Context(), config)
+		p.Done()
 		if err != nil {
 			return err
 		}
 		return output.print(cmd, images, func(w io.Writer) error { return writeImages(w, images) })
 	}
 	return cmd
-}
-
-func ensureImages(cmd *cobra.Command, config image.Config) (image.Images, error) {
-	p := newProgress(cmd.ErrOrStderr())
-	defer p.Done()
-	config.Progress = imageProgress(p)
-	return image.Ensure(cmd.Context(), config)
-}
-
-// imageProgress shows the progress of building images; commands that build images as part of
-// something else use it too.
-func imageProgress(p *progress) func(image.Event) {
-	return func(e image.Event) {
-		if e.Lasting {
-			p.Line("%s", e.Text)
-		} else {
-			p.Status("%s", e.Text)
-		}
-	}
 }
 
 func writeImages(w io.Writer, images image.Images) error {

@@ -193,7 +193,12 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	if err != nil {
 		return nil, nil, err
 	}
-	spec, err := f.clusterOrAttach(cmd, provider, w.attach)
+	var spec *clusters.Cluster
+	if w.attach != "" {
+		spec, err = f.describe(cmd, provider, w.attach)
+	} else {
+		spec, err = f.cluster()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -404,13 +409,4 @@ func (f *clusterFlags) takeOver(cmd *cobra.Command, attach *string) error {
 	}
 	f.provider, *attach = remote, f.inventory
 	return nil
-}
-
-// clusterOrAttach returns the cluster that the flags describe, or the existing one to take over
-// if the flags name it.
-func (f *clusterFlags) clusterOrAttach(cmd *cobra.Command, provider clusters.Provider, attach string) (*clusters.Cluster, error) {
-	if attach == "" {
-		return f.cluster()
-	}
-	return f.describe(cmd, provider, attach)
 }

@@ -142,8 +142,5 @@ func selftestExit(rows []selftest.Row, early error) error {
 	if early != nil && code != exitFail {
 		return early
 	}
-	if code == exitPass {
-		return nil
-	}
 	return exitWith(code, early)
 }

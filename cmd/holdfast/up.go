@@ -60,9 +60,9 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	if _, err := providerNamed(f.provider); err != nil {
 		return nil, err
 	}
+	var err error
 	spec := clusters.Default()
 	if f.file != "" {
-		var err error
 		if spec, err = clusters.Load(f.file); err != nil {
 			return nil, exitWith(exitUsage, err)
 		}
@@ -77,43 +77,32 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	default:
 		return nil, usageError("--nodes %d: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than the odd number below it", f.nodes)
 	}
-	for _, v := range []struct {
-		flag    string
-		product release.Product
-		into    *string
-	}{
-		{f.kubernetes, release.Kubernetes, &spec.Spec.KubernetesVersion},
-		{f.etcd, release.Etcd, &spec.Spec.EtcdVersion},
-	} {
-		if v.flag == "" {
-			continue
-		}
-		version, err := release.ParseVersion(v.product, v.flag)
-		if err != nil {
+	if f.kubernetes != "" {
+		if spec.Spec.KubernetesVersion, err = release.ParseVersion(release.Kubernetes, f.kubernetes); err != nil {
 			return nil, err
 		}
-		*v.into = version
+	}
+	if f.etcd != "" {
+		if spec.Spec.EtcdVersion, err = release.ParseVersion(release.Etcd, f.etcd); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range []struct {
 		flag, value string
 		allowed     []string
+		set         func(string)
 	}{
-		{"lb", f.balancer, clusters.Balancers()},
-		{"data", f.data, dataPlaces},
-		{"disk", f.disk, diskKinds},
+		{"lb", f.balancer, clusters.Balancers(), func(v string) { spec.Spec.LoadBalancer.Kind = clusters.BalancerKind(v) }},
+		{"data", f.data, dataPlaces, func(v string) { spec.Spec.Data = clusters.Data(v) }},
+		{"disk", f.disk, diskKinds, func(v string) { spec.Spec.Disk = clusters.Disk(v) }},
 	} {
-		if c.value != "" && !slices.Contains(c.allowed, c.value) {
+		switch {
+		case c.value == "":
+		case slices.Contains(c.allowed, c.value):
+			c.set(c.value)
+		default:
 			return nil, usageError("--%s %s: want %s%s", c.flag, c.value, oneOf(c.allowed), nearest.Meant(c.allowed, c.value))
 		}
-	}
-	if f.balancer != "" {
-		spec.Spec.LoadBalancer.Kind = clusters.BalancerKind(f.balancer)
-	}
-	if f.data != "" {
-		spec.Spec.Data = clusters.Data(f.data)
-	}
-	if f.disk != "" {
-		spec.Spec.Disk = clusters.Disk(f.disk)
 	}
 	if err := spec.Validate(); err != nil {
 		return nil, exitWith(exitUsage, err)
