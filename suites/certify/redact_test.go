@@ -272,3 +272,19 @@ func TestLogsOnce(t *testing.T) {
 		}
 	}
 }
+
+// Of a long log the end is packed, from the beginning of a line.
+func TestLongLog(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	text := strings.Repeat("a line\n", logLimit/7+100) + "the last one\n"
+	if err := os.WriteFile(filepath.Join(from, "etcd.log"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := packLogs(&redact.Redactor{}, from, to); err != nil {
+		t.Fatal(err)
+	}
+	got := filesIn(t, to, func(string) bool { return false })["etcd.log.zst"]
+	if !strings.HasSuffix(text, got) || !strings.HasPrefix(got, "a line\n") || len(got) > logLimit || len(got) < logLimit-7 {
+		t.Errorf("%d bytes of the log are packed, beginning with %.20q", len(got), got)
+	}
+}
