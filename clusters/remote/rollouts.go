@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // A rollout restarts components or replaces nodes automatically: a fault beside it hits more than it
@@ -37,52 +39,23 @@ const (
 
 var rollingOperators = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-config"}
 
-// rolling returns the rollout that is under way; empty without one.
-func (a *access) rolling(ctx context.Context) (string, error) {
-	for _, check := range []func(context.Context) (string, error){a.planned, a.replaced, a.progressing} {
-		if problem, err := check(ctx); err != nil || problem != "" {
-			return problem, err
-		}
-	}
-	return "", nil
-}
-
 // planned looks for a Plan that is applied to nodes.
 func (a *access) planned(ctx context.Context) (string, error) {
-	var plans struct {
-		Items []struct {
-			metav1.ObjectMeta `json:"metadata"`
-			Status            struct {
-				Applying []string `json:"applying"`
-			} `json:"status"`
-		} `json:"items"`
-	}
-	if err := a.listInto(ctx, plansPath, &plans); err != nil {
+	plans, err := a.list(ctx, plansPath)
+	if err != nil {
 		return "", err
 	}
-	for _, p := range plans.Items {
+	for _, p := range plans {
 		if len(p.Status.Applying) > 0 {
-			return fmt.Sprintf("the Plan %s of the system upgrade controller is being applied to %s: wait for it", nameOf(p.ObjectMeta), strings.Join(p.Status.Applying, ", ")), nil
+			return fmt.Sprintf("the Plan %s of the system upgrade controller is being applied to %s: wait for it", p.name(), strings.Join(p.Status.Applying, ", ")), nil
 		}
 	}
 	return "", nil
 }
 
-// controlPlane is a control plane of Cluster API.
-type controlPlane struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		Replicas *int `json:"replicas"`
-	} `json:"spec"`
-	Status struct {
-		Replicas int  `json:"replicas"`
-		Updated  *int `json:"updatedReplicas"`  // v1beta1
-		UpToDate *int `json:"upToDateReplicas"` // v1beta2
-	} `json:"status"`
-}
-
-// changing reports whether it has machines of an earlier specification, or too many or too few.
-func (c controlPlane) changing() bool {
+// changing reports whether a control plane of Cluster API has machines of an earlier specification, or
+// too many or too few.
+func (c object) changing() bool {
 	if c.Spec.Replicas == nil {
 		return false // another controller sets them
 	}
@@ -99,13 +72,11 @@ func (c controlPlane) changing() bool {
 // the inventory: a management cluster also has those of other clusters.
 func (a *access) replaced(ctx context.Context) (string, error) {
 	for _, path := range controlPlanesPaths {
-		var all struct {
-			Items []controlPlane `json:"items"`
-		}
-		if err := a.listInto(ctx, path, &all); err != nil {
+		all, err := a.list(ctx, path)
+		if err != nil {
 			return "", err
 		}
-		for _, c := range all.Items {
+		for _, c := range all {
 			if !c.changing() {
 				continue
 			}
@@ -114,7 +85,7 @@ func (a *access) replaced(ctx context.Context) (string, error) {
 				return "", err
 			}
 			if own {
-				return fmt.Sprintf("the control plane %s of Cluster API is being rolled out: it wants %d machines and has %d, not all of them up to date; wait for it", nameOf(c.ObjectMeta), *c.Spec.Replicas, c.Status.Replicas), nil
+				return fmt.Sprintf("the control plane %s of Cluster API is being rolled out: it wants %d machines and has %d, not all of them up to date; wait for it", c.name(), *c.Spec.Replicas, c.Status.Replicas), nil
 			}
 		}
 	}
@@ -122,29 +93,14 @@ func (a *access) replaced(ctx context.Context) (string, error) {
 }
 
 // ownMachines reports whether a machine of a control plane is a node of the inventory.
-func (a *access) ownMachines(ctx context.Context, c controlPlane) (bool, error) {
+func (a *access) ownMachines(ctx context.Context, c object) (bool, error) {
 	for _, path := range machinesPaths {
-		var all struct {
-			Items []struct {
-				metav1.ObjectMeta `json:"metadata"`
-				Status            struct {
-					NodeRef struct {
-						Name string `json:"name"`
-					} `json:"nodeRef"`
-					Addresses []struct {
-						Address string `json:"address"`
-					} `json:"addresses"`
-				} `json:"status"`
-			} `json:"items"`
-		}
-		if err := a.listInto(ctx, path+"?labelSelector="+url.QueryEscape(machineOwner+"="+c.Name), &all); err != nil {
+		all, err := a.list(ctx, path+"?labelSelector="+url.QueryEscape(machineOwner+"="+c.Name))
+		if err != nil {
 			return false, err
 		}
-		for _, m := range all.Items {
-			var addresses []string
-			for _, at := range m.Status.Addresses {
-				addresses = append(addresses, at.Address)
-			}
+		for _, m := range all {
+			addresses := framework.Names(m.Status.Addresses, func(at corev1.NodeAddress) string { return at.Address })
 			if m.Namespace == c.Namespace && m.Labels[machineOwner] == c.Name && a.has(a.named(m.Status.NodeRef.Name, addresses, nil)) {
 				return true, nil
 			}
@@ -157,20 +113,11 @@ func (a *access) ownMachines(ctx context.Context, c controlPlane) (bool, error) 
 // control-plane nodes.
 func (a *access) progressing(ctx context.Context) (string, error) {
 	for _, one := range []struct{ path, kind string }{{clusterVersionPath, "the version of OpenShift"}, {clusterOperatorsPath, "the operator"}} {
-		var all struct {
-			Items []struct {
-				metav1.ObjectMeta `json:"metadata"`
-				Status            struct {
-					Conditions []struct {
-						Type, Status, Message string
-					} `json:"conditions"`
-				} `json:"status"`
-			} `json:"items"`
-		}
-		if err := a.listInto(ctx, one.path, &all); err != nil {
+		all, err := a.list(ctx, one.path)
+		if err != nil {
 			return "", err
 		}
-		for _, o := range all.Items {
+		for _, o := range all {
 			if one.path == clusterOperatorsPath && !slices.Contains(rollingOperators, o.Name) {
 				continue
 			}
@@ -182,15 +129,4 @@ func (a *access) progressing(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// nameOf returns the namespace and the name of an object.
-func nameOf(o metav1.ObjectMeta) string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
-
-// listInto reads the objects of a path; none if the API does not have their kind.
-func (a *access) listInto(ctx context.Context, path string, into any) error {
-	if err := a.read(ctx, path, into); err != nil && !notFound(err) {
-		return err
-	}
-	return nil
 }

@@ -30,7 +30,17 @@ type object struct {
 	Spec              struct {
 		EngineState   string   `json:"engineState"`   // of Litmus
 		PauseRequests []string `json:"pauseRequests"` // of Medik8s
+		Replicas      *int     `json:"replicas"`      // of a control plane of Cluster API
 	} `json:"spec"`
+	Status struct {
+		Applying   []string                                 `json:"applying"`         // of a Plan: the nodes
+		Replicas   int                                      `json:"replicas"`         // of a control plane of Cluster API
+		Updated    *int                                     `json:"updatedReplicas"`  // the same, v1beta1
+		UpToDate   *int                                     `json:"upToDateReplicas"` // the same, v1beta2
+		NodeRef    struct{ Name string }                    `json:"nodeRef"`          // of a machine of Cluster API
+		Addresses  []corev1.NodeAddress                     `json:"addresses"`        // the same
+		Conditions []struct{ Type, Status, Message string } `json:"conditions"`       // of OpenShift
+	} `json:"status"`
 }
 
 // annotated reports whether it has one of the annotations.
@@ -38,13 +48,14 @@ func (o object) annotated(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, ok := o.Annotations[name]; return ok })
 }
 
-func (o object) name() string { return nameOf(o.ObjectMeta) }
+// name returns the namespace and the name.
+func (o object) name() string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
 
 // safe refuses a cluster with a control-plane node or an API server that is not ready, with a
 // cordoned control-plane node, with API servers of different versions, with a rollout that is under
 // way, with a remediator that is not paused, and with another active chaos tool.
 func (a *access) safe(ctx context.Context) error {
-	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.serversSafe, a.versionsSafe, a.rolling, a.remediated, a.inChaos} {
+	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.serversSafe, a.versionsSafe, a.planned, a.replaced, a.progressing, a.remediated, a.inChaos} {
 		problem, err := check(ctx)
 		if err != nil {
 			return err
@@ -161,6 +172,8 @@ func (a *access) list(ctx context.Context, path string) ([]object, error) {
 	var all struct {
 		Items []object `json:"items"`
 	}
-	err := a.listInto(ctx, path, &all)
-	return all.Items, err
+	if err := a.read(ctx, path, &all); err != nil && !notFound(err) {
+		return nil, err
+	}
+	return all.Items, nil
 }
