@@ -355,12 +355,7 @@ func (c *Cluster) each(do func(*node) error) error {
 	return framework.Each(c.reached, do)
 }
 
-func (c *Cluster) nodeNames() (names []string) {
-	for _, n := range c.reached {
-		names = append(names, n.Name())
-	}
-	return names
-}
+func (c *Cluster) nodeNames() []string { return framework.NodeNames(c.reached) }
 
 // nodesWith returns the nodes with a component.
 func (c *Cluster) nodesWith(component framework.Component) (names []string) {

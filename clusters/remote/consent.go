@@ -69,15 +69,11 @@ type Consent struct {
 
 // Manifest returns the consent object, for the owner to apply.
 func (c Consent) Manifest() ([]byte, error) {
-	var levels []string
-	for _, l := range c.Levels {
-		levels = append(levels, string(l))
-	}
 	return yaml.Marshal(corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: consentNamespace, Name: consentName},
 		Data: map[string]string{consentUID: c.ClusterUID, consentExpires: c.Expires.UTC().Format(time.RFC3339),
-			consentLevels: strings.Join(levels, ",")},
+			consentLevels: strings.Join(framework.Names(c.Levels, func(l Level) string { return string(l) }), ",")},
 	})
 }
 

@@ -284,15 +284,9 @@ func (a *access) nodes(ctx context.Context) (all []corev1.Node, err error) {
 			break
 		}
 	}
-	var names []string
-	for _, n := range all {
-		names = append(names, n.Name)
-	}
+	names := framework.Names(all, func(n corev1.Node) string { return n.Name })
 	for i, n := range all {
-		var addresses []string
-		for _, at := range n.Status.Addresses {
-			addresses = append(addresses, at.Address)
-		}
+		addresses := framework.Names(n.Status.Addresses, func(at corev1.NodeAddress) string { return at.Address })
 		all[i].Name = a.named(n.Name, addresses, names)
 	}
 	return all, nil

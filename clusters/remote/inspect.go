@@ -58,10 +58,7 @@ type NodeComponent struct {
 func Inspect(ctx context.Context, i *clusters.Inventory, node, profile string) (NodeProfile, error) {
 	at := slices.IndexFunc(i.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Name == node })
 	if at < 0 {
-		var all []string
-		for _, n := range i.Spec.Nodes {
-			all = append(all, n.Name)
-		}
+		all := framework.Names(i.Spec.Nodes, func(n clusters.InventoryNode) string { return n.Name })
 		return NodeProfile{}, fmt.Errorf("the inventory has no node %s%s: want %s", node, nearest.Meant(all, node), strings.Join(all, ", "))
 	}
 	if !i.Reachable() {

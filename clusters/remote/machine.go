@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // sameMachines returns an error unless each node of the inventory that was seen is its own machine:
@@ -71,10 +72,7 @@ func leadsTo(n clusters.InventoryNode, s *sight, nodes []corev1.Node) error {
 	if _, ok := s.devices[n.Address]; ok || identified {
 		return nil
 	}
-	var own []string
-	for _, address := range slices.SortedFunc(maps.Keys(s.devices), netip.Addr.Compare) {
-		own = append(own, address.String())
-	}
+	own := framework.Names(slices.SortedFunc(maps.Keys(s.devices), netip.Addr.Compare), netip.Addr.String)
 	return fmt.Errorf("ssh %s leads to a machine (host name %s, addresses %s) without the address of node %s, %s: correct ssh or address in the inventory",
 		n.SSH, s.host, strings.Join(own, ", "), n.Name, n.Address)
 }

@@ -22,10 +22,7 @@ func (a *access) pods(ctx context.Context) (mirrors, error) {
 	if err := a.read(ctx, "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
 		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
 	}
-	var nodes []string
-	for _, p := range pods.Items {
-		nodes = append(nodes, p.Spec.NodeName)
-	}
+	nodes := framework.Names(pods.Items, func(p corev1.Pod) string { return p.Spec.NodeName })
 	for i, p := range pods.Items {
 		pods.Items[i].Spec.NodeName = a.named(p.Spec.NodeName, []string{p.Status.HostIP}, nodes)
 	}
