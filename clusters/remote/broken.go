@@ -77,6 +77,14 @@ func (b *broken) mend(key string) {
 	delete(b.active, key)
 }
 
+// mendUnless records that a fault is healed unless healing it failed with err, and returns err.
+func (b *broken) mendUnless(key string, err error) error {
+	if err == nil {
+		b.mend(key)
+	}
+	return err
+}
+
 // mendAll records that all faults are healed whose keys have a prefix.
 func (b *broken) mendAll(prefix string) {
 	b.mu.Lock()

@@ -220,28 +220,12 @@ func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framew
 	if err := c.impairs(); err != nil {
 		return "", err
 	}
-	key := rand.Text()
-	if err := c.breaks(key, cutOff(links, imp, c.nodeNames()), ttl); err != nil {
-		return "", err
-	}
-	handle, err := c.Network.Impair(ctx, links, imp, ttl)
-	if untouched(err) {
-		c.broken.mend(key)
-	}
-	if err != nil {
-		return "", err
-	}
-	c.broken.rename(key, handle)
-	return handle, nil
+	return c.counts(rand.Text(), cutOff(links, imp, c.nodeNames()), ttl, func() (string, error) { return c.Network.Impair(ctx, links, imp, ttl) })
 }
 
 // Restore implements framework.NetworkFaulter.
 func (c *Cluster) Restore(ctx context.Context, handle string) error {
-	err := c.Network.Restore(ctx, handle)
-	if err == nil {
-		c.broken.mend(handle)
-	}
-	return err
+	return c.broken.mendUnless(handle, c.Network.Restore(ctx, handle))
 }
 
 // CheckImpairment implements framework.ImpairmentChecker.
@@ -301,17 +285,30 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 
 // Withdraw implements framework.Promiser.
 func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
-	err := agent.Withdraw(ctx, c.agents(), handle)
-	if err == nil {
-		c.broken.mend(handle)
-	}
-	return err
+	return c.broken.mendUnless(handle, agent.Withdraw(ctx, c.agents(), handle))
 }
 
 // breaks records under a key that nodes are broken for ttl, unless that needs consent to the
 // loss of quorum that the owner has not given.
 func (c *Cluster) breaks(key string, nodes []string, ttl time.Duration) error {
 	return c.broken.add(c.Name(), key, nodes, max(ttl, momentary), c.allowed().allows(QuorumLoss))
+}
+
+// counts does what breaks nodes for ttl, and counts it under key and then under the handle that it
+// returns.
+func (c *Cluster) counts(key string, nodes []string, ttl time.Duration, do func() (handle string, err error)) (string, error) {
+	if err := c.breaks(key, nodes, ttl); err != nil {
+		return "", err
+	}
+	handle, err := do()
+	if untouched(err) {
+		c.broken.mend(key)
+	}
+	if err != nil {
+		return "", err
+	}
+	c.broken.rename(key, handle)
+	return handle, nil
 }
 
 func (c *Cluster) agents() (all []*agent.Client) {

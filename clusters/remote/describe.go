@@ -336,22 +336,30 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 
 // find inspects all nodes concurrently, and refuses machines of other nodes. For tolerant see lookAt.
 func (a *access) find(ctx context.Context, all map[string]shell, tolerant bool) (map[string]*found, error) {
-	g, looking := errgroup.WithContext(ctx)
-	seen := make([]*found, len(a.Spec.Nodes))
-	for i, n := range a.Spec.Nodes {
-		g.Go(func() (err error) {
-			seen[i], err = a.lookAt(looking, all[n.Name], n, tolerant)
+	seen, err := onEach(ctx, a, func(ctx context.Context, n clusters.InventoryNode) (*found, error) {
+		return a.lookAt(ctx, all[n.Name], n, tolerant)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return seen, a.sameMachines(ctx, seen)
+}
+
+// onEach calls do for all nodes of the inventory concurrently, and returns the results by name.
+func onEach[T any](ctx context.Context, a *access, do func(context.Context, clusters.InventoryNode) (T, error)) (map[string]T, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex
+	all := map[string]T{}
+	for _, n := range a.Spec.Nodes {
+		g.Go(func() error {
+			one, err := do(ctx, n)
+			mu.Lock()
+			defer mu.Unlock()
+			all[n.Name] = one
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	byName := map[string]*found{}
-	for i, n := range a.Spec.Nodes {
-		byName[n.Name] = seen[i]
-	}
-	return byName, a.sameMachines(ctx, byName)
+	return all, g.Wait()
 }
 
 // readConfig reads the configuration files of etcd and of the scheduler, if they have one, and on a

@@ -40,27 +40,12 @@ func (n *node) FillDisk(ctx context.Context, free int64, ttl time.Duration) (str
 		return "", err
 	}
 	key := n.Name() + "/" + string(framework.Etcd) + " volume"
-	if err := n.cluster.breaks(key, []string{n.Name()}, ttl); err != nil {
-		return "", err
-	}
-	handle, err := n.Client.FillVolume(ctx, free, ttl)
-	if untouched(err) {
-		n.cluster.broken.mend(key)
-	}
-	if err != nil {
-		return "", err
-	}
-	n.cluster.broken.rename(key, handle)
-	return handle, nil
+	return n.cluster.counts(key, []string{n.Name()}, ttl, func() (string, error) { return n.Client.FillVolume(ctx, free, ttl) })
 }
 
 // EmptyDisk implements framework.DiskFiller.
 func (n *node) EmptyDisk(ctx context.Context, handle string) error {
-	err := n.Client.EmptyVolume(ctx, handle)
-	if err == nil {
-		n.cluster.broken.mend(handle)
-	}
-	return err
+	return n.cluster.broken.mendUnless(handle, n.Client.EmptyVolume(ctx, handle))
 }
 
 // ProbeDisk implements framework.DiskFiller.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -98,22 +97,7 @@ func (a *access) lookAll(ctx context.Context) (map[string]*sight, error) {
 		return nil, err
 	}
 	defer done()
-	g, looking := errgroup.WithContext(ctx)
-	all := make([]*sight, len(a.Spec.Nodes))
-	for i, n := range a.Spec.Nodes {
-		g.Go(func() (err error) {
-			all[i], err = ssh[n.Name].look(looking)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	seen := map[string]*sight{}
-	for i, n := range a.Spec.Nodes {
-		seen[n.Name] = all[i]
-	}
-	return seen, nil
+	return onEach(ctx, a, func(ctx context.Context, n clusters.InventoryNode) (*sight, error) { return ssh[n.Name].look(ctx) })
 }
 
 // impairs returns an error unless the network may be impaired.
