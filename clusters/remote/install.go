@@ -3,11 +3,8 @@ package remote
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
 // agentUp is how long an agent may take until it answers.
@@ -54,7 +52,11 @@ func (n *node) putAgent(ctx context.Context) error {
 		delete(files, agent.GuardUnitPath)
 		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &\n" + agent.KeepGuard()
 	}
-	sum, err := programSum()
+	file, err := agent.Program()
+	if err != nil {
+		return err
+	}
+	sum, err := release.HashFile(file)
 	if err != nil {
 		return err
 	}
@@ -114,20 +116,4 @@ func (c *Cluster) portsBut(one *node) (ports []uint16) {
 	}
 	slices.Sort(ports)
 	return slices.Compact(ports)
-}
-
-// programSum returns the SHA-256 of the agent's program.
-func programSum() (string, error) {
-	program, err := agent.Program()
-	if err != nil {
-		return "", err
-	}
-	f, err := os.Open(program)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
 }

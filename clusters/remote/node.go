@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -72,8 +71,8 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 	if c != framework.Etcd {
 		return n.plain.ServingEndpoints(c)
 	}
-	at := func(name, urls, path string) framework.ServingEndpoint {
-		return framework.ServingEndpoint{Name: name, Address: net.JoinHostPort(n.address.String(), portOf(urls)), Path: path,
+	at := func(name string, u *url.URL, path string) framework.ServingEndpoint {
+		return framework.ServingEndpoint{Name: name, Address: net.JoinHostPort(n.address.String(), u.Port()), Path: path,
 			TLS: &tls.Config{RootCAs: n.etcdCA, MinVersion: tls.VersionTLS12}, Names: []string{n.address.String()}}
 	}
 	unknown := fmt.Errorf("the address of etcd on %s is unknown", n.Name())
@@ -81,11 +80,11 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 	if !ok || n.etcdCA == nil {
 		return nil, unknown
 	}
-	client, peer := etcd.flag("advertise-client-urls"), etcd.flag("initial-advertise-peer-urls")
-	if client == "" || peer == "" {
+	client, peer := urlsOf(etcd, "advertise-client-urls"), urlsOf(etcd, "initial-advertise-peer-urls")
+	if len(client) == 0 || len(peer) == 0 {
 		return nil, unknown
 	}
-	return []framework.ServingEndpoint{at("client", client, "/version"), at("peer", peer, "")}, nil
+	return []framework.ServingEndpoint{at("client", client[0], "/version"), at("peer", peer[0], "")}, nil
 }
 
 // FurtherListeners implements framework.EtcdListener.
@@ -107,16 +106,6 @@ func (n *node) AuditSupport() error {
 		return fmt.Errorf("the API server on %s writes no audit log to a file (--audit-log-path)", n.Name())
 	}
 	return nil
-}
-
-// portOf returns the port of the first of several URLs.
-func portOf(urls string) string {
-	first, _, _ := strings.Cut(urls, ",")
-	u, err := url.Parse(first)
-	if err != nil {
-		return ""
-	}
-	return u.Port()
 }
 
 // readCA reads the certificate of the CA of the node's etcd, if it has one.

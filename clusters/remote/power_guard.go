@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -37,18 +36,11 @@ const (
 	latest = 4
 )
 
-// guardMain does not return if this process is a guard.
-func guardMain() {
-	if filepath.Base(os.Args[0]) != guardRole {
-		return
-	}
+// guardMain is the guard.
+func guardMain([]string) error {
 	// Caught and not ignored: the commands would ignore them as well.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
-	if err := runGuard(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", guardRole, err)
-		os.Exit(3)
-	}
-	os.Exit(0)
+	return runGuard(os.Stdin, os.Stdout)
 }
 
 // runGuard writes a line when the power is off: empty, or why it may still be on.

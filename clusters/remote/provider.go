@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -42,7 +43,7 @@ func (Provider) Name() string { return "remote" }
 
 // Main implements clusters.Reexecuter.
 func (Provider) Main() {
-	guardMain()
+	system.RunRole(map[string]func([]string) error{guardRole: guardMain})
 	agent.Main()
 }
 
@@ -354,7 +355,12 @@ func (c *Cluster) add(seen map[string]*found, progress func(string)) (harness []
 		f := seen[spec.Name]
 		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, server: c.access.server(spec.Name), components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
 		n.Client = agent.NewClient(spec.Name, n.dialAgent)
-		c.Observed.nodes = append(c.Observed.nodes, c.seenAs(n))
+		if p := powerOf(c.access.Spec.Nodes[i]); p != nil { // its power can be cut
+			n.outlet = &outlet{power: p}
+			c.Observed.nodes = append(c.Observed.nodes, powered{n})
+		} else {
+			c.Observed.nodes = append(c.Observed.nodes, n)
+		}
 		if !f.known() {
 			progress(fmt.Sprintf("the API server on %s does not answer, and no agent is installed on the node: %v", spec.Name, f.lost))
 			n.components, c.lost = c.componentsOn(f.node), append(c.lost, n)
@@ -366,15 +372,4 @@ func (c *Cluster) add(seen map[string]*found, progress func(string)) (harness []
 		}
 	}
 	return harness
-}
-
-// seenAs returns a node with the abilities that it has: with power commands, its power can be cut.
-func (c *Cluster) seenAs(n *node) framework.Node {
-	for _, one := range c.access.Spec.Nodes {
-		if p := powerOf(one); p != nil && one.Name == n.Name() {
-			n.outlet = &outlet{power: p}
-			return powered{n}
-		}
-	}
-	return n
 }
