@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -24,38 +25,32 @@ func (c resolver) holder(ctx context.Context, k kind) (string, error) {
 	if key := c.lock(k.component); key != "" {
 		return c.lockHolder(ctx, k, key)
 	}
-	var name string
 	var first *coordinationv1.Lease
-	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
+	return awaitNode(ctx, func(ctx context.Context) (string, error) {
 		lease, err := c.lease(ctx, k.lease)
 		if err != nil {
-			return false, err.Error()
+			return "", err
 		}
 		identity := text(lease.Spec.HolderIdentity)
 		if identity == "" {
-			return false, fmt.Sprintf("lease kube-system/%s has no holder", k.lease)
+			return "", fmt.Errorf("lease kube-system/%s has no holder", k.lease)
 		}
 		n, err := c.holderNode(lease.Name, identity)
 		if err != nil {
-			return false, err.Error()
+			return "", err
 		}
 		if down := c.down(ctx, n, k.component); down != "" {
-			return false, fmt.Sprintf("%s holds lease kube-system/%s, but %s", identity, k.lease, down)
+			return "", fmt.Errorf("%s holds lease kube-system/%s, but %s", identity, k.lease, down)
 		}
 		if first == nil || text(first.Spec.HolderIdentity) != identity {
 			first = lease
 		}
 		renewed := lease.Spec.RenewTime != nil && first.Spec.RenewTime != nil && !lease.Spec.RenewTime.Equal(first.Spec.RenewTime)
 		if doubt := c.doubt(ctx, n, k.component, lease); doubt != "" && !renewed {
-			return false, doubt
+			return "", errors.New(doubt)
 		}
-		name = n.Name()
-		return true, ""
+		return n.Name(), nil
 	})
-	if !held {
-		return "", fmt.Errorf("%w: %s", errNobody, seen)
-	}
-	return name, nil
 }
 
 // doubt describes why the holder of a lease may not be active.

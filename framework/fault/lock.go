@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -20,27 +22,21 @@ func (c resolver) lock(component framework.Component) string {
 
 // lockHolder returns the node that holds a component's lock and runs it.
 func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, error) {
-	var name string
-	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
+	return awaitNode(ctx, func(ctx context.Context) (string, error) {
 		holder, err := c.readLock(ctx, key)
 		if err != nil {
-			return false, err.Error()
+			return "", err
 		}
 		nodes := c.Nodes()
 		i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == holder })
 		if i < 0 {
-			return false, fmt.Sprintf("the lock of %s is held by %q, which is not one of the nodes %s", k.component, holder, strings.Join(framework.NodeNames(nodes), ", "))
+			return "", fmt.Errorf("the lock of %s is held by %q, which is not one of the nodes %s", k.component, holder, strings.Join(framework.NodeNames(nodes), ", "))
 		}
 		if down := c.down(ctx, nodes[i], k.component); down != "" {
-			return false, fmt.Sprintf("%s holds the lock of %s, but %s", holder, k.component, down)
+			return "", fmt.Errorf("%s holds the lock of %s, but %s", holder, k.component, down)
 		}
-		name = holder
-		return true, ""
+		return holder, nil
 	})
-	if !held {
-		return "", fmt.Errorf("%w: %s", errNobody, seen)
-	}
-	return name, nil
 }
 
 // readLock reads a lock through whichever member answers first: one that is cut off never
@@ -48,41 +44,35 @@ func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, e
 func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	nodes := framework.NodesWith(c, framework.Etcd)
-	type answer struct {
-		holder string
-		err    error
+	all, err := openMembers(c.Cluster)
+	if err != nil {
+		return "", err
 	}
-	answers := make(chan answer, len(nodes))
-	for _, n := range nodes {
-		m, err := openMember(c.Cluster, n.Name())
-		if err != nil {
-			return "", err
-		}
+	defer all.Close()
+	type answer struct {
+		*clientv3.GetResponse
+		err error
+	}
+	answers := make(chan answer, len(all))
+	for _, m := range all {
 		go func() {
-			defer m.Client.Close()
 			held, err := m.Client.Get(ctx, key)
-			switch {
-			case err != nil:
-				answers <- answer{err: fmt.Errorf("failed to read %s through etcd on %s: %w", key, n.Name(), err)}
-			case len(held.Kvs) == 0:
-				answers <- answer{}
-			default:
-				answers <- answer{holder: string(held.Kvs[0].Value)}
+			if err != nil {
+				err = fmt.Errorf("failed to read %s through etcd on %s: %w", key, m.Node, err)
 			}
+			answers <- answer{held, err}
 		}()
 	}
-	problem := fmt.Errorf("no node runs etcd, which stores the lock %s", key)
-	for range nodes {
+	for range all {
 		a := <-answers
 		switch {
 		case a.err != nil:
-			problem = a.err
-		case a.holder == "":
+			err = a.err
+		case len(a.Kvs) == 0:
 			return "", fmt.Errorf("%s has no holder", key)
 		default:
-			return a.holder, nil
+			return string(a.Kvs[0].Value), nil
 		}
 	}
-	return "", problem
+	return "", err
 }

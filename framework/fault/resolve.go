@@ -185,11 +185,10 @@ func (c resolver) serving(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var name string
-	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
+	return awaitNode(ctx, func(ctx context.Context) (string, error) {
 		backends, err := reporter.Backends(ctx)
 		if err != nil {
-			return false, err.Error()
+			return "", err
 		}
 		var up []string
 		for _, b := range backends {
@@ -198,15 +197,10 @@ func (c resolver) serving(ctx context.Context) (string, error) {
 			}
 		}
 		if len(up) != 1 {
-			return false, fmt.Sprintf("the load balancer of cluster %s sends clients to %d nodes (%s), not to a single one", c.Name(), len(up), strings.Join(up, ", "))
+			return "", fmt.Errorf("the load balancer of cluster %s sends clients to %d nodes (%s), not to a single one", c.Name(), len(up), strings.Join(up, ", "))
 		}
-		name = up[0]
-		return true, ""
+		return up[0], nil
 	})
-	if !held {
-		return "", fmt.Errorf("%w: %s", errNobody, seen)
-	}
-	return name, nil
 }
 
 // candidates returns the nodes on which a kind of target can be.
@@ -281,10 +275,17 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer all.Close()
-	var found leadership
+	return awaitNode(ctx, func(ctx context.Context) (string, error) {
+		found, err := leadershipOf(ctx, all)
+		return found.leader, err
+	})
+}
+
+// awaitNode returns the node that find returns once it succeeds. If it does not in time, the error is
+// errNobody with the last one of find.
+func awaitNode(ctx context.Context, find func(context.Context) (string, error)) (name string, err error) {
 	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
-		var err error
-		if found, err = leadershipOf(ctx, all); err != nil {
+		if name, err = find(ctx); err != nil {
 			return false, err.Error()
 		}
 		return true, ""
@@ -292,5 +293,5 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 	if !held {
 		return "", fmt.Errorf("%w: %s", errNobody, seen)
 	}
-	return found.leader, nil
+	return name, nil
 }
