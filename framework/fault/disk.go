@@ -106,28 +106,14 @@ func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (In
 			shown, seen := bad.shows(probe, count)
 			return shown, seen + "; " + d.memberNow(ctx)
 		},
-		undo:     func(ctx context.Context) error { return d.restore(ctx, handle) },
+		undo:     ifGiven(&handle, d.disk.RestoreDisk),
 		healed:   d.untouched(&handle),
 		patience: bad.patience,
 	}.injection(ctx)
 }
 
-// restore undoes a fault. Without a handle there is nothing to undo, or its time to live ends it.
-func (d badDisk) restore(ctx context.Context, handle string) error {
-	if handle == "" {
-		return nil
-	}
-	return d.disk.RestoreDisk(ctx, handle)
-}
-
 func (d badDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryLimit)
-	defer cancel()
-	probe, err := d.disk.ProbeDisk(ctx)
-	if err != nil {
-		return probe, fmt.Errorf("failed to probe the disk of %s: %w", d.target.String(), err)
-	}
-	return probe, nil
+	return tried(ctx, "probe the disk of", d.target, d.disk.ProbeDisk)
 }
 
 // othersLimit is how long healing waits for a probe without errors before it attributes them to

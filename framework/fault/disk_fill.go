@@ -99,12 +99,7 @@ func (d filledDisk) inject(ctx context.Context) (Injection, error) {
 			full, said := d.full(probe)
 			return full, fmt.Sprintf("the file system had %d bytes free before; now it has %s; %s", before.Free, said, d.memberNow(ctx))
 		},
-		undo: func(ctx context.Context) error {
-			if handle == "" {
-				return nil // nothing was filled, or the time to live ends it
-			}
-			return d.disk.EmptyDisk(ctx, handle)
-		},
+		undo:   ifGiven(&handle, d.disk.EmptyDisk),
 		healed: d.emptied,
 	}.injection(ctx)
 }
@@ -131,11 +126,5 @@ func (d filledDisk) emptied(ctx context.Context) (bool, string) {
 }
 
 func (d filledDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryLimit)
-	defer cancel()
-	probe, err := d.disk.ProbeDisk(ctx)
-	if err != nil {
-		return probe, fmt.Errorf("failed to probe the file system under %s: %w", d.target.String(), err)
-	}
-	return probe, nil
+	return tried(ctx, "probe the file system under", d.target, d.disk.ProbeDisk)
 }

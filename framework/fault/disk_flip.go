@@ -77,7 +77,7 @@ func (d flipped) inject(ctx context.Context) (Injection, error) {
 			inverted, seen := d.inverted(ctx, done)
 			return inverted > 0, fmt.Sprintf("%s; %s", seen, d.memberNow(ctx))
 		},
-		undo: func(ctx context.Context) error { return d.restore(ctx, done.Handle) },
+		undo: ifGiven(&done.Handle, d.disk.RestoreDisk),
 		healed: func(ctx context.Context) (bool, string) {
 			inverted, seen := d.inverted(ctx, done)
 			if d.flip.Keep {

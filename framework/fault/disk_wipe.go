@@ -93,13 +93,7 @@ type wipe struct {
 }
 
 func (d wiped) list(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryLimit)
-	defer cancel()
-	files, err := d.disk.ListDisk(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("failed to list the data of %s: %w", d.target.String(), err)
-	}
-	return files, nil
+	return tried(ctx, "list the data of", d.target, d.disk.ListDisk)
 }
 
 // gone checks whether the data are gone and the process that had them has exited, and starts the
@@ -134,23 +128,15 @@ func (d wiped) unwipe(ctx context.Context, w *wipe) error {
 	if w.refused {
 		return nil
 	}
+	restore := ifGiven(&w.handle, d.disk.RestoreDisk)
 	now, err := d.reporter.Process(ctx, d.target.Component)
 	if err == nil && now.Held && w.started { // by another fault
-		return d.restore(ctx, w.handle)
+		return restore(ctx)
 	}
 	// It may have exited on its own, which is as good.
 	_ = d.killer.Kill(ctx, d.target.Component, undoLimit)
-	err = d.restore(ctx, w.handle)
+	err = restore(ctx)
 	return errors.Join(err, d.starter.Start(ctx, d.target.Component))
-}
-
-// restore undoes the wipe. Without a handle there is nothing to undo, or its time to live ends
-// it.
-func (d wiped) restore(ctx context.Context, handle string) error {
-	if handle == "" {
-		return nil
-	}
-	return d.disk.RestoreDisk(ctx, handle)
 }
 
 // back checks whether the data are back and the member runs on them.

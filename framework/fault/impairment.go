@@ -111,12 +111,6 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		handle, err = x.network.Impair(ctx, x.links, x.asked, x.ttl)
 		return x.unsupported(err)
 	}
-	restore := func(ctx context.Context) error {
-		if handle == "" {
-			return nil // Impair refused, so there is nothing to restore
-		}
-		return x.network.Restore(ctx, handle)
-	}
 	reach := x.reach()
 	stop := x.knock(ctx)
 	i, err := attempt{
@@ -126,7 +120,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		effect:   func(ctx context.Context) (bool, string) { return x.acts(ctx, handle) },
 		patience: trafficLimit + longestDelay(x.asked.Delay, x.asked.Jitter), // a delayed packet shows when it leaves
 		settles:  reconnectLimit,
-		undo:     restore,
+		undo:     ifGiven(&handle, x.network.Restore),
 		healed:   func(ctx context.Context) (bool, string) { return x.passes(ctx, handle, reach) },
 	}.inject(ctx)
 	stop()

@@ -158,6 +158,29 @@ type attempt struct {
 	single bool
 }
 
+// ifGiven returns the undo of a request that returns a handle. Without one there is nothing to undo, or
+// its time to live ends it.
+func ifGiven(handle *string, undo func(context.Context, string) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if *handle == "" {
+			return nil
+		}
+		return undo(ctx, *handle)
+	}
+}
+
+// tried makes a request of a proof about a target, which may take tryLimit; its error says that it
+// failed to do what with the target.
+func tried[T any](ctx context.Context, what string, t Target, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	result, err := request(ctx)
+	if err != nil {
+		err = fmt.Errorf("failed to %s %s: %w", what, t, err)
+	}
+	return result, err
+}
+
 // nothingToUndo completes an attempt whose effect must not be undone: it is part of what the
 // cluster is for.
 func (a attempt) nothingToUndo(why string) attempt {

@@ -211,17 +211,14 @@ func (l *limited) words(r framework.LimitReading) string {
 
 // lift removes the limit, and the probe if it still runs.
 func (l *limited) lift(ctx context.Context) error {
-	var errs []error
-	if l.handle != "" {
-		errs = append(errs, l.presser.Relieve(ctx, l.handle))
-	}
+	err := ifGiven(&l.handle, l.presser.Relieve)(ctx)
 	if l.limit == "" {
-		return errors.Join(errs...)
+		return err
 	}
 	if r, err := l.limiter.ReadLimit(ctx, l.limit); err == nil && r.Active {
 		l.last = "; until then: " + l.words(r)
 	}
-	return errors.Join(append(errs, l.limiter.Unlimit(ctx, l.limit))...)
+	return errors.Join(err, l.limiter.Unlimit(ctx, l.limit))
 }
 
 // lifted checks whether nothing is left of the limit.

@@ -161,12 +161,7 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 			return true, m.words(found)
 		},
 		patience: 2 * moveLimit, // a lookup may have to time out first
-		undo: func(ctx context.Context) error {
-			if handle == "" {
-				return nil // it was refused
-			}
-			return m.faulter.RestoreNames(ctx, handle)
-		},
+		undo:     ifGiven(&handle, m.faulter.RestoreNames),
 		healed: func(ctx context.Context) (bool, string) {
 			found, err := m.lookUp(ctx)
 			if err != nil {

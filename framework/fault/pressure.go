@@ -89,12 +89,7 @@ func (r Request) press(ctx context.Context, want framework.Pressure, shown func(
 				now, err := b.presser.Load(ctx, b.handle)
 				return err != nil || now.PID != 0, fmt.Sprintf("load process %s on %s had exited", b.handle, b.name)
 			},
-			undo: func(ctx context.Context) error {
-				if b.handle == "" {
-					return nil
-				}
-				return b.presser.Relieve(ctx, b.handle)
-			},
+			undo:     ifGiven(&b.handle, b.presser.Relieve),
 			healed:   b.relieved,
 			patience: pressLimit,
 		}})
