@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,9 +34,9 @@ var LeaseSteal = onLease(&Fault{
 
 // theft is a stranger that holds a lease.
 type theft struct {
-	lease leaseObject
-	stop  context.CancelFunc
-	done  chan struct{} // closed when the stranger has stopped renewing
+	lease    leaseObject
+	stop     context.CancelFunc
+	renewing sync.WaitGroup
 }
 
 func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error) {
@@ -57,8 +58,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 		return got == stranger, fmt.Sprintf("the holder of lease kube-system/%s %s is %s, %s before", l.name, how, got, holder)
 	}
 	renewing, stop := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
-	x := &theft{lease: l, stop: stop, done: make(chan struct{})}
-	close(x.done)
+	x := &theft{lease: l, stop: stop}
 	a := attempt{
 		target: t,
 		what:   "stealing lease kube-system/" + l.name,
@@ -67,8 +67,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 				return err
 			}
 			if renew {
-				x.done = make(chan struct{})
-				go x.renew(renewing, old)
+				x.renewing.Go(func() { x.renew(renewing, old) })
 			}
 			return nil
 		},
@@ -103,7 +102,6 @@ var errNotStranger = errors.New("holdfast's identity does not hold it")
 
 // renew renews the lease, several times in its duration.
 func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
-	defer close(x.done)
 	every := 2 * time.Second
 	if seconds := old.Spec.LeaseDurationSeconds; seconds != nil && *seconds > 0 {
 		every = time.Duration(*seconds) * time.Second / 5
@@ -134,7 +132,7 @@ func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
 // API nor etcd answers, it expires on its own.
 func (x *theft) giveUp(ctx context.Context) error {
 	x.stop()
-	<-x.done
+	x.renewing.Wait()
 	x.lease.release(ctx)
 	return nil
 }

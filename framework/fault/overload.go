@@ -232,11 +232,6 @@ func (o *crowd) end(ctx context.Context) error {
 	o.stop()
 	o.answer.Wait()
 	o.hangUp()
-	return o.takeRole(ctx)
-}
-
-// takeRole removes the user's role.
-func (o *crowd) takeRole(ctx context.Context) error {
 	return errors.Join(
 		remove(ctx, o.cluster, rbacPath+"clusterrolebindings/"+o.name, "clusterrolebindings/"+o.name),
 		remove(ctx, o.cluster, rbacPath+"clusterroles/"+o.name, "clusterroles/"+o.name))

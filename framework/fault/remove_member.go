@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -89,10 +88,5 @@ func removeMember(ctx context.Context, r Request, all members.All) (Injection, e
 }
 
 func memberWords(list []*pb.Member) string {
-	var words []string
-	for _, m := range list {
-		name := cmp.Or(m.Name, "(not started)")
-		words = append(words, fmt.Sprintf("%s %x", name, m.ID))
-	}
-	return strings.Join(words, ", ")
+	return listed(framework.Names(list, func(m *pb.Member) string { return fmt.Sprintf("%s %x", cmp.Or(m.Name, "(not started)"), m.ID) }))
 }

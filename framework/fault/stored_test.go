@@ -68,8 +68,6 @@ func TestLeaseStored(t *testing.T) {
 	if _, err := m.Client.Put(t.Context(), registry+l.key(), value.String()); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	close(done)
 	for _, n := range c.nodes {
 		n.power(false)
 	}
@@ -77,7 +75,7 @@ func TestLeaseStored(t *testing.T) {
 		n.off = false
 		n.spawn(framework.Etcd)
 	}
-	x := &theft{lease: l, stop: func() {}, done: done}
+	x := &theft{lease: l, stop: func() {}}
 	if err := x.giveUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func webhookOf(r Request) (w *hangingWebhook, err error) {
 
 func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, error) {
 	t := r.Target
-	if err := w.create(ctx); err != nil && strings.Contains(err.Error(), webhookName) {
+	if err := w.create(ctx, w.entrance); err != nil && strings.Contains(err.Error(), webhookName) {
 		return notInjected(t, "a webhook already hangs: %v", err), nil
 	} else if err != nil {
 		return nil, r.beforeFault(fmt.Errorf("failed to create a ConfigMap, as a dry run, through entrance %s: %w", w.entrance.Name, err))
@@ -153,11 +153,7 @@ func (w *hangingWebhook) register(ctx context.Context) error {
 
 // create creates an object that the webhook must admit, as a dry run. It waits for longer than
 // the webhook's timeout.
-func (w *hangingWebhook) create(ctx context.Context) error {
-	return w.createThrough(ctx, w.entrance)
-}
-
-func (w *hangingWebhook) createThrough(ctx context.Context, e framework.Entrance) error {
+func (w *hangingWebhook) create(ctx context.Context, e framework.Entrance) error {
 	space := cmp.Or(w.space, metav1.NamespaceDefault)
 	body, err := json.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: webhookProbe}})
 	if err != nil {
@@ -173,7 +169,7 @@ func (w *hangingWebhook) createThrough(ctx context.Context, e framework.Entrance
 // hangs checks whether a request waited for the webhook until it timed out.
 func (w *hangingWebhook) hangs(ctx context.Context) (bool, string) {
 	asked, began := w.server.asked.Load(), time.Now()
-	err := w.create(ctx)
+	err := w.create(ctx, w.entrance)
 	took := time.Since(began).Round(time.Millisecond)
 	seen := fmt.Sprintf("a ConfigMap was created, as a dry run, through entrance %s after %s", w.entrance.Name, took)
 	if err != nil {
@@ -209,7 +205,7 @@ func (w *hangingWebhook) gone(ctx context.Context) (bool, string) {
 			continue
 		}
 		asked := w.server.asked.Load()
-		if err := w.createThrough(ctx, e); err != nil {
+		if err := w.create(ctx, e); err != nil {
 			return false, fmt.Sprintf("creating a ConfigMap, as a dry run, through entrance %s: %v", e.Name, err)
 		}
 		if w.server.asked.Load() != asked {
@@ -231,13 +227,7 @@ type webhookServer struct {
 	authority []byte // PEM
 	asked     atomic.Int64
 	allowing  chan struct{} // closed once it allows
-	open      atomic.Bool
-}
-
-func (s *webhookServer) allow() {
-	if s.open.CompareAndSwap(false, true) {
-		close(s.allowing)
-	}
+	allow     func()        // closes allowing, once
 }
 
 func (s *webhookServer) close() { _ = s.Server.Close() }

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -31,6 +32,7 @@ func startWebhook(address net.IP) (*webhookServer, error) {
 		return nil, fmt.Errorf("failed to make the webhook's certificate: %w", err)
 	}
 	s := &webhookServer{address: address, port: listener.Addr().(*net.TCPAddr).Port, authority: authority, allowing: make(chan struct{})}
+	s.allow = sync.OnceFunc(func() { close(s.allowing) })
 	s.Server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}}
 	go func() { _ = s.ServeTLS(listener, "", "") }()

@@ -101,7 +101,10 @@ func CheckWritten(f *Fault, target string, values map[string]string, nodes []Pla
 			}
 		}
 	}
-	c := newPaperCluster(nodes)
+	c := &paperCluster{}
+	for _, n := range nodes {
+		c.nodes = append(c.nodes, &paperNode{Place: n})
+	}
 	t := r.onPaper(target, c.nodes)
 	// The time to live is a formula, which a cluster's settings evaluate.
 	err = f.Check(c, t, Params{TTL: paperTTL, Values: values})
@@ -167,14 +170,6 @@ type paperNode struct {
 	framework.ProcessReporter
 	framework.Starter
 	framework.Stopper
-}
-
-func newPaperCluster(nodes []Place) *paperCluster {
-	c := &paperCluster{}
-	for _, n := range nodes {
-		c.nodes = append(c.nodes, &paperNode{Place: n})
-	}
-	return c
 }
 
 // Name implements framework.Cluster.
