@@ -155,24 +155,13 @@ func (x *clockShift) inject(ctx context.Context) (Injection, error) {
 	}.injection(ctx)
 }
 
-// each checks all clocks in every round: the results of their answers add up.
+// each checks all clocks in every round, in parallel: the results of their answers add up.
 func (x *clockShift) each(l func(*movedClock, context.Context) (bool, string)) look {
-	return func(ctx context.Context) (bool, string) {
-		all := true
-		var good, bad []string
-		for _, m := range x.clocks {
-			held, seen := l(m, ctx)
-			if all = all && held; held {
-				good = append(good, seen)
-			} else {
-				bad = append(bad, seen)
-			}
-		}
-		if !all {
-			return false, strings.Join(bad, "; ")
-		}
-		return true, strings.Join(good, "; ")
+	var looks []look
+	for _, m := range x.clocks {
+		looks = append(looks, func(ctx context.Context) (bool, string) { return l(m, ctx) })
 	}
+	return allAtOnce(looks)
 }
 
 // before records how the clock is already shifted. It says why the component cannot show a
