@@ -55,15 +55,10 @@ func New(c Config) (*Servers, error) {
 			return nil, fmt.Errorf("failover: address %q is not host:port, such as 10.0.0.1:6443 or [fd00::1]:6443", a)
 		}
 	}
-	seed := c.Seed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
 	s := &Servers{
-		patience: c.Patience, seeds: slices.Clone(c.Addresses), addresses: slices.Clone(c.Addresses),
-		moved: c.Moved, random: rand.New(rand.NewPCG(seed, 0)),
+		patience: cmp.Or(c.Patience, DefaultPatience), seeds: slices.Clone(c.Addresses), addresses: slices.Clone(c.Addresses),
+		moved: c.Moved, random: rand.New(rand.NewPCG(cmp.Or(c.Seed, rand.Uint64()), 0)),
 	}
-	s.patience = cmp.Or(s.patience, DefaultPatience)
 	s.pinned = s.addresses[s.random.IntN(len(s.addresses))]
 	return s, nil
 }
@@ -119,31 +114,21 @@ func (s *Servers) leave(failed string, why error) {
 	if s.pinned != failed {
 		return
 	}
-	if others := without(s.candidates(), failed); len(others) > 0 {
+	if others := slices.DeleteFunc(s.candidates(), func(a string) bool { return a == failed }); len(others) > 0 {
 		s.pin(others[0], why)
 	}
 }
 
 // candidates returns every address to try, in order: the pinned one, the others in order, then
 // the initial ones that are not among them. The lock is held.
-func (s *Servers) candidates() []string {
-	all := []string{s.pinned}
+func (s *Servers) candidates() (all []string) {
 	at := max(slices.Index(s.addresses, s.pinned), 0)
-	for i := range s.addresses {
-		all = append(all, s.addresses[(at+i)%len(s.addresses)])
-	}
-	all = append(all, s.seeds...)
-	var unique []string
-	for _, a := range all {
-		if !slices.Contains(unique, a) {
-			unique = append(unique, a)
+	for _, a := range slices.Concat([]string{s.pinned}, s.addresses[at:], s.addresses[:at], s.seeds) {
+		if !slices.Contains(all, a) {
+			all = append(all, a)
 		}
 	}
-	return unique
-}
-
-func without(list []string, s string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(x string) bool { return x == s })
+	return all
 }
 
 // transport sends requests to the servers.
