@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -24,13 +25,7 @@ func exempt(peers []Peer, ports control, out bool, address func(netip.Prefix, bo
 	if out {
 		own, other = source, destination
 	}
-	match := func(parts ...[]expr.Any) {
-		var one []expr.Any
-		for _, p := range parts {
-			one = append(one, p...)
-		}
-		all = append(all, one)
-	}
+	match := func(parts ...[]expr.Any) { all = append(all, slices.Concat(parts...)) }
 	for _, prefix := range prefixesOf(peers, framework.HarnessHost) {
 		if ports.own != 0 {
 			match(address(prefix, out), protocolIs(unix.IPPROTO_TCP), portIs(own, ports.own))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -44,10 +45,7 @@ func (s *streams) Close() error {
 }
 
 func (s *streams) SetDeadline(t time.Time) error {
-	if err := s.in.SetWriteDeadline(t); err != nil {
-		return err
-	}
-	return s.out.SetReadDeadline(t)
+	return errors.Join(s.in.SetWriteDeadline(t), s.out.SetReadDeadline(t))
 }
 
 func (s *streams) SetReadDeadline(t time.Time) error  { return s.out.SetReadDeadline(t) }

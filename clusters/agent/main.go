@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
@@ -132,7 +133,7 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	if err != nil {
 		return fmt.Errorf("failed to listen on the agent's socket: %w", err)
 	}
-	notifyReady()
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // only systemd needs it
 	all, ctx := errgroup.WithContext(ctx)
 	for _, c := range a.config.Components {
 		all.Go(func() error { a.watchers[c.Name].run(ctx); return nil })
@@ -146,17 +147,4 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 		return nil
 	})
 	return all.Wait()
-}
-
-// notifyReady notifies systemd that the agent has healed what it had to. Only systemd needs
-// that, so a failure is ignored.
-func notifyReady() {
-	socket := os.Getenv("NOTIFY_SOCKET")
-	if socket == "" {
-		return
-	}
-	if conn, err := net.Dial("unixgram", socket); err == nil {
-		_, _ = conn.Write([]byte("READY=1"))
-		_ = conn.Close()
-	}
 }

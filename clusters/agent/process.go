@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -155,29 +154,15 @@ func (p *process) exit() string {
 
 var errNotReaped = errors.New("it has not been reaped")
 
-// pidfdInfo is struct pidfd_info of linux/pidfd.h in its first version.
-type pidfdInfo struct {
-	mask     uint64
-	cgroup   uint64
-	ids      [11]uint32
-	exitCode int32
-}
-
-// From linux/pidfd.h: _IOWR(0xFF, 11, struct pidfd_info), and the bit for exit_code.
-const (
-	pidfdGetInfo  = 3<<30 | uint(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
-	pidfdInfoExit = 1 << 3
-)
-
 // exitStatus reads from the kernel how a process exited.
 func exitStatus(pidfd int) (syscall.WaitStatus, error) {
-	info := pidfdInfo{mask: pidfdInfoExit}
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), uintptr(pidfdGetInfo), uintptr(unsafe.Pointer(&info)))
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+	err := unix.IoctlPidfdInfo(pidfd, &info)
 	switch {
-	case errno == unix.ESRCH || errno == 0 && info.mask&pidfdInfoExit == 0:
+	case err == unix.ESRCH || err == nil && info.Mask&unix.PIDFD_INFO_EXIT == 0:
 		return 0, errNotReaped
-	case errno != 0:
-		return 0, os.NewSyscallError("ioctl PIDFD_GET_INFO", errno)
+	case err != nil:
+		return 0, os.NewSyscallError("ioctl PIDFD_GET_INFO", err)
 	}
-	return syscall.WaitStatus(info.exitCode), nil
+	return syscall.WaitStatus(info.Exit_code), nil
 }

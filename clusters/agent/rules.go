@@ -96,11 +96,7 @@ func (b *batch) chain(name string) *nftables.Chain {
 }
 
 func (b *batch) rule(chain string, parts ...[]expr.Any) {
-	var all []expr.Any
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	b.AddRule(&nftables.Rule{Table: b.table, Chain: b.chain(chain), Exprs: all})
+	b.AddRule(&nftables.Rule{Table: b.table, Chain: b.chain(chain), Exprs: slices.Concat(parts...)})
 }
 
 func (b *batch) counter(name string) {
