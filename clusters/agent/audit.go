@@ -3,17 +3,14 @@ package agent
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,40 +28,31 @@ type place struct {
 	Offset int64  `json:"offset"`
 }
 
-// Headers of an answer with entries: where the entries end.
-const (
-	inodeHeader  = "Holdfast-Inode"
-	offsetHeader = "Holdfast-Offset"
-)
+// entries are whole lines of a log, and the place after them.
+type entries struct {
+	place
+	Lines []byte `json:"lines,omitempty"`
+}
 
 // auditChunk is the most log that one answer contains, unless one line is longer.
 const auditChunk = 1 << 20
 
-// serveAudit answers GET /audit with the place of the log's end, and
-// /audit?inode=N&offset=N with whole lines from there on.
-func (a *agent) serveAudit(w http.ResponseWriter, r *http.Request) {
+// audit returns the place of the log's end or, given a place, whole lines from there on.
+func (a *agent) audit(_ context.Context, r request) (any, error) {
 	if a.config.Audit == "" {
-		agenthttp.Error(w, agenthttp.Unsupported("no API server writes an audit log here"))
-		return
+		return nil, agenthttp.Unsupported("no API server writes an audit log here")
 	}
-	query := r.URL.Query()
-	inode, _ := strconv.ParseUint(query.Get("inode"), 10, 64)
-	offset, _ := strconv.ParseInt(query.Get("offset"), 10, 64)
-	from := place{inode, offset}
-	var lines []byte
+	var e entries
 	var err error
-	if query.Has("inode") {
-		lines, from, err = readLog(a.config.Audit, from)
+	if r.From != nil {
+		e.Lines, e.place, err = readLog(a.config.Audit, *r.From)
 	} else {
-		from, err = endOf(a.config.Audit)
+		e.place, err = endOf(a.config.Audit)
 	}
 	if err != nil {
-		agenthttp.Error(w, fmt.Errorf("failed to read the audit log: %w", err))
-		return
+		return nil, fmt.Errorf("failed to read the audit log: %w", err)
 	}
-	w.Header().Set(inodeHeader, strconv.FormatUint(from.Inode, 10))
-	w.Header().Set(offsetHeader, strconv.FormatInt(from.Offset, 10))
-	_, _ = w.Write(lines)
+	return e, nil
 }
 
 // endOf returns the place after the last whole line of a log. The zero place is the start of a
@@ -262,25 +250,8 @@ func follow(ctx context.Context, at place, entry func([]byte), read func(context
 	}
 }
 
-func (c *Client) readAudit(ctx context.Context, from *place) (at place, lines []byte, err error) {
-	ctx, cancel := agenthttp.Within(ctx, answerLimit)
-	defer cancel()
-	path := "audit"
-	if from != nil {
-		path += "?" + url.Values{"inode": {fmt.Sprint(from.Inode)}, "offset": {fmt.Sprint(from.Offset)}}.Encode()
-	}
-	resp, err := c.http.Send(ctx, http.MethodGet, path, nil)
-	if err == nil {
-		defer resp.Body.Close()
-		if lines, err = io.ReadAll(resp.Body); err == nil {
-			err = json.Unmarshal([]byte(resp.Header.Get(inodeHeader)), &at.Inode)
-		}
-		if err == nil {
-			err = json.Unmarshal([]byte(resp.Header.Get(offsetHeader)), &at.Offset)
-		}
-	}
-	if err != nil {
-		return at, nil, fmt.Errorf("failed to follow the audit log of %s: %w", c.node, err)
-	}
-	return at, lines, nil
+func (c *Client) readAudit(ctx context.Context, from *place) (place, []byte, error) {
+	var e entries
+	err := c.do(ctx, answerLimit, http.MethodGet, "audit", "follow the audit log", &request{From: from}, &e)
+	return e.place, e.Lines, err
 }

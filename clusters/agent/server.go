@@ -186,6 +186,8 @@ type request struct {
 	Free int64 `json:"free,omitempty"`
 	// Until is for an admission, on the monotonic clock.
 	Until time.Duration `json:"until,omitempty"`
+	// From is the place in a log after which entries are read; nil for its end.
+	From *place `json:"from,omitempty"`
 	// Exec is how to start a component from now on.
 	Exec *Exec `json:"exec,omitempty"`
 	// Components are those whose clocks move, and Shift is how.
@@ -263,7 +265,7 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 	a.etcd.handle(mux)
 	a.promises.handle(mux)
 	a.filler.handle(mux)
-	mux.HandleFunc("GET /audit", a.serveAudit)
+	answer(mux, "GET /audit", a.audit)
 	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if agenthttp.RefuseLate(w, r) {
