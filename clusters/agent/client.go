@@ -55,7 +55,7 @@ func (c *Client) Close() { c.http.Close() }
 const answerLimit = 10 * time.Second
 
 // do sends a request and reads the answer into out, unless out is nil. Its error says that it failed to
-// do what.
+// do what, which begins with an infinitive.
 func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, in, out any) error {
 	ctx, cancel := agenthttp.Within(ctx, limit)
 	defer cancel()
@@ -115,7 +115,7 @@ func (c *Client) Kill(ctx context.Context, component framework.Component, hold t
 
 // Stop implements framework.Stopper.
 func (c *Client) Stop(ctx context.Context, component framework.Component, hold time.Duration) error {
-	return c.do(ctx, answerLimit+StopGrace, http.MethodPost, "stop", fmt.Sprintf("failed to stop %s", component), &request{Component: component, For: hold}, nil)
+	return c.do(ctx, answerLimit+StopGrace, http.MethodPost, "stop", fmt.Sprintf("stop %s", component), &request{Component: component, For: hold}, nil)
 }
 
 // Start implements framework.Starter.
@@ -140,8 +140,8 @@ func (c *Client) Reload(ctx context.Context, component framework.Component) erro
 	return c.tell(ctx, "reload", request{Component: component})
 }
 
-// Call sends a request specific to a provider; see Run. what describes the attempt for error
-// messages.
+// Call sends a request specific to a provider; see Run. Its error says that it failed to do what, which
+// begins with an infinitive.
 func (c *Client) Call(ctx context.Context, path, what string, in, out any) error {
 	return c.do(ctx, answerLimit, http.MethodPost, path, what, in, out)
 }
@@ -163,5 +163,5 @@ func (c *Client) CrashLoop(ctx context.Context, component framework.Component, a
 
 // EndCrashLoop implements framework.CrashLooper.
 func (c *Client) EndCrashLoop(ctx context.Context, component framework.Component) error {
-	return c.post(ctx, "end-crash-loop", fmt.Sprintf("failed to end the crash loop of %s", component), request{Component: component}, nil)
+	return c.post(ctx, "end-crash-loop", fmt.Sprintf("end the crash loop of %s", component), request{Component: component}, nil)
 }

@@ -318,24 +318,24 @@ func (f *filler) handle(mux *http.ServeMux) {
 // CheckVolume returns an error that is errors.ErrUnsupported, with the reason, unless etcd's data
 // are on a file system of their own that may be filled.
 func (c *Client) CheckVolume(ctx context.Context) error {
-	return c.do(ctx, answerLimit, http.MethodGet, "volume", "checking the file system of etcd's data", nil, nil)
+	return c.do(ctx, answerLimit, http.MethodGet, "volume", "check the file system of etcd's data", nil, nil)
 }
 
 // FillVolume takes the space of the file system of etcd's data, but for free bytes, until
 // EmptyVolume or until ttl has passed, and returns a handle. Its errors include those of
 // CheckVolume.
 func (c *Client) FillVolume(ctx context.Context, free int64, ttl time.Duration) (handle string, err error) {
-	err = c.post(ctx, "fill", "filling the file system of etcd's data", request{Free: free, For: ttl}, &handle)
+	err = c.post(ctx, "fill", "fill the file system of etcd's data", request{Free: free, For: ttl}, &handle)
 	return handle, err
 }
 
 // EmptyVolume frees the space that FillVolume took; it does nothing if it is free.
 func (c *Client) EmptyVolume(ctx context.Context, handle string) error {
-	return c.post(ctx, "unfill", "freeing the space of etcd's data", request{Handle: handle}, nil)
+	return c.post(ctx, "unfill", "free the space of etcd's data", request{Handle: handle}, nil)
 }
 
 // ProbeVolume writes to the file system of etcd's data as etcd does, and reports the answers.
 func (c *Client) ProbeVolume(ctx context.Context) (p framework.DiskProbe, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "probe-volume", "probing the file system of etcd's data", nil, &p)
+	err = c.do(ctx, answerLimit, http.MethodGet, "probe-volume", "probe the file system of etcd's data", nil, &p)
 	return p, err
 }

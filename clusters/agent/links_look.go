@@ -45,7 +45,7 @@ func (n *Network) LinkState(ctx context.Context, from, to string) (framework.Lin
 		var mu sync.Mutex
 		err = framework.Each(agents, func(c *Client) error {
 			var told framework.LinkState
-			err := c.do(ctx, networkLimit, http.MethodPost, "link", "querying the state of a link", &request{Paths: []Path{p}}, &told)
+			err := c.do(ctx, networkLimit, http.MethodPost, "link", "query the state of a link", &request{Paths: []Path{p}}, &told)
 			mu.Lock()
 			defer mu.Unlock()
 			sum.Delivered, sum.Dropped = sum.Delivered+told.Delivered, sum.Dropped+told.Dropped

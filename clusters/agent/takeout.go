@@ -19,13 +19,13 @@ import (
 // Active reports what is active on the node, each with the time when it heals automatically; an
 // empty result if there is nothing to heal.
 func (c *Client) Active(ctx context.Context) (what []string, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "active", "asking which faults are active", nil, &what)
+	err = c.do(ctx, answerLimit, http.MethodGet, "active", "ask which faults are active", nil, &what)
 	return what, err
 }
 
 // HealAll makes the agent heal everything now; see Active for what is left.
 func (c *Client) HealAll(ctx context.Context) error {
-	return c.do(ctx, answerLimit, http.MethodPost, "heal", "healing everything", nil, nil)
+	return c.do(ctx, answerLimit, http.MethodPost, "heal", "heal everything", nil, nil)
 }
 
 // active reports what is active, as text.

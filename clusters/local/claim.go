@@ -78,5 +78,5 @@ func (m *machine) claim(ctx context.Context, addr netip.Addr) error {
 	if err := m.writeConfig(); err != nil || !m.powered() {
 		return err
 	}
-	return m.agent.Call(ctx, claimPath, "claiming another address", nil, nil)
+	return m.agent.Call(ctx, claimPath, "claim another address", nil, nil)
 }

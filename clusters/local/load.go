@@ -126,7 +126,7 @@ func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Durati
 			return "", err
 		}
 	}
-	if err := l.m.agent.Call(ctx, pressPath, "starting a load", spec, nil); err != nil {
+	if err := l.m.agent.Call(ctx, pressPath, "start a load", spec, nil); err != nil {
 		// If it was started nevertheless, its handle is lost.
 		return "", errors.Join(err, l.Relieve(ctx, spec.Handle))
 	}

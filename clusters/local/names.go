@@ -283,7 +283,7 @@ func (c *Cluster) LookUp(ctx context.Context, hostName, name string) (framework.
 		return framework.Lookup{}, err
 	}
 	var found framework.Lookup
-	err = m.agent.Call(ctx, lookUpPath, "looking up "+name, name, &found)
+	err = m.agent.Call(ctx, lookUpPath, "look up "+name, name, &found)
 	return found, err
 }
 
