@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -17,16 +19,10 @@ import (
 // errNoPlace is the error of a cluster whose nodes accept no pods.
 var errNoPlace = errors.New("the cluster has no node that accepts pods")
 
-// nodeSpec is what decides whether a node accepts pods.
-type nodeSpec struct {
-	Unschedulable bool
-	Taints        []struct{ Key, Effect string }
-}
-
-// open reports whether a node accepts ordinary pods, ready or not.
-func (n nodeSpec) open() bool {
-	return !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t struct{ Key, Effect string }) bool {
-		return t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, healthTaints)
+// acceptsPods reports whether a node accepts ordinary pods, ready or not.
+func acceptsPods(n corev1.NodeSpec) bool {
+	return !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(t.Key, healthTaints)
 	})
 }
 
@@ -34,9 +30,9 @@ func (n nodeSpec) open() bool {
 const healthTaints = "node.kubernetes.io/"
 
 // unhealthy reports whether a node has a taint for its health, with which it accepts no new pods.
-func (n nodeSpec) unhealthy() bool {
-	return slices.ContainsFunc(n.Taints, func(t struct{ Key, Effect string }) bool {
-		return t.Effect != "PreferNoSchedule" && strings.HasPrefix(t.Key, healthTaints)
+func unhealthy(n corev1.NodeSpec) bool {
+	return slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && strings.HasPrefix(t.Key, healthTaints)
 	})
 }
 
@@ -53,15 +49,13 @@ func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) erro
 	defer cancel()
 	answered := false
 	if tryUntil(ctx, func() bool {
-		var nodes struct {
-			Items []struct{ Spec nodeSpec }
-		}
+		var nodes corev1.NodeList
 		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/nodes"})
 		if a.Outcome() != record.OK || json.Unmarshal(a.Body, &nodes) != nil {
 			return false
 		}
 		answered = true
-		return slices.ContainsFunc(nodes.Items, func(n struct{ Spec nodeSpec }) bool { return n.Spec.open() })
+		return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return acceptsPods(n.Spec) })
 	}) || !answered {
 		return nil
 	}

@@ -222,11 +222,7 @@ func (i *informers) list(ctx context.Context, r *registers, e framework.Entrance
 	op := record.Op{Client: "informed/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Consistency: "quorum", Key: "configmaps", Purpose: informedList, Call: i.w.Now()}
 	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path("")})
 	op.Return, op.Outcome, op.Error = i.w.Now(), a.Outcome(), a.Problem()
-	var list struct {
-		Kind     string
-		Metadata metadata
-		Items    []struct{ Metadata metadata }
-	}
+	var list metav1.PartialObjectMetadataList
 	if op.Outcome == record.OK {
 		if err := json.Unmarshal(a.Body, &list); err != nil || list.Kind != "ConfigMapList" {
 			op.Outcome, op.Error = record.Unknown, client.Shorten(fmt.Sprintf("status %d, but no list: %s", a.Status, a.Body))
@@ -234,9 +230,9 @@ func (i *informers) list(ctx context.Context, r *registers, e framework.Entrance
 		}
 		var names []string
 		for _, item := range list.Items {
-			names = append(names, item.Metadata.Name)
+			names = append(names, item.Name)
 		}
-		op.Found, op.Value, op.Revision = true, i.numbers(names), list.Metadata.ResourceVersion
+		op.Found, op.Value, op.Revision = true, i.numbers(names), list.ResourceVersion
 	}
 	return op
 }

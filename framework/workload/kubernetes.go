@@ -182,7 +182,7 @@ func (c *component) meta(name string) metadata {
 }
 
 // change makes a write; a patch has a body without kind.
-func (c *component) change(ctx context.Context, k kind, op record.Op, method, path string, body map[string]any) record.Op {
+func (r *registers) change(ctx context.Context, k kind, op record.Op, method, path string, body map[string]any) record.Op {
 	req := client.Request{Method: method, Path: path}
 	if method == http.MethodPatch {
 		req.Type = client.MergePatch
@@ -190,7 +190,7 @@ func (c *component) change(ctx context.Context, k kind, op record.Op, method, pa
 		body["apiVersion"], body["kind"] = k.version, k.name
 	}
 	req.Body = mustJSON(body)
-	return c.do(ctx, op, req, func(op *record.Op, a client.Answer) {
+	return r.do(ctx, op, req, func(op *record.Op, a client.Answer) {
 		if o, ok := k.read(op, a); ok {
 			op.Revision = o.Metadata.ResourceVersion
 		}
@@ -200,21 +200,14 @@ func (c *component) change(ctx context.Context, k kind, op record.Op, method, pa
 // get reads an object, or, with "/status" after its name, its status.
 func (c *component) get(ctx context.Context, k kind, name string) record.Op {
 	op := record.Op{Type: record.OpGet, Consistency: "quorum", Key: k.resource + "/" + name}
-	return c.do(ctx, op, client.Request{Method: http.MethodGet, Path: k.path(c.namespace) + "/" + name}, func(op *record.Op, a client.Answer) {
-		if a.Absent(k.resource, name) {
-			op.Outcome = record.OK
-			return
-		}
-		if o, ok := k.read(op, a); ok {
-			op.Found, op.Value, op.Revision = true, o.Spec.HolderIdentity+o.Status.Message, o.Metadata.ResourceVersion
-		}
-	})
+	return c.do(ctx, op, client.Request{Method: http.MethodGet, Path: k.path(c.namespace) + "/" + name}, func(op *record.Op, a client.Answer) { k.found(op, a) })
 }
 
-// written is the part read of any object of the profile.
+// written is the part read of any object that a client writes.
 type written struct {
-	Kind     string   `json:"kind"`
-	Metadata metadata `json:"metadata"`
+	Kind     string            `json:"kind"`
+	Metadata metadata          `json:"metadata"`
+	Data     map[string]string `json:"data"`
 	Spec     struct {
 		HolderIdentity string `json:"holderIdentity"`
 	} `json:"spec"`
@@ -223,16 +216,40 @@ type written struct {
 	} `json:"status"`
 }
 
-// read reads an object from a response, as registers.object does.
+// value returns what the client wrote last: each kind has one place for it.
+func (o written) value() string {
+	return valueOf(o.Data[valueKey]) + o.Spec.HolderIdentity + o.Status.Message
+}
+
+// found completes a read from a response: with the object, or with the statement that it does not
+// exist. For any other response it returns what read does.
+func (k kind) found(op *record.Op, a client.Answer) (written, bool) {
+	if a.Absent(k.resource, strings.TrimPrefix(op.Key, k.resource+"/")) {
+		op.Outcome = record.OK
+		return written{}, true
+	}
+	o, ok := k.read(op, a)
+	if ok {
+		op.Found, op.Value, op.Group, op.Revision = true, o.value(), o.Metadata.Labels[groupLabel], o.Metadata.ResourceVersion
+	}
+	return o, ok
+}
+
+// read reads an object from a response. A success without the object of the operation is of
+// unknown outcome; another object of the kind is returned as well.
 func (k kind) read(op *record.Op, a client.Answer) (o written, ok bool) {
 	if a.Outcome() != record.OK {
-		return o, false
+		return written{}, false
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(op.Key, k.resource+"/"), "/status")
-	if err := json.Unmarshal(a.Body, &o); err != nil || o.Kind != k.name || o.Metadata.Name != name || o.Metadata.ResourceVersion == "" {
+	err := json.Unmarshal(a.Body, &o)
+	whole := err == nil && o.Kind == k.name && o.Metadata.ResourceVersion != ""
+	if !whole || o.Metadata.Name != name {
 		op.Outcome = record.Unknown
 		op.Error = client.Shorten(fmt.Sprintf("status %d, but no %s %s: %s", a.Status, k.name, name, a.Body))
-		return o, false
 	}
-	return o, true
+	if !whole {
+		return written{}, false
+	}
+	return o, o.Metadata.Name == name
 }

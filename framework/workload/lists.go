@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -70,17 +72,6 @@ type listing struct {
 	pause time.Duration
 }
 
-// configMapList is the part of a v1 ConfigMapList that is needed.
-type configMapList struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		ResourceVersion    string `json:"resourceVersion"`
-		Continue           string `json:"continue"`
-		RemainingItemCount *int   `json:"remainingItemCount"`
-	} `json:"metadata"`
-	Items []configMap `json:"items"`
-}
-
 // list lists the registers of the client's collection, once, and records it.
 func (r *registers) list(ctx context.Context, q listing) record.List {
 	l := record.List{
@@ -128,22 +119,22 @@ func (r *registers) page(ctx context.Context, l *record.List, query url.Values) 
 	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: query})
 	p.Return = r.w.Now()
 	l.Outcome, l.Status, l.Error, l.RetryAfter = a.Outcome(), a.Status, a.Problem(), a.Refusal()
-	var got configMapList
+	var got corev1.ConfigMapList
 	if l.Outcome == record.OK {
-		if err := json.Unmarshal(a.Body, &got); err != nil || got.Kind != "ConfigMapList" || got.Metadata.ResourceVersion == "" {
+		if err := json.Unmarshal(a.Body, &got); err != nil || got.Kind != "ConfigMapList" || got.ResourceVersion == "" {
 			l.Outcome, l.Error = record.Unknown, client.Shorten(fmt.Sprintf("status %d, but no list: %s", a.Status, a.Body))
-			l.Other, got = l.Error, configMapList{}
+			l.Other, got = l.Error, corev1.ConfigMapList{}
 		}
 	}
-	p.Revision, p.Items, p.Continued = got.Metadata.ResourceVersion, len(got.Items), got.Metadata.Continue != ""
-	if got.Metadata.RemainingItemCount != nil {
-		p.Remaining = *got.Metadata.RemainingItemCount
+	p.Revision, p.Items, p.Continued = got.ResourceVersion, len(got.Items), got.Continue != ""
+	if got.RemainingItemCount != nil {
+		p.Remaining = int(*got.RemainingItemCount)
 	}
 	for _, cm := range got.Items {
-		l.Items = append(l.Items, cm.item())
+		l.Items = append(l.Items, itemOf(cm))
 	}
 	l.Pages = append(l.Pages, p)
-	return got.Metadata.Continue
+	return got.Continue
 }
 
 // selection returns the query for one key, for one group, or, where both are

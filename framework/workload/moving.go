@@ -115,13 +115,5 @@ func (r *registers) getAny(ctx context.Context, key string) record.Op {
 	any.purpose = "moving-read"
 	op := record.Op{Type: record.OpGet, Consistency: "any", Key: key}
 	req := client.Request{Method: http.MethodGet, Path: r.path(key), Query: url.Values{"resourceVersion": {"0"}}}
-	return any.do(ctx, op, req, func(op *record.Op, a client.Answer) {
-		if a.Absent("configmaps", key) {
-			op.Outcome = record.OK
-			return
-		}
-		if cm, ok := any.object(op, a); ok {
-			op.Found, op.Value, op.Revision = true, cm.item().Value, cm.Metadata.ResourceVersion
-		}
-	})
+	return any.do(ctx, op, req, func(op *record.Op, a client.Answer) { configMapKind.found(op, a) })
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -218,7 +220,7 @@ type clusterThing struct {
 		Replicas  int       `json:"replicas"`
 		NodeName  string    `json:"nodeName"`
 		RenewTime time.Time `json:"renewTime"`
-		nodeSpec
+		corev1.NodeSpec
 	} `json:"spec"`
 	Status struct {
 		Phase              string `json:"phase"`
@@ -263,7 +265,7 @@ func (t clusterThing) object(kind record.ObjectKind, via string) record.Object {
 		}
 		slices.Sort(o.Slice.Ready)
 	case record.ObjectNode:
-		o.Node = &record.NodeState{Ready: t.condition("Ready"), Open: t.Spec.open(), Tainted: t.Spec.unhealthy()}
+		o.Node = &record.NodeState{Ready: t.condition("Ready"), Open: acceptsPods(t.Spec.NodeSpec), Tainted: unhealthy(t.Spec.NodeSpec)}
 	case record.ObjectHeartbeat:
 		o.Heartbeat = &record.HeartbeatState{Renewed: t.Spec.RenewTime}
 	}

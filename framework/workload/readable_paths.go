@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -88,13 +90,9 @@ func (r pathReader) need(path string, into any) error {
 // discovery returns the index of an API server, its group versions, and the resources that can be
 // listed.
 func (r pathReader) discovery() ([]string, error) {
-	var index struct{ Paths []string }
-	var core struct{ Versions []string }
-	var named struct {
-		Groups []struct {
-			Versions []struct{ GroupVersion string }
-		}
-	}
+	var index metav1.RootPaths
+	var core metav1.APIVersions
+	var named metav1.APIGroupList
 	for path, into := range map[string]any{"/": &index, "/api": &core, "/apis": &named} {
 		if err := r.need(path, into); err != nil {
 			return nil, err
@@ -111,16 +109,11 @@ func (r pathReader) discovery() ([]string, error) {
 	}
 	paths := slices.Concat(index.Paths, versions)
 	for _, version := range versions {
-		var group struct {
-			Resources []struct {
-				Name  string
-				Verbs []string
-			}
-		}
+		var group metav1.APIResourceList
 		if err := r.need(version, &group); err != nil {
 			return nil, err
 		}
-		for _, resource := range group.Resources {
+		for _, resource := range group.APIResources {
 			if slices.Contains(resource.Verbs, "list") {
 				paths = append(paths, version+"/"+resource.Name)
 			}

@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -19,32 +23,18 @@ const (
 	apiEtcd       = "etcd"
 )
 
-// configMap is the part of a v1 ConfigMap that makes a register.
-type configMap struct {
-	APIVersion string   `json:"apiVersion,omitempty"`
-	Kind       string   `json:"kind,omitempty"`
-	Metadata   metadata `json:"metadata"`
-	Data       data     `json:"data"`
-}
+// metadata is that of every object that the harness writes.
+type metadata = metav1.ObjectMeta
 
-type metadata struct {
-	Name            string `json:"name,omitempty"`
-	Namespace       string `json:"namespace,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Labels and Annotations are those with content.
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
+// configMapKind is the kind of the registers.
+var configMapKind = kind{"ConfigMap", "v1", "configmaps"}
 
-type data struct {
-	Value string `json:"value"`
-}
+// valueKey is the key of a register's value in the data of its ConfigMap.
+const valueKey = "value"
 
-// item returns the register as lists and watches show it.
-func (cm configMap) item() record.Item {
-	return record.Item{
-		Key: cm.Metadata.Name, Value: valueOf(cm.Data.Value), Group: cm.Metadata.Labels[groupLabel], Revision: cm.Metadata.ResourceVersion,
-	}
+// itemOf returns a register as lists and watches show it.
+func itemOf(cm corev1.ConfigMap) record.Item {
+	return record.Item{Key: cm.Name, Value: valueOf(cm.Data[valueKey]), Group: cm.Labels[groupLabel], Revision: cm.ResourceVersion}
 }
 
 // content is what a write leaves in a register.
@@ -89,16 +79,9 @@ func (r *registers) close() { r.api.Close() }
 func (r *registers) get(ctx context.Context, key string) record.Op {
 	op := record.Op{Type: record.OpGet, Consistency: "quorum", Key: key}
 	return r.do(ctx, op, client.Request{Method: http.MethodGet, Path: r.path(key)}, func(op *record.Op, a client.Answer) {
-		if a.Absent("configmaps", key) {
-			op.Outcome = record.OK
-			return
-		}
-		if cm, ok := r.object(op, a); ok {
-			i := cm.item()
-			op.Found, op.Value, op.Group, op.Revision = true, i.Value, i.Group, i.Revision
-		} else if a.Outcome() == record.OK {
+		if got, ok := configMapKind.found(op, a); !ok && a.Outcome() == record.OK {
 			// The response is complete and successful, and not what was requested.
-			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, record.OtherObject+cmp.Or(cm.Metadata.Name, op.Error)
+			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, record.OtherObject+cmp.Or(got.Metadata.Name, op.Error)
 		}
 	})
 }
@@ -121,20 +104,11 @@ func (r *registers) patch(ctx context.Context, key string, c content) record.Op 
 func (r *registers) write(ctx context.Context, op record.Op, c content, method, path string) record.Op {
 	value, text := filled(c.value, c.size)
 	op.Value, op.Group = value, c.group
-	req := client.Request{Method: method, Path: path}
-	cm := configMap{Metadata: metadata{ResourceVersion: op.Expect, Labels: r.labels(c.group)}, Data: data{Value: text}}
-	if method == http.MethodPatch {
-		req.Type = client.MergePatch
-	} else {
-		cm.APIVersion, cm.Kind = "v1", "ConfigMap"
-		cm.Metadata.Name, cm.Metadata.Namespace = op.Key, r.namespace
+	meta := metadata{ResourceVersion: op.Expect, Labels: r.labels(c.group)}
+	if method != http.MethodPatch {
+		meta.Name, meta.Namespace = op.Key, r.namespace
 	}
-	req.Body = mustJSON(cm)
-	return r.do(ctx, op, req, func(op *record.Op, a client.Answer) {
-		if cm, ok := r.object(op, a); ok {
-			op.Revision = cm.Metadata.ResourceVersion
-		}
-	})
+	return r.change(ctx, configMapKind, op, method, path, map[string]any{"metadata": meta, "data": map[string]string{valueKey: text}})
 }
 
 // labels returns those of a register of a group.
@@ -191,38 +165,16 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 
 // refusal returns what a response says about a register that it refuses to write.
 func refusal(op record.Op, a client.Answer) record.Refusal {
-	r := a.RefusedSince("configmaps", "ConfigMap", op.Key)
+	r := a.RefusedSince(configMapKind.resource, configMapKind.name, op.Key)
 	if r == record.RefusedVersion && op.Expect == "" {
 		return ""
 	}
 	return r
 }
 
-// object reads a ConfigMap from a response. A success without the object of the operation is of
-// unknown outcome; another ConfigMap is returned as well.
-func (r *registers) object(op *record.Op, a client.Answer) (configMap, bool) {
-	if a.Outcome() != record.OK {
-		return configMap{}, false
-	}
-	var cm configMap
-	err := json.Unmarshal(a.Body, &cm)
-	whole := err == nil && cm.Kind == "ConfigMap" && cm.Metadata.ResourceVersion != ""
-	if !whole || cm.Metadata.Name != op.Key {
-		op.Outcome = record.Unknown
-		op.Error = client.Shorten(fmt.Sprintf("status %d, but no ConfigMap %s: %s", a.Status, op.Key, a.Body))
-	}
-	if !whole {
-		return configMap{}, false
-	}
-	return cm, cm.Metadata.Name == op.Key
-}
-
+// path returns that of a register or, without a key, of all of them.
 func (r *registers) path(key string) string {
-	p := "/api/v1/namespaces/" + r.namespace + "/configmaps"
-	if key != "" {
-		p += "/" + key
-	}
-	return p
+	return strings.TrimSuffix(configMapKind.path(r.namespace)+"/"+key, "/")
 }
 
 func mustJSON(v any) []byte {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -32,7 +34,7 @@ type watching struct {
 type message struct {
 	Type   string `json:"type"`
 	Object struct {
-		configMap
+		corev1.ConfigMap
 		// Of a metav1.Status.
 		Code    int    `json:"code"`
 		Message string `json:"message"`
@@ -188,7 +190,7 @@ func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error
 		if err := all.Decode(&m); err != nil {
 			return err
 		}
-		i := m.Object.item()
+		i := itemOf(m.Object.ConfigMap)
 		e := record.Event{Revision: i.Revision, Seen: r.w.Now()}
 		switch m.Type {
 		case "ADDED":
@@ -198,7 +200,7 @@ func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error
 		case "DELETED":
 			e.Type = record.EventDeleted
 		case "BOOKMARK":
-			e.Type, e.InitialEnd = record.EventBookmark, m.Object.Metadata.Annotations[initialEnd] == "true"
+			e.Type, e.InitialEnd = record.EventBookmark, m.Object.Annotations[initialEnd] == "true"
 		case "ERROR":
 			return &endedError{m.Object.Code, fmt.Sprintf("status %d: %s", m.Object.Code, m.Object.Message)}
 		default:

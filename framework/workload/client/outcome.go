@@ -6,26 +6,16 @@ import (
 	"net/http"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// status is the part of a metav1.Status that is read.
-type status struct {
-	Kind    string `json:"kind"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Details struct {
-		Name string `json:"name"`
-		Kind string `json:"kind"`
-	} `json:"details"`
-}
-
 // status returns the metav1.Status of a response, if it is one.
-func (a Answer) status() (status, bool) {
-	var s status
+func (a Answer) status() (metav1.Status, bool) {
+	var s metav1.Status
 	if a.Err != nil || json.Unmarshal(a.Body, &s) != nil || s.Kind != "Status" {
-		return status{}, false
+		return metav1.Status{}, false
 	}
 	return s, true
 }
@@ -35,7 +25,7 @@ func (a Answer) status() (status, bool) {
 // found its condition not met (k8s.io/apimachinery/pkg/api/errors). Any other may have had an
 // effect: Timeout, ServerTimeout, InternalError, ServiceUnavailable and Unknown are also returned
 // when etcd did not answer in time.
-var refusals = map[int]map[string]bool{
+var refusals = map[int]map[metav1.StatusReason]bool{
 	http.StatusBadRequest:            {"BadRequest": true},
 	http.StatusUnauthorized:          {"Unauthorized": true},
 	http.StatusForbidden:             {"Forbidden": true},
@@ -97,7 +87,7 @@ func (a Answer) Absent(resource, name string) bool {
 // about a version that the client named.
 func (a Answer) RefusedSince(resource, kind, name string) record.Refusal {
 	s, ok := a.status()
-	if !ok || s.Status != "Failure" || s.Details.Kind != resource && s.Details.Kind != kind || s.Details.Name != name {
+	if !ok || s.Status != "Failure" || s.Details == nil || s.Details.Kind != resource && s.Details.Kind != kind || s.Details.Name != name {
 		return ""
 	}
 	switch {
@@ -122,7 +112,7 @@ func (a Answer) Done() bool {
 // other responses.
 func (a Answer) Reason() string {
 	s, _ := a.status()
-	return s.Reason
+	return string(s.Reason)
 }
 
 // maxProblem limits a Problem, in bytes.
