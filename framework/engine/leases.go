@@ -19,6 +19,14 @@ var elected = []framework.Component{framework.ControllerManager, framework.Sched
 // leasePath is the path of their leases.
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
 
+// lease is the part of one that is read.
+type lease struct {
+	Spec struct {
+		HolderIdentity string
+		RenewTime      time.Time
+	}
+}
+
 // held checks the holders of leases: of the component that was hit, or of every elected one if a
 // node or another component was. A holder must be on a node of the cluster, so a stranger that
 // stole the lease does not count, and on a node other than the one hit if elsewhere is set.
@@ -33,16 +41,14 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 	}
 	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
 		for _, c := range components {
-			var lease struct {
-				Spec struct{ HolderIdentity string }
-			}
-			if err := get(ctx, api, leasePath+string(c), nil, &lease); err != nil {
+			var l lease
+			if err := get(ctx, api, leasePath+string(c), nil, &l); err != nil {
 				return err
 			}
-			holder := framework.HolderNode(lease.Spec.HolderIdentity, r.cluster.Nodes())
+			holder := framework.HolderNode(l.Spec.HolderIdentity, r.cluster.Nodes())
 			known := slices.ContainsFunc(r.cluster.Nodes(), func(n framework.Node) bool { return n.Name() == holder })
 			if !known || elsewhere && slices.Contains(i.nodes(), holder) {
-				return fmt.Errorf("the lease of %s is held by %q", c, lease.Spec.HolderIdentity)
+				return fmt.Errorf("the lease of %s is held by %q", c, l.Spec.HolderIdentity)
 			}
 		}
 		return nil
@@ -86,18 +92,13 @@ func (r *run) awaitElected(ctx context.Context) error {
 	for last := error(nil); ; {
 		err := r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
 			for _, c := range elected {
-				var lease struct {
-					Spec struct {
-						HolderIdentity string
-						RenewTime      time.Time
-					}
-				}
-				err := get(ctx, api, leasePath+string(c), nil, &lease)
+				var l lease
+				err := get(ctx, api, leasePath+string(c), nil, &l)
 				switch {
 				case errors.Is(err, errNotFound):
 				case err != nil:
 					return err
-				case lease.Spec.HolderIdentity == "" || !renewed(c, lease.Spec.RenewTime):
+				case l.Spec.HolderIdentity == "" || !renewed(c, l.Spec.RenewTime):
 					return fmt.Errorf("no instance renews the lease of %s", c)
 				}
 			}

@@ -49,10 +49,10 @@ func (t *Traffic) OldWatch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("old watch: %w", err)
 		}
-		oldest, reached := since(t.registers)
+		oldest, seen, done := since(t.registers)
 		all.Go(func() {
 			defer r.close()
-			r.watch(ctx, t.watchID(), watching{from: oldest, bookmarks: true, short: true}, reached.seen, reached.done)
+			r.watch(ctx, t.watchID(), watching{from: oldest, bookmarks: true, short: true}, seen, done)
 		})
 	}
 	for _, p := range t.profiles {
@@ -75,30 +75,22 @@ func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.
 	}
 	for _, m := range members {
 		m.of = of
-		_, reached := since(of)
+		_, seen, done := since(of)
 		all.Go(func() {
 			defer m.close()
-			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(record.Number(oldest)+1, 10), short: true}, reached.seen, reached.done)
+			m.watch(ctx, t.watchID(), watching{from: strconv.FormatUint(record.Number(oldest)+1, 10), short: true}, seen, done)
 		})
 	}
 	return nil
 }
 
-// reaching is how far a watch should go.
-type reaching struct {
-	seen *progress
-	to   uint64
-}
-
-func (r reaching) done() bool { return r.seen.reached(r.to) }
-
-// since returns the first version that was seen of a collection, and the distance to the newest
-// one.
-func since(c *collection) (oldest string, r reaching) {
+// since returns the first version that was seen of a collection, and the progress of a watch from
+// there, which is done when it has reached the newest one.
+func since(c *collection) (oldest string, seen *progress, done func() bool) {
 	oldest, newest := c.span()
-	r = reaching{&progress{}, record.Number(newest)}
-	r.seen.begin(record.Number(oldest))
-	return oldest, r
+	seen = &progress{}
+	seen.begin(record.Number(oldest))
+	return oldest, seen, func() bool { return seen.reached(record.Number(newest)) }
 }
 
 // reached reports whether no more changes up to a version will arrive.

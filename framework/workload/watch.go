@@ -41,6 +41,11 @@ type message struct {
 	} `json:"object"`
 }
 
+// eventTypes are the types of messages with an object.
+var eventTypes = map[string]record.EventType{
+	"ADDED": record.EventAdded, "MODIFIED": record.EventModified, "DELETED": record.EventDeleted, "BOOKMARK": record.EventBookmark,
+}
+
 // initialEnd annotates the bookmark that ends a streaming list's initial events.
 const initialEnd = "k8s.io/initial-events-end"
 
@@ -191,22 +196,15 @@ func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error
 			return err
 		}
 		i := itemOf(m.Object.ConfigMap)
-		e := record.Event{Revision: i.Revision, Seen: r.w.Now()}
-		switch m.Type {
-		case "ADDED":
-			e.Type = record.EventAdded
-		case "MODIFIED":
-			e.Type = record.EventModified
-		case "DELETED":
-			e.Type = record.EventDeleted
-		case "BOOKMARK":
-			e.Type, e.InitialEnd = record.EventBookmark, m.Object.Annotations[initialEnd] == "true"
-		case "ERROR":
+		e := record.Event{Type: eventTypes[m.Type], Revision: i.Revision, Seen: r.w.Now()}
+		switch {
+		case m.Type == "ERROR":
 			return &endedError{m.Object.Code, fmt.Sprintf("status %d: %s", m.Object.Code, m.Object.Message)}
-		default:
+		case e.Type == "":
 			return fmt.Errorf("a message of type %q", m.Type)
-		}
-		if e.Type != record.EventBookmark {
+		case e.Type == record.EventBookmark:
+			e.InitialEnd = m.Object.Annotations[initialEnd] == "true"
+		default:
 			e.Key, e.Value, e.Group = i.Key, i.Value, i.Group
 		}
 		if !tell(e) {

@@ -153,13 +153,9 @@ func (d *Decoder) text(node *yaml.Node, path string, v reflect.Value, quoted ...
 		d.broken(node, path, "%s is %s: want %s", path, value, cmp.Or(rule.Want, "a string, in quotes"))
 	case rule.OneOf != nil && !slices.Contains(rule.OneOf, value):
 		d.broken(node, path, "%s is %s: want %s", path, describe(node), oneOf(rule.OneOf, value))
-	case len(value) < rule.MinLength, !matches(rule.Pattern, value):
+	case len(value) < rule.MinLength, rule.Pattern != "" && !regexp.MustCompile(rule.Pattern).MatchString(value):
 		d.broken(node, path, "%s is %s: want %s", path, describe(node), cmp.Or(rule.Want, "a string"))
 	}
-}
-
-func matches(pattern, value string) bool {
-	return pattern == "" || regexp.MustCompile(pattern).MatchString(value)
 }
 
 // oneOf lists the allowed values, and the one that a value looks mistyped from.
