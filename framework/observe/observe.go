@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -46,22 +47,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&c.ProbeInterval, 100 * time.Millisecond},
-		{&c.ReadTimeout, 3 * time.Second},
-		{&c.WriteTimeout, 10 * time.Second},
-		{&c.StatusInterval, 500 * time.Millisecond},
-		{&c.LeaseInterval, time.Second},
-		{&c.EndpointInterval, time.Second},
-		{&c.MemberInterval, 5 * time.Second},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, 100*time.Millisecond)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 3*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
+	c.StatusInterval = cmp.Or(c.StatusInterval, 500*time.Millisecond)
+	c.LeaseInterval = cmp.Or(c.LeaseInterval, time.Second)
+	c.EndpointInterval = cmp.Or(c.EndpointInterval, time.Second)
+	c.MemberInterval = cmp.Or(c.MemberInterval, 5*time.Second)
 	return c
 }
 

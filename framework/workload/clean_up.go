@@ -41,7 +41,7 @@ func cleanUp(ctx context.Context, e framework.Entrance) error {
 	defer api.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for _, name := range []string{ProbeNamespace, DefaultNamespace, workNamespace(DefaultNamespace), ApplicationNamespace} {
+	for _, name := range []string{ProbeNamespace, DefaultNamespace, workNamespace, ApplicationNamespace} {
 		a := api.Do(ctx, client.Request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + name})
 		if a.Outcome() != record.OK && a.Reason() != "NotFound" && a.Reason() != "Conflict" { // it is being deleted
 			return fmt.Errorf("failed to delete namespace %s: %s", name, a.Problem())

@@ -67,8 +67,6 @@ type Config struct {
 	Seed uint64
 	// Cluster is the cluster under test; each of its entrances has its own clients.
 	Cluster framework.Cluster
-	// Namespace is created if needed, DefaultNamespace if empty.
-	Namespace string
 	Settings
 }
 
@@ -263,7 +261,6 @@ func (c Config) withDefaults() Config {
 		c.Profiles = DefaultProfiles()
 	}
 	or(&c.Timeout, 5*time.Second)
-	or(&c.Namespace, DefaultNamespace)
 	or(&c.Registers.ClientsPerEntrance, 2)
 	or(&c.Registers.Keys, 5)
 	or(&c.Registers.Interval, 250*time.Millisecond)

@@ -61,7 +61,7 @@ func (p kubernetes) start() error {
 
 // finish deletes what the profile created.
 func (p kubernetes) finish(ctx context.Context) {
-	p.t.deleteOwn(ctx, p.t.cfg.Namespace, leaseKind, podKind, eventKind)
+	p.t.deleteOwn(ctx, DefaultNamespace, leaseKind, podKind, eventKind)
 }
 
 // deleteOwn deletes what a profile created, as far as possible: through one API server after the

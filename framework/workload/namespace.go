@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// DefaultNamespace is the namespace of the registers unless Config sets another.
+// DefaultNamespace is the namespace of the registers.
 const DefaultNamespace = "holdfast-traffic"
 
 // EnsureNamespace creates a namespace through the first entrance that accepts it, unless it

@@ -70,7 +70,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 	if slices.ContainsFunc(cfg.Profiles, func(name string) bool { return name != ProfileEtcd }) {
 		setup, cancel := context.WithTimeout(ctx, setupLimit)
 		defer cancel()
-		if err := EnsureNamespace(setup, cfg.Cluster.Entrances(), cfg.Namespace); err != nil {
+		if err := EnsureNamespace(setup, cfg.Cluster.Entrances(), DefaultNamespace); err != nil {
 			return nil, fmt.Errorf("failed to start traffic: %w", err)
 		}
 	}
@@ -111,9 +111,6 @@ func (t *Traffic) start() error {
 	t.bursts = newBursts(t)
 	return nil
 }
-
-// Err returns the first error of writing to the record.
-func (t *Traffic) Err() error { return t.w.Err() }
 
 // Stop waits for every operation in flight. Then, with at most 15 s for each step, it reads every
 // register as the traffic left it (purpose "final-read"), writes it once more (purpose
@@ -228,7 +225,7 @@ func (t *Traffic) perEntrance(profile string, each int, run func(r *registers, r
 }
 
 func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers, error) {
-	r, err := newRegisters(e, t.w, name, t.cfg.Namespace, purpose, t.cfg.Timeout)
+	r, err := newRegisters(e, t.w, name, DefaultNamespace, purpose, t.cfg.Timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestTraffic(t *testing.T) {
 		waitFor(t, "traffic", func() bool { return c.Revision() > 300 })
 		traffic.Stop()
 		traffic.Stop()
-		if err := traffic.Err(); err != nil {
+		if err := w.Err(); err != nil {
 			t.Fatal(err)
 		}
 		run := read()

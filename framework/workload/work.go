@@ -23,16 +23,13 @@ type work struct {
 // published is the ConfigMap with the cluster's CA.
 const published = "kube-root-ca.crt"
 
-// namespace is the profile's own: its objects are in no list and no watch of the registers.
-func (p work) namespace() string { return workNamespace(p.t.cfg.Namespace) }
-
-// workNamespace is the namespace of the work for the traffic in a namespace.
-func workNamespace(traffic string) string { return traffic + "-work" }
+// workNamespace is the profile's own: its objects are in no list and no watch of the registers.
+const workNamespace = DefaultNamespace + "-work"
 
 func (p work) start() error {
 	setup, cancel := context.WithTimeout(p.t.ctx, setupLimit)
 	defer cancel()
-	if err := EnsureNamespace(setup, p.t.cfg.Cluster.Entrances(), p.namespace()); err != nil {
+	if err := EnsureNamespace(setup, p.t.cfg.Cluster.Entrances(), workNamespace); err != nil {
 		return err
 	}
 	return p.t.perEntrance(ProfileWork, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, number int) {
@@ -41,13 +38,13 @@ func (p work) start() error {
 			ctx, cancel := context.WithTimeout(ctx, p.t.cfg.Timeout)
 			defer cancel()
 			name := func(n int) string { return fmt.Sprintf("work-%d-%d-%s", number, n, p.t.suffix) }
-			r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + p.namespace() + "/configmaps/" + published})
+			r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + workNamespace + "/configmaps/" + published})
 			if made > 0 {
-				r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: podKind.path(p.namespace()) + "/" + name(made),
+				r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: podKind.path(workNamespace) + "/" + name(made),
 					Query: url.Values{"gracePeriodSeconds": {"0"}}})
 			}
 			made++
-			r.api.Do(ctx, client.Request{Method: http.MethodPost, Path: podKind.path(p.namespace()), Body: p.pod(name(made))})
+			r.api.Do(ctx, client.Request{Method: http.MethodPost, Path: podKind.path(workNamespace), Body: p.pod(name(made))})
 		})
 	})
 }
@@ -57,7 +54,7 @@ func (p work) start() error {
 func (p work) pod(name string) []byte {
 	return mustJSON(map[string]any{
 		"apiVersion": podKind.version, "kind": podKind.name,
-		"metadata": metadata{Name: name, Namespace: p.namespace(), Labels: map[string]string{ownerLabel: p.t.suffix}},
+		"metadata": metadata{Name: name, Namespace: workNamespace, Labels: map[string]string{ownerLabel: p.t.suffix}},
 		"spec": map[string]any{
 			"automountServiceAccountToken": false,
 			"containers":                   containers(),
@@ -66,4 +63,4 @@ func (p work) pod(name string) []byte {
 	})
 }
 
-func (p work) finish(ctx context.Context) { p.t.deleteOwn(ctx, p.namespace(), podKind) }
+func (p work) finish(ctx context.Context) { p.t.deleteOwn(ctx, workNamespace, podKind) }
