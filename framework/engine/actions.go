@@ -118,7 +118,6 @@ func onNode(do func(context.Context, framework.Cluster, string, *record.Writer) 
 	return func(ctx context.Context, r *run, node string) error { return do(ctx, r.cluster, node, r.w) }
 }
 
-// onTraffic runs an action on the traffic's keys.
 func onTraffic(do func(context.Context, *workload.Traffic, string) error) func(context.Context, *run, string) error {
 	return func(ctx context.Context, r *run, node string) error {
 		if r.traffic == nil {

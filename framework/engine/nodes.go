@@ -119,7 +119,6 @@ func (r *run) complete(ctx context.Context, a *Action, change *record.NodeChange
 	return err
 }
 
-// changed records a change of nodes.
 func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange, err error) error {
 	if err != nil {
 		change.Phase, change.Error = record.NodeFailed, err.Error()
@@ -305,7 +304,6 @@ func (r *run) add(ctx context.Context, a *Action) (framework.Node, error) {
 	return n, err
 }
 
-// changeInPlace changes a node that stays.
 func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeChange) error {
 	change.Phase, change.Action = record.NodeChanged, a.Name
 	n, err := r.leaving(ctx, a.Node)

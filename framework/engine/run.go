@@ -155,7 +155,6 @@ func noAccess(c framework.Cluster) (all []record.Access) {
 	return all
 }
 
-// run is a running experiment.
 type run struct {
 	cluster    framework.Cluster
 	experiment Experiment

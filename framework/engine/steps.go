@@ -91,7 +91,6 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 	return nil
 }
 
-// inject injects a fault and records the result.
 func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	limited, cancel := context.WithTimeout(ctx, in.limit())
 	defer cancel()

@@ -227,7 +227,6 @@ func (v *validator) check(path string, c record.Check) {
 	}
 }
 
-// duration evaluates a formula for a cluster.
 func duration(formula string, s framework.Settings) (time.Duration, error) {
 	b, err := judge.ParseBound(formula, s.Symbols())
 	return b.Limit, err

@@ -77,7 +77,6 @@ func (o *Observers) kept(context.Context) (loops []func(context.Context), err er
 	return loops, nil
 }
 
-// servers returns how many API servers there are.
 func (o *Observers) servers() int {
 	return len(slices.DeleteFunc(slices.Clone(o.cfg.Cluster.Nodes()), framework.EtcdAlone))
 }

@@ -359,7 +359,6 @@ func (p *application) nodes() (busy bool, unbound int) {
 	return p.pace.busy(onNodes >= podsAhead, time.Now()), unbound
 }
 
-// takeDown deletes everything that the profile created.
 func (p *application) takeDown(ctx context.Context) {
 	left := []kind{deploymentKind, podKind}
 	for _, part := range append([]string{stillPart}, scaledParts...) {

@@ -84,7 +84,6 @@ func (b *bursts) run() {
 
 func (b *bursts) key() string { return "burst-" + b.t.suffix }
 
-// finish deletes the register.
 func (b *bursts) finish(ctx context.Context) {
 	if b != nil && b.rounds > 0 {
 		b.t.deleteCollection(ctx, b.of)

@@ -49,7 +49,6 @@ func (p *contests) start() error {
 	return nil
 }
 
-// join adds a client of an API server.
 func (p *contests) join(e framework.Entrance) error {
 	r, err := p.t.client(e, fmt.Sprintf("%s/%s", ProfileContests, e.Name), "")
 	if err != nil {
@@ -104,7 +103,6 @@ func contest(ctx context.Context, key string, random *rand.Rand, clients []*regi
 	all.Wait()
 }
 
-// finish deletes the register.
 func (p *contests) finish(ctx context.Context) {
 	closeAll(p.present())
 	p.t.deleteCollection(ctx, p.of)

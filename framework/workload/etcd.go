@@ -159,7 +159,6 @@ func (p *etcdTraffic) finalReads(ctx context.Context, members []*member) {
 	all.Wait()
 }
 
-// etcdClient is one client of the profile.
 type etcdClient struct {
 	*member
 	*values
@@ -248,7 +247,6 @@ func (c *etcdClient) swap(ctx context.Context, keys ...string) {
 	}
 }
 
-// choose makes up a list.
 func (c *etcdClient) choose() listing {
 	all := []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchExact}
 	q := listing{match: all[c.random.IntN(len(all))]}

@@ -47,7 +47,6 @@ func (p *etcdTraffic) startWatches(nodes []string) error {
 	return nil
 }
 
-// chooseEtcd chooses for a client of etcd.
 func (w *watcher) chooseEtcd() (q watching, listed bool) {
 	q.bookmarks, q.previous = w.random.IntN(4) > 0, w.random.IntN(2) == 0
 	switch dice := w.random.IntN(10); {

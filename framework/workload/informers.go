@@ -113,7 +113,6 @@ func withoutProxy(config *rest.Config) *rest.Config {
 	return config
 }
 
-// informer creates one for an API server.
 func (i *informers) informer(e framework.Entrance) (cache.SharedIndexInformer, error) {
 	config := withoutProxy(e.Config)
 	config.QPS = -1

@@ -59,7 +59,6 @@ func (p kubernetes) start() error {
 	})
 }
 
-// finish deletes what the profile created.
 func (p kubernetes) finish(ctx context.Context) {
 	p.t.deleteOwn(ctx, DefaultNamespace, leaseKind, podKind, eventKind)
 }

@@ -72,7 +72,6 @@ func MixedObjects(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	return w.Err()
 }
 
-// withName returns an object under a name.
 func withName(object map[string]any, name string) map[string]any {
 	one := maps.Clone(object)
 	one["metadata"] = map[string]any{"name": name, "labels": map[string]any{"holdfast.dev/mixed": "true"}}

@@ -151,7 +151,6 @@ func openMembers(c framework.Cluster, w *record.Writer, name string, nodes ...st
 	return all, nil
 }
 
-// closeAll closes clients.
 func closeAll[C interface{ close() }](all []C) {
 	for _, c := range all {
 		c.close()

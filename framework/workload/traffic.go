@@ -179,7 +179,6 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// random returns a random source for one client.
 func (t *Traffic) random() *rand.Rand {
 	return rand.New(rand.NewPCG(t.cfg.Seed, t.randoms.Add(1)-1))
 }

@@ -92,7 +92,6 @@ func lookAtFrontProxies(ctx context.Context, servers []framework.Entrance, repla
 	return w.Err()
 }
 
-// onBehalf makes requests on behalf of proxiedUser.
 type onBehalf struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

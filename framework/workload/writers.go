@@ -116,7 +116,6 @@ func (v *values) next() (value string, size int) {
 	return fmt.Sprintf("%s-%d", v.name, v.n), size
 }
 
-// writer is one client of the profile.
 type writer struct {
 	*registers
 	*values

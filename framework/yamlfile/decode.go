@@ -213,7 +213,6 @@ func parseAddress(text string) (netip.Addr, error) {
 	return a, err
 }
 
-// list reads a list of any items.
 func (d *Decoder) list(node *yaml.Node, path string, v reflect.Value) {
 	if node.Kind != yaml.SequenceNode {
 		d.Unwanted(node, path, "a list")
