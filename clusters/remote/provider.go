@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Leash is how long an agent keeps faults active without a request from the harness.
@@ -341,10 +342,7 @@ func (c *Cluster) putAgents(ctx context.Context, put func(context.Context, *node
 func (n *node) keepUsed(ctx context.Context) {
 	for ctx.Err() == nil {
 		_ = n.Ping(ctx) // others handle the result
-		select {
-		case <-time.After(pingEach):
-		case <-ctx.Done():
-		}
+		client.Pause(ctx, pingEach)
 	}
 }
 

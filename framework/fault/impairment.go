@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // impairment puts one impairment on some links of a target and proves it. All network faults use
@@ -172,10 +173,7 @@ func (x *impairment) knock(ctx context.Context) (stop func()) {
 			defer k.close()
 			for ctx.Err() == nil {
 				k.knock(ctx)
-				select {
-				case <-ctx.Done():
-				case <-time.After(knockPause):
-				}
+				client.Pause(ctx, knockPause)
 			}
 		})
 	}
@@ -299,9 +297,7 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 	if !held && !reports {
 		return false, exchanged
 	}
-	select {
-	case <-time.After(quiet - time.Since(began)):
-	case <-ctx.Done():
+	if !client.Pause(ctx, quiet-time.Since(began)) {
 		return false, "there was no time left to see whether packets are still impaired; " + exchanged
 	}
 	if counters, err = x.counters(ctx, handle); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/members"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Limits of waiting. They are far above what the fault itself needs, so that a working fault is
@@ -55,10 +56,8 @@ func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held
 		if seen == "" || ctx.Err() == nil {
 			seen = now
 		}
-		select {
-		case <-ctx.Done():
+		if !client.Pause(ctx, pause) {
 			return time.Time{}, false, fmt.Sprintf("%s, after %s", seen, time.Since(began).Round(time.Millisecond))
-		case <-time.After(pause):
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 const (
@@ -218,10 +219,7 @@ func (o *crowd) run(ctx context.Context) {
 				}
 				// A server that refuses must not be asked without a pause: otherwise the clients
 				// would be overloaded.
-				select {
-				case <-ctx.Done():
-				case <-time.After(longestPause):
-				}
+				client.Pause(ctx, longestPause)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/scratch"
 	"github.com/holdfast-ha/holdfast/framework/undo"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // afterSnapshotKey is written after the snapshot, so that it must be gone when
@@ -144,9 +145,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 
 // wait returns when the snapshot is old enough, with the revision at that time.
 func (r *rewind) wait(ctx context.Context, m members.Member, snapshot int64) (int64, error) {
-	select {
-	case <-time.After(r.age):
-	case <-ctx.Done():
+	if !client.Pause(ctx, r.age) {
 		return 0, ctx.Err()
 	}
 	last := int64(0)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Key is the key of a component's lock. Its value is the name of the holder's node.
@@ -75,12 +76,7 @@ func (m *master) run(ctx context.Context) {
 
 // pause is a retry period with jitter, so that competitors do not always collide.
 func (m *master) pause(ctx context.Context) {
-	timer := time.NewTimer(m.Retry - time.Duration(rand.Int64N(int64(m.Retry)/5+1)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	client.Pause(ctx, m.Retry-time.Duration(rand.Int64N(int64(m.Retry)/5+1)))
 }
 
 // reign takes the lock, if it is free, and holds it until it is lost or ctx ends.
