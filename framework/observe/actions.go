@@ -22,7 +22,7 @@ const auditHeard = time.Second
 // actions follows the audit log of each API server, if its node provides it, and records what
 // elected components and add-on managers change, and when elected ones read their leases.
 func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
-	nodes := o.cfg.Cluster.Nodes()
+	nodes := o.nodes()
 	components := elected()
 	if slices.ContainsFunc(nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.AddonManager) }) {
 		components = append(components, string(framework.AddonManager))
@@ -34,7 +34,7 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 			continue
 		}
 		f := newAuditFilter(n.Name(), nodes, components)
-		f.current = wholeOf(o.cfg.Cluster).Nodes
+		f.current = o.cfg.Cluster.Nodes
 		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			// If the log cannot be read, the record has no actions, and the judges conclude
 			// accordingly.

@@ -326,7 +326,7 @@ func TestWhoseActionAfterChanges(t *testing.T) {
 		}
 	}
 	hosts := nodesOnly{nodes: []framework.Node{host{"node-1", "cp1.example"}, host{name: "node-4"}}}
-	o := &Observers{cfg: Config{Cluster: partOf(hosts, hosts.nodes[1])}}
+	o := &Observers{cfg: Config{Cluster: hosts}, only: hosts.nodes[1]}
 	if got := o.holderNode(t.Context(), nil, "kube-scheduler", "cp1.example_x"); got != "node-1" {
 		t.Errorf("seen through the entrance of a node that joined, the holder is on %q", got)
 	}

@@ -64,7 +64,7 @@ var paces = []struct {
 func (o *Observers) availability(ctx context.Context) ([]func(context.Context), error) {
 	c := o.cfg
 	var probers []*prober
-	for _, e := range c.Cluster.Entrances() {
+	for _, e := range o.entrances() {
 		for _, reused := range []bool{true, false} {
 			api, err := o.api(e, client.Options{NewConnections: !reused})
 			if err != nil {
@@ -88,7 +88,7 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 	}
 	setup, cancel := o.setup(ctx)
 	defer cancel()
-	if err := prepareProbes(setup, c.Cluster.Entrances(), probers); err != nil && !c.Unprepared {
+	if err := prepareProbes(setup, o.entrances(), probers); err != nil && !c.Unprepared {
 		return nil, err
 	}
 	loops, err := o.watchProbes(setup)

@@ -107,7 +107,7 @@ type chain struct {
 // with quorum lists, through each entrance.
 func (o *Observers) endpoints(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
-	for _, e := range o.cfg.Cluster.Entrances() {
+	for _, e := range o.entrances() {
 		api, err := o.api(e, client.Options{})
 		if err != nil {
 			return nil, err

@@ -28,13 +28,17 @@ type etcdMember struct {
 	*clientv3.Client
 }
 
-func openMembers(c framework.Cluster) ([]etcdMember, error) {
+// openMembers returns the members on some nodes of a cluster; none if it gives no access.
+func openMembers(c framework.Cluster, nodes []framework.Node) ([]etcdMember, error) {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
 		return nil, nil
 	}
 	var all []etcdMember
-	for _, n := range framework.NodesWith(c, framework.Etcd) {
+	for _, n := range nodes {
+		if !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
 		cl, err := client.NewEtcd(access, n.Name())
 		if err != nil {
 			closeMembers(all)
@@ -53,14 +57,14 @@ func closeMembers(members []etcdMember) {
 
 // etcd samples the status of each member, if the cluster gives access.
 func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
-	members, err := openMembers(o.cfg.Cluster)
+	members, err := openMembers(o.cfg.Cluster, o.nodes())
 	if err != nil {
 		return nil, err
 	}
 	o.closers = append(o.closers, func() { closeMembers(members) })
 	var loops []func(context.Context)
 	for _, m := range members {
-		meter, err := newDiskMeter(wholeOf(o.cfg.Cluster).(framework.EtcdAccess), m.node)
+		meter, err := newDiskMeter(o.cfg.Cluster.(framework.EtcdAccess), m.node)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +146,7 @@ func (m etcdMember) list(ctx context.Context, quorum bool, s *record.EtcdStatus)
 
 // ListEtcd records, once, the status of each etcd member and its linearizable member list.
 func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
-	members, err := openMembers(c)
+	members, err := openMembers(c, c.Nodes())
 	if err != nil {
 		return fmt.Errorf("failed to list etcd: %w", err)
 	}
@@ -166,7 +170,7 @@ func id(n uint64) string { return strconv.FormatUint(n, 16) }
 // revision, so it retries until they have, or ctx ends. It is for a healthy cluster; a member
 // that does not answer is an error.
 func HashEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
-	members, err := openMembers(c)
+	members, err := openMembers(c, c.Nodes())
 	if err != nil {
 		return fmt.Errorf("hash etcd: %w", err)
 	}

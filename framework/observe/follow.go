@@ -20,9 +20,7 @@ type members struct {
 // Join observes a control-plane node that has joined the cluster, and the entrance through its
 // API server, like all others, until Leave, Stop or the end of ctx.
 func (o *Observers) Join(ctx context.Context, node framework.Node) error {
-	cfg := o.cfg
-	cfg.Cluster = partOf(o.cfg.Cluster, node)
-	part := &Observers{cfg: cfg, w: o.w, seen: o.seen}
+	part := &Observers{cfg: o.cfg, only: node, w: o.w, seen: o.seen}
 	if err := part.start(ctx, part.ofNodes()); err != nil {
 		return fmt.Errorf("failed to observe %s: %w", node.Name(), err)
 	}
@@ -83,38 +81,19 @@ func (o *Observers) stopParts() {
 	}
 }
 
-// part is a view of a cluster that shows only one node.
-type part struct {
-	framework.Cluster
-	node framework.Node
-}
-
-func (p part) Nodes() []framework.Node { return []framework.Node{p.node} }
-
-func (p part) whole() framework.Cluster { return p.Cluster }
-
-func (p part) Entrances() []framework.Entrance {
-	return slices.DeleteFunc(slices.Clone(p.Cluster.Entrances()), func(e framework.Entrance) bool { return e.Node != p.node.Name() })
-}
-
-// etcdPart is a part with access to etcd.
-type etcdPart struct {
-	part
-	framework.EtcdAccess
-}
-
-func partOf(c framework.Cluster, node framework.Node) framework.Cluster {
-	p := part{c, node}
-	if access, ok := c.(framework.EtcdAccess); ok {
-		return etcdPart{p, access}
+// nodes returns the observed nodes.
+func (o *Observers) nodes() []framework.Node {
+	if o.only != nil {
+		return []framework.Node{o.only}
 	}
-	return p
+	return o.cfg.Cluster.Nodes()
 }
 
-// wholeOf returns the cluster of which another one may be a view.
-func wholeOf(c framework.Cluster) framework.Cluster {
-	if p, ok := c.(interface{ whole() framework.Cluster }); ok {
-		return p.whole()
+// entrances returns the observed entrances.
+func (o *Observers) entrances() []framework.Entrance {
+	all := o.cfg.Cluster.Entrances()
+	if o.only == nil {
+		return all
 	}
-	return c
+	return slices.DeleteFunc(slices.Clone(all), func(e framework.Entrance) bool { return e.Node != o.only.Name() })
 }

@@ -86,7 +86,7 @@ func (s *sighting) saw(l lease, node string, call record.Nanos) {
 // the same lease, so they take turns.
 func (o *Observers) leases(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
-	entrances := o.cfg.Cluster.Entrances()
+	entrances := o.entrances()
 	for turn, e := range entrances {
 		api, err := o.api(e, client.Options{})
 		if err != nil {
@@ -138,7 +138,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 // holderNode returns the node of a lease's holder. If a further elected component runs in a pod
 // without host networking, the host name in the identity is the pod's.
 func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, identity string) string {
-	nodes := wholeOf(o.cfg.Cluster).Nodes()
+	nodes := o.cfg.Cluster.Nodes()
 	host := framework.HolderNode(identity, nodes)
 	isHost := slices.ContainsFunc(nodes, func(n framework.Node) bool { return n.Name() == host })
 	if host == "" || isHost || slices.Contains(elected(), lease) {

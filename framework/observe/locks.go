@@ -17,7 +17,7 @@ func (o *Observers) locks(context.Context) ([]func(context.Context), error) {
 	if !ok || len(reporter.Locks()) == 0 {
 		return nil, nil
 	}
-	members, err := openMembers(o.cfg.Cluster)
+	members, err := openMembers(o.cfg.Cluster, o.nodes())
 	if err != nil {
 		return nil, err
 	}
@@ -25,14 +25,14 @@ func (o *Observers) locks(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
 	for _, m := range members {
 		for component, key := range reporter.Locks() {
-			loops = append(loops, func(ctx context.Context) {
+			loops = append(loops, o.while(m.node, func(ctx context.Context) {
 				every(ctx, o.cfg.StatusInterval, func() {
 					if op := m.lock(ctx, key, o.w.Now); ctx.Err() == nil {
 						op.Client = "lock/" + string(component)
 						_ = o.w.Append(record.KindOp, op)
 					}
 				})
-			})
+			}))
 		}
 	}
 	return loops, nil

@@ -83,6 +83,7 @@ const (
 // Observers are running observers.
 type Observers struct {
 	cfg     Config
+	only    framework.Node // the one that joined; nil for the whole cluster
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	w       *record.Writer

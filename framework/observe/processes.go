@@ -17,7 +17,7 @@ const processTimeout = 2 * time.Second
 // of it at the start and at the end, and each change in between.
 func (o *Observers) processes(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
-	for _, n := range o.cfg.Cluster.Nodes() {
+	for _, n := range o.nodes() {
 		if reporter, ok := n.(framework.ProcessReporter); ok {
 			components := func() []framework.Component { return append(slices.Clip(n.Components()), framework.NodeAgent) }
 			loops = append(loops, o.while(n.Name(), o.processesOf(n.Name(), reporter, components)))

@@ -82,7 +82,7 @@ func newSteadyCheck(c framework.Cluster) (*steadyCheck, error) {
 		s.apis = append(s.apis, api)
 	}
 	var err error
-	s.members, err = openMembers(c)
+	s.members, err = openMembers(c, c.Nodes())
 	return s, err
 }
 

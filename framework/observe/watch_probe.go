@@ -56,7 +56,7 @@ type expected struct {
 func (o *Observers) watchProbes(context.Context) ([]func(context.Context), error) {
 	var probes []*watchProbe
 	var loops []func(context.Context)
-	for _, e := range o.cfg.Cluster.Entrances() {
+	for _, e := range o.entrances() {
 		api, err := o.api(e, client.Options{})
 		if err != nil {
 			return nil, err
