@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -234,18 +236,18 @@ etcd_disk_wal_write_bytes_total 1.23e+06
 `
 
 func TestHistograms(t *testing.T) {
-	read := func(a, b, all int, sum float64) histogram {
+	read := func(a, b, all int, sum float64) *dto.Histogram {
 		t.Helper()
-		h, err := readHistograms(strings.NewReader(fmt.Sprintf(metrics, a, b, all, sum, all)), fsyncMetric)
-		if err != nil {
-			t.Fatal(err)
+		fsync, commit, err := histograms(strings.NewReader(fmt.Sprintf(metrics, a, b, all, sum, all)))
+		if err != nil || commit != nil {
+			t.Fatal(commit, err)
 		}
-		return h[0]
+		return fsync
 	}
 	first := read(10, 12, 12, 0.012)
 	for _, tt := range []struct {
 		name string
-		h    histogram
+		h    *dto.Histogram
 		want *record.Latency
 	}{
 		{"nothing new", first, nil},
@@ -254,15 +256,15 @@ func TestHistograms(t *testing.T) {
 		{"beyond the last bound", read(11, 13, 14, 1.012), &record.Latency{Count: 2, Mean: 500 * time.Millisecond, P99: -1, Max: -1}},
 		{"started again", read(2, 2, 2, 0.001), &record.Latency{Count: 2, Mean: 500 * time.Microsecond, P99: time.Millisecond, Max: time.Millisecond}},
 	} {
-		got := tt.h.since(first)
+		got := latency(tt.h, first)
 		if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
-	if l := first.since(histogram{}); l != nil {
+	if l := latency(first, nil); l != nil {
 		t.Errorf("since nothing: %+v", l)
 	}
-	if _, err := readHistograms(strings.NewReader(fsyncMetric+"_sum none\n"), fsyncMetric); err == nil {
+	if _, _, err := histograms(strings.NewReader(fsyncMetric + "_sum none\n")); err == nil {
 		t.Error("a value that is no number is taken")
 	}
 }

@@ -1,15 +1,16 @@
 package observe
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -29,7 +30,7 @@ const maxMetrics = 16 << 20
 type diskMeter struct {
 	url           string
 	http          *http.Client
-	fsync, commit histogram // as last read
+	fsync, commit *dto.Histogram // as last read
 }
 
 // newDiskMeter reads the metrics that etcd serves on its client port.
@@ -57,93 +58,51 @@ func (d *diskMeter) read(ctx context.Context) (fsync, commit *record.Latency) {
 		return nil, nil
 	}
 	defer resp.Body.Close()
-	all, err := readHistograms(io.LimitReader(resp.Body, maxMetrics), fsyncMetric, commitMetric)
+	nowFsync, nowCommit, err := histograms(io.LimitReader(resp.Body, maxMetrics))
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return nil, nil
 	}
-	fsync, commit = all[0].since(d.fsync), all[1].since(d.commit)
-	d.fsync, d.commit = all[0], all[1]
+	fsync, commit = latency(nowFsync, d.fsync), latency(nowCommit, d.commit)
+	d.fsync, d.commit = nowFsync, nowCommit
 	return fsync, commit
 }
 
-// histogram is a Prometheus histogram: the number of values, their sum, and how many were at most
-// each bound.
-type histogram struct {
-	buckets []bucket // ascending; the last one's bound is infinite
-	sum     float64
-	count   uint64
-}
-
-type bucket struct {
-	bound float64
-	count uint64
-}
-
-// readHistograms reads histograms without extra labels from the text format
-// (https://prometheus.io/docs/instrumenting/exposition_formats/).
-func readHistograms(in io.Reader, names ...string) ([]histogram, error) {
-	all := make([]histogram, len(names))
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Text()
-		for i, name := range names {
-			if rest, ok := strings.CutPrefix(line, name+"_"); ok {
-				if err := all[i].add(rest); err != nil {
-					return nil, fmt.Errorf("metric %s: %q: %w", name, line, err)
-				}
-			}
-		}
-	}
-	return all, lines.Err()
-}
-
-// add parses one line, without the name: `bucket{le="0.001"} 12`, `sum 0.5` or `count 12`.
-func (h *histogram) add(line string) error {
-	series, text, ok := strings.Cut(line, " ")
-	if !ok {
-		return fmt.Errorf("no value")
-	}
-	value, err := strconv.ParseFloat(text, 64)
+// histograms reads those of the disk from a member's metrics; nil for one that it does not have.
+func histograms(in io.Reader) (fsync, commit *dto.Histogram, err error) {
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(in)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	switch {
-	case series == "sum":
-		h.sum = value
-	case series == "count":
-		h.count = uint64(value)
-	case strings.HasPrefix(series, `bucket{le="`):
-		bound, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(series, `bucket{le="`), `"}`), 64)
-		if err != nil {
-			return err
+	of := func(name string) *dto.Histogram {
+		if all := families[name].GetMetric(); len(all) > 0 {
+			return all[0].GetHistogram()
 		}
-		h.buckets = append(h.buckets, bucket{bound, uint64(value)})
+		return nil
 	}
-	return nil
+	return of(fsyncMetric), of(commitMetric), nil
 }
 
-// since returns the difference to an earlier reading. A restarted member counts from 0 again.
-func (h histogram) since(old histogram) *record.Latency {
-	if len(old.buckets) == 0 {
+// latency returns the difference to an earlier reading. A restarted member counts from 0 again.
+func latency(h, old *dto.Histogram) *record.Latency {
+	if len(old.GetBucket()) == 0 {
 		return nil // the start is not known
 	}
-	if old.count > h.count || len(old.buckets) != len(h.buckets) {
-		old = histogram{buckets: make([]bucket, len(h.buckets))}
+	if old.GetSampleCount() > h.GetSampleCount() || len(old.GetBucket()) != len(h.GetBucket()) {
+		old = &dto.Histogram{Bucket: make([]*dto.Bucket, len(h.GetBucket()))}
 	}
-	n := h.count - old.count
+	n := h.GetSampleCount() - old.GetSampleCount()
 	if n == 0 {
 		return nil
 	}
-	l := &record.Latency{Count: n, Mean: seconds((h.sum - old.sum) / float64(n)), P99: -1, Max: -1}
-	for i := len(h.buckets) - 1; i >= 0; i-- {
-		b := h.buckets[i]
-		in := b.count - old.buckets[i].count // at most this bound
+	l := &record.Latency{Count: n, Mean: seconds((h.GetSampleSum() - old.GetSampleSum()) / float64(n)), P99: -1, Max: -1}
+	for i, b := range slices.Backward(h.GetBucket()) {
+		in := b.GetCumulativeCount() - old.GetBucket()[i].GetCumulativeCount() // at most this bound
 		if in == n {
-			l.Max = seconds(b.bound)
+			l.Max = seconds(b.GetUpperBound())
 		}
 		if float64(in) >= 0.99*float64(n) {
-			l.P99 = seconds(b.bound)
+			l.P99 = seconds(b.GetUpperBound())
 		}
 	}
 	return l
