@@ -1,51 +1,27 @@
 package observe
 
-import (
-	"os"
-	"strconv"
-	"strings"
-)
-
-// idling is where /proc/stat has the time in which a CPU had nothing to do: as
-// such, and while only disks were waited for.
-var idling = [2]int{3, 4}
+import "github.com/prometheus/procfs"
 
 // processors reports how much of the machine's computing time is used.
-type processors struct{ busy, all uint64 }
+type processors struct{ busy, all float64 } // in seconds, since the machine started
 
 // share returns the part that was used since the last call, from 0 to 1, including other guests
 // of the same host if the kernel knows of them. ok is false the first time and if it is not
 // known.
 func (p *processors) share() (busy float64, ok bool) {
-	b, err := os.ReadFile("/proc/stat")
+	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0, false
 	}
-	before := *p
-	if !p.parse(string(b)) || before.all == 0 || p.all <= before.all {
+	stat, err := fs.Stat()
+	if err != nil {
 		return 0, false
 	}
-	return float64(p.busy-before.busy) / float64(p.all-before.all), true
-}
-
-// parse reads the first line of /proc/stat: user, nice, system, idle, iowait, irq,
-// softirq and steal (proc_stat(5)). What guests use is in user and nice as well.
-func (p *processors) parse(stat string) bool {
-	line, _, _ := strings.Cut(stat, "\n")
-	fields := strings.Fields(line)
-	if len(fields) < 6 || fields[0] != "cpu" {
-		return false
+	before, c := *p, stat.CPUTotal // what guests use is in User and Nice as well
+	p.busy = c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	p.all = p.busy + c.Idle + c.Iowait
+	if before.all == 0 || p.all <= before.all {
+		return 0, false
 	}
-	*p = processors{}
-	for i, field := range fields[1:min(len(fields), 9)] {
-		n, err := strconv.ParseUint(field, 10, 64)
-		if err != nil {
-			return false
-		}
-		p.all += n
-		if i != idling[0] && i != idling[1] {
-			p.busy += n
-		}
-	}
-	return true
+	return min((p.busy-before.busy)/(p.all-before.all), 1), true // sums are rounded
 }
