@@ -104,11 +104,6 @@ func rewrite(r *httputil.ProxyRequest, server *url.URL) {
 // or not.
 func (p *apiProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	path := r.URL.Path
-	if rule, ok := p.desk.act(LateAnswer, path); ok {
-		if err := pause(r.Context(), rule.For); err != nil {
-			return nil, err
-		}
-	}
 	if _, ok := p.desk.act(Unavailable, path); ok {
 		return unavailable(r, "tampered with"), nil
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 )
 
@@ -49,7 +48,7 @@ func (p *apiProxy) read(r *http.Request, query url.Values) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	now := answer{res.StatusCode, p.ownVersion(path, p.addresses(path, p.list(path, claim, body)))}
+	now := answer{res.StatusCode, p.ownVersion(path, p.addresses(path, claimed(claim, body)))}
 	if !p.desk.has(OldAnswer) {
 		return answerWith(r, res, now), nil
 	}
@@ -124,36 +123,17 @@ func (p *apiProxy) addresses(path string, body []byte) []byte {
 	return o.bytes()
 }
 
-// list tampers with a list, and returns anything else unchanged.
-func (p *apiProxy) list(path, claim string, body []byte) []byte {
+// claimed gives a list another version, unless that is empty, and returns anything else unchanged.
+func claimed(version string, body []byte) []byte {
 	var o object
-	var items []json.RawMessage
-	if json.Unmarshal(body, &o) != nil || o["items"] == nil || json.Unmarshal(o["items"], &items) != nil {
+	if version == "" || json.Unmarshal(body, &o) != nil || o["items"] == nil {
 		return body
 	}
 	meta := o.part("metadata")
 	if meta == nil {
 		return body
 	}
-	changed := claim != ""
-	if changed {
-		meta.set("resourceVersion", claim)
-	}
-	if len(items) > 1 {
-		if _, ok := p.desk.act(MissingItem, path); ok {
-			items, changed = items[1:], true
-		}
-	}
-	if version, err := strconv.ParseInt(meta.text("resourceVersion"), 10, 64); err == nil {
-		if r, ok := p.desk.act(LowerVersion, path); ok {
-			meta.set("resourceVersion", strconv.FormatInt(max(1, version-r.By), 10))
-			changed = true
-		}
-	}
-	if !changed {
-		return body
-	}
+	meta.set("resourceVersion", version)
 	o.set("metadata", meta)
-	o.set("items", items)
 	return o.bytes()
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -206,14 +205,6 @@ func TestAPIProxy(t *testing.T) {
 			}
 		}
 	})
-	t.Run("late answer", func(t *testing.T) {
-		rules(t, Rule{Mode: LateAnswer, For: 50 * time.Millisecond})
-		began := time.Now()
-		list(t, "")
-		if took := time.Since(began); took < 50*time.Millisecond {
-			t.Errorf("it took %s", took)
-		}
-	})
 	t.Run("old answer", func(t *testing.T) {
 		rules(t, Rule{Mode: OldAnswer, Prefix: path, After: 1})
 		want(t, "first", list(t, "?limit=7"), "101 a b")
@@ -234,15 +225,6 @@ func TestAPIProxy(t *testing.T) {
 		if _, body = get(t, path+"?watch=true"); body == "" {
 			t.Error("the second one ended, too")
 		}
-	})
-	t.Run("missing item", func(t *testing.T) {
-		rules(t, Rule{Mode: MissingItem, Prefix: path, Times: 1})
-		want(t, "first", list(t, ""), "101 b")
-		want(t, "second", list(t, ""), "102 a b")
-	})
-	t.Run("lower version", func(t *testing.T) {
-		rules(t, Rule{Mode: LowerVersion, Prefix: path, By: 50})
-		want(t, "list", list(t, ""), "51 a b")
 	})
 	t.Run("newest list", func(t *testing.T) {
 		rules(t, Rule{Mode: NewestList, Prefix: path})

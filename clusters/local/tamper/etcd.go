@@ -132,8 +132,6 @@ func (p *etcdProxy) serve(_ any, client grpc.ServerStream) error {
 		return unary(p, ctx, client, method, p.hash)
 	case "/etcdserverpb.Maintenance/Alarm":
 		return unary(p, ctx, client, method, p.alarm)
-	case "/etcdserverpb.Cluster/MemberList":
-		return unary(p, ctx, client, method, p.members)
 	}
 	member, err := p.member.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
 	if err != nil {

@@ -189,13 +189,3 @@ func (p *etcdProxy) alarm(_ context.Context, q *pb.AlarmRequest, ask func(*pb.Al
 	}
 	return a, err
 }
-
-func (p *etcdProxy) members(_ context.Context, q *pb.MemberListRequest, ask func(*pb.MemberListRequest) (*pb.MemberListResponse, error)) (*pb.MemberListResponse, error) {
-	a, err := ask(q)
-	if err == nil && len(a.Members) > 1 {
-		if _, ok := p.desk.act(ForgottenMember, ""); ok {
-			a.Members = a.Members[1:]
-		}
-	}
-	return a, err
-}

@@ -14,19 +14,10 @@ import (
 type watchStream struct {
 	p   *etcdProxy
 	ctx context.Context
-	// values are the newest that were seen, for watches without previous ones.
-	values map[watchedKey][]byte
-	// held is an event that waits for the next one of its watch to pass it.
-	held map[int64]*pb.WatchResponse
-}
-
-type watchedKey struct {
-	watch int64
-	key   string
 }
 
 func (p *etcdProxy) watch(ctx context.Context, client grpc.ServerStream, member grpc.ClientStream) error {
-	w := &watchStream{p: p, ctx: ctx, values: map[watchedKey][]byte{}, held: map[int64]*pb.WatchResponse{}}
+	w := &watchStream{p: p, ctx: ctx}
 	return relay(client, member, w.request, w.response)
 }
 
@@ -66,77 +57,24 @@ func (w *watchStream) response(to sender, frame []byte) error {
 	if len(a.Events) == 0 {
 		return send(to, frame)
 	}
-	all, err := w.tamper(a)
-	if err != nil {
-		return err
+	for _, e := range a.Events {
+		w.alter(e)
 	}
-	for _, a := range all {
-		if err := to.SendMsg(a); err != nil {
-			return err
+	rest := a.Events
+	if at := splitAt(rest); at > 0 {
+		if _, ok := w.p.desk.act(SplitRevision, string(rest[at].Kv.Key)); ok {
+			if err := to.SendMsg(part(a, rest[:at])); err != nil {
+				return err
+			}
+			rest = rest[at:]
 		}
 	}
-	return nil
+	return to.SendMsg(part(a, rest))
 }
 
 // part is a response of the same watch with other events.
-func part(a *pb.WatchResponse, events ...*mvccpb.Event) *pb.WatchResponse {
+func part(a *pb.WatchResponse, events []*mvccpb.Event) *pb.WatchResponse {
 	return &pb.WatchResponse{Header: a.Header, WatchId: a.WatchId, Events: events}
-}
-
-// tamper returns the responses that a client receives in place of one with events.
-func (w *watchStream) tamper(a *pb.WatchResponse) (all []*pb.WatchResponse, err error) {
-	d := w.p.desk
-	var kept []*mvccpb.Event
-	var before, after []*pb.WatchResponse
-	swap := false
-	for i, e := range a.Events {
-		key := string(e.Kv.Key)
-		if r, ok := d.act(LateEvent, key); ok {
-			if err := pause(w.ctx, r.For); err != nil {
-				return nil, err
-			}
-		}
-		w.alter(a.WatchId, e)
-		if _, ok := d.act(EarlyProgress, key); ok {
-			before = append(before, &pb.WatchResponse{WatchId: a.WatchId, Header: &pb.ResponseHeader{ClusterId: a.Header.GetClusterId(),
-				MemberId: a.Header.GetMemberId(), RaftTerm: a.Header.GetRaftTerm(), Revision: e.Kv.ModRevision}})
-		}
-		if _, ok := d.act(LostEvent, key); ok {
-			continue
-		}
-		if _, ok := d.act(RepeatedEvent, key); ok {
-			after = append(after, part(a, e))
-		}
-		if w.held[a.WatchId] == nil && !swap && i == len(a.Events)-1 {
-			_, swap = d.act(SwappedEvents, key)
-		}
-		kept = append(kept, e)
-	}
-	held := w.held[a.WatchId]
-	delete(w.held, a.WatchId)
-	all = before
-	if swap {
-		// The last event waits for the next response.
-		last := len(kept) - 1
-		w.held[a.WatchId] = part(a, kept[last])
-		kept = kept[:last]
-	}
-	switch at := splitAt(kept); {
-	case len(kept) == 0:
-	case at > 0 && split(d, string(kept[at].Kv.Key)):
-		all = append(all, part(a, kept[:at]...), part(a, kept[at:]...))
-	default:
-		all = append(all, part(a, kept...))
-	}
-	if held != nil {
-		all = append(all, held)
-	}
-	return append(all, after...), nil
-}
-
-func split(d *desk, key string) bool {
-	_, ok := d.act(SplitRevision, key)
-	return ok
 }
 
 // splitAt is the index of an event that has the revision of the one before it,
@@ -151,22 +89,8 @@ func splitAt(events []*mvccpb.Event) int {
 }
 
 // alter changes what an event says.
-func (w *watchStream) alter(watch int64, e *mvccpb.Event) {
-	d, key, at := w.p.desk, string(e.Kv.Key), watchedKey{watch, string(e.Kv.Key)}
-	old := w.values[at]
-	switch {
-	case e.PrevKv != nil:
-		old = e.PrevKv.Value
-	case e.Type == mvccpb.Event_DELETE:
-		delete(w.values, at)
-	default:
-		w.values[at] = e.Kv.Value
-	}
-	if e.Type == mvccpb.Event_PUT && old != nil {
-		if _, ok := d.act(AlteredEvent, key); ok {
-			e.Kv.Value = old
-		}
-	}
+func (w *watchStream) alter(e *mvccpb.Event) {
+	d, key := w.p.desk, string(e.Kv.Key)
 	if e.PrevKv != nil && e.Type == mvccpb.Event_PUT {
 		if _, ok := d.act(WrongPrevious, key); ok {
 			e.PrevKv.Value = e.Kv.Value

@@ -36,23 +36,12 @@ const (
 	// lower by Rule.By.
 	LowRevision Mode = "low-revision"
 
-	// LostEvent, RepeatedEvent and SwappedEvents do to an event of a watch what
-	// they say; a swapped one changes place with the next one of its watch.
-	LostEvent     Mode = "lost-event"
-	RepeatedEvent Mode = "repeated-event"
-	SwappedEvents Mode = "swapped-events"
-	// LateEvent holds a watch up for Rule.For at an event.
-	LateEvent Mode = "late-event"
-	// AlteredEvent shows an event with the value that the key had before.
-	AlteredEvent Mode = "altered-event"
 	// WrongPrevious gives the new value as that before the change.
 	WrongPrevious Mode = "wrong-previous"
 	// CreateAsModify shows the creation of a key as a change of an older one.
 	CreateAsModify Mode = "create-as-modify"
 	// SplitRevision spreads the events of one revision over two responses.
 	SplitRevision Mode = "split-revision"
-	// EarlyProgress announces the revision of an event before the event.
-	EarlyProgress Mode = "early-progress"
 	// SilentGap begins a watch whose first revisions are compacted with the
 	// next change, instead of refusing it.
 	SilentGap Mode = "silent-gap"
@@ -69,8 +58,6 @@ const (
 	SpoiltSnapshot Mode = "spoilt-snapshot"
 	// FalseAlarm adds an alarm to those that the member lists.
 	FalseAlarm Mode = "false-alarm"
-	// ForgottenMember leaves a member out of the list of members.
-	ForgottenMember Mode = "forgotten-member"
 )
 
 // Modes of the proxy in front of an API server. Rules name paths.
@@ -84,16 +71,10 @@ const (
 	// ClaimedLease answers an elector that updates its lease as if it had, does
 	// nothing, and lets it read back what it wrote last.
 	ClaimedLease Mode = "claimed-lease"
-	// LateAnswer holds a request back for Rule.For.
-	LateAnswer Mode = "late-answer"
 	// OldAnswer answers a read as it was answered the first time.
 	OldAnswer Mode = "old-answer"
 	// EmptyAnswer answers a read with an empty object, and success.
 	EmptyAnswer Mode = "empty-answer"
-	// MissingItem leaves an item out of a list.
-	MissingItem Mode = "missing-item"
-	// LowerVersion gives a list a resourceVersion that is lower by Rule.By.
-	LowerVersion Mode = "lower-version"
 	// NewestList lists the newest state whatever version was asked for, and
 	// says that it is that one.
 	NewestList Mode = "newest-list"
@@ -104,8 +85,9 @@ const (
 	// OtherPage serves the pages after the first one from the newest state.
 	OtherPage Mode = "other-page"
 
-	// LostLine, RepeatedLine, SwappedLines and AlteredLine do to an event of a
-	// watch what the modes for etcd's do; additions are neither repeated nor swapped.
+	// LostLine, RepeatedLine and SwappedLines do to an event of a watch what they
+	// say: a swapped one changes place with the next one; additions are neither
+	// repeated nor swapped. AlteredLine shows it with the data from before.
 	LostLine     Mode = "lost-line"
 	RepeatedLine Mode = "repeated-line"
 	SwappedLines Mode = "swapped-lines"
@@ -129,10 +111,9 @@ const (
 )
 
 var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
-	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
-	EarlyProgress, SilentGap, ClaimedLeader, OldStatus, OlderRelease, WrongHash, SpoiltSnapshot, FalseAlarm, ForgottenMember}
+	WrongPrevious, CreateAsModify, SplitRevision, SilentGap, ClaimedLeader, OldStatus, OlderRelease, WrongHash, SpoiltSnapshot, FalseAlarm}
 
-var apiModes = []Mode{Unavailable, RefusedList, RefusedWatch, ClaimedLease, LateAnswer, OldAnswer, EmptyAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
+var apiModes = []Mode{Unavailable, RefusedList, RefusedWatch, ClaimedLease, OldAnswer, EmptyAnswer, NewestList, OtherPage, NoAddresses, OlderVersion,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, EndedWatch, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.
