@@ -190,7 +190,7 @@ func TestProgram(t *testing.T) {
 	}
 	defer response.Body.Close()
 	var s proxy.Status
-	if err := json.NewDecoder(response.Body).Decode(&s); err != nil || s.Listen != moved || len(s.Backends) != 2 {
+	if err := json.NewDecoder(response.Body).Decode(&s); err != nil || len(s.Backends) != 2 {
 		t.Errorf("status = %+v, %v", s, err)
 	}
 

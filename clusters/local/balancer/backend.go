@@ -30,10 +30,8 @@ type backend struct {
 	mu     sync.Mutex
 	closed bool
 	State
-	since  time.Time
-	conns  map[*net.TCPConn]struct{}
-	total  uint64
-	failed uint64
+	since time.Time
+	conns map[*net.TCPConn]struct{}
 }
 
 // State is the state of an API server by its checks.
@@ -209,7 +207,6 @@ func (b *backend) add(pair ...*net.TCPConn) bool {
 	for _, conn := range pair {
 		b.conns[conn] = struct{}{}
 	}
-	b.total++
 	return true
 }
 
@@ -221,13 +218,7 @@ func (b *backend) remove(pair ...*net.TCPConn) {
 	}
 }
 
-func (b *backend) fail() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failed++
-}
-
-// load reports whether the backend may be used, and how many clients it has.
+// usable reports whether the backend may be used.
 func (b *backend) usable() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,10 +228,7 @@ func (b *backend) usable() bool {
 func (b *backend) status() BackendStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return BackendStatus{
-		Name: b.Name, Address: b.Address, Healthy: b.Up, Since: b.since,
-		Connections: len(b.conns) / 2, Total: b.total, Failed: b.failed, LastCheck: b.LastCheck,
-	}
+	return BackendStatus{Name: b.Name, Address: b.Address, Healthy: b.Up, Since: b.since, LastCheck: b.LastCheck}
 }
 
 // resetAll closes connections with a reset, so that the client at the other end notices

@@ -68,12 +68,7 @@ const (
 
 // Status is the document of the status page.
 type Status struct {
-	Listen string `json:"listen"`
-	// HealthChecks reports whether backends are checked at all.
-	HealthChecks bool            `json:"healthChecks"`
-	Backends     []BackendStatus `json:"backends"`
-	// Refused counts clients for which no backend was available.
-	Refused uint64 `json:"refused"`
+	Backends []BackendStatus `json:"backends"`
 }
 
 // BackendStatus is the state of one backend.
@@ -84,11 +79,6 @@ type BackendStatus struct {
 	Healthy bool `json:"healthy"`
 	// Since is when Healthy last changed.
 	Since time.Time `json:"since"`
-	// Connections counts open ones, Total all so far, Failed those that the backend did not
-	// accept.
-	Connections int    `json:"connections"`
-	Total       uint64 `json:"total"`
-	Failed      uint64 `json:"failed"`
 	// LastCheck is the outcome of the last check: "ok" or what went wrong.
 	LastCheck string `json:"lastCheck,omitempty"`
 }
@@ -138,7 +128,6 @@ type Balancer struct {
 	backends []*backend
 	next     uint64                  // counts choices, for round robin
 	kept     map[netip.Addr]*backend // of clients, for affinity
-	refused  uint64
 	closed   bool
 }
 
@@ -229,7 +218,7 @@ func (b *Balancer) setBackends(c Config) {
 func (b *Balancer) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Listen: b.addr.String(), HealthChecks: !b.config.HealthCheck.Disabled, Refused: b.refused, Backends: []BackendStatus{}}
+	s := Status{Backends: []BackendStatus{}}
 	for _, backend := range b.backends {
 		s.Backends = append(s.Backends, backend.status())
 	}

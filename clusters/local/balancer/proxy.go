@@ -41,9 +41,6 @@ func (b *Balancer) serve(client *net.TCPConn) {
 	for {
 		chosen, again := b.choose(from, tried)
 		if chosen == nil {
-			b.mu.Lock()
-			b.refused++
-			b.mu.Unlock()
 			resetAll([]*net.TCPConn{client})
 			return
 		}
@@ -109,7 +106,6 @@ func (b *backend) dial() (*net.TCPConn, error) {
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.Address)
 	if err != nil {
-		b.fail()
 		return nil, err
 	}
 	return conn.(*net.TCPConn), nil
