@@ -356,9 +356,8 @@ func (l *limits) read(handle string) (framework.LimitReading, error) {
 		}
 	}
 	u, err := t.Usage(r.Group)
-	r.CPU, r.Periods, r.Throttled, r.ThrottledFor = u.Quota, u.Periods, u.Throttled, u.ThrottledFor
-	r.Memory, r.MemoryUsed, r.MemoryHits, r.OOMKills = u.MemoryLimit, u.Memory, u.MemoryHits, u.OOMKills
-	return r, err
+	u.Active, u.Group, u.Inside, u.Outside = r.Active, r.Group, r.Inside, r.Outside
+	return u, err
 }
 
 // files returns where a process of the machine writes to join the group of a limit.

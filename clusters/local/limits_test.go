@@ -80,7 +80,7 @@ func testLimits(t *testing.T, c *Cluster) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return u.Quota
+			return u.CPU
 		}
 		if q := quota(); q != 10 {
 			t.Errorf("of several quotas, that of %g%% counts", q)

@@ -6,10 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // real returns a place for trees of a controller.
@@ -56,13 +59,13 @@ func TestQuota(t *testing.T) {
 	if pids, err := Processes(dir); err != nil || !slices.Contains(pids, pid) {
 		t.Errorf("the group has %v, %v", pids, err)
 	}
-	var u Usage
+	var u framework.LimitReading
 	for deadline := time.Now().Add(time.Minute); u.Throttled == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if u, err = tree.Usage(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if u.Quota != 20 || u.Throttled == 0 {
+	if u.CPU != 20 || u.Throttled == 0 {
 		t.Errorf("a busy process under a quota: %+v", u)
 	}
 	if err := tree.Remove(); err != nil {
@@ -116,13 +119,13 @@ func TestMemoryLimit(t *testing.T) {
 	if err := tree.SetMemory(tree.Dir(), 0, limit); err != nil {
 		t.Fatal(err)
 	}
-	if u, err := tree.Usage(tree.Dir()); err != nil || u.MemoryLimit != limit {
+	if u, err := tree.Usage(tree.Dir()); err != nil || u.Memory != limit {
 		t.Errorf("%+v, %v", u, err)
 	}
 	if err := tree.SetMemory(tree.Dir(), 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	if u, err := tree.Usage(tree.Dir()); err != nil || u.MemoryLimit != 0 {
+	if u, err := tree.Usage(tree.Dir()); err != nil || u.Memory != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
@@ -191,8 +194,8 @@ func TestVersion2(t *testing.T) {
 	if err := tree.SetQuota(dir, 20); err != nil || read("cpu.max") != "20000 100000" {
 		t.Errorf("%q, %v", read("cpu.max"), err)
 	}
-	want := Usage{Quota: 20, Periods: 7, Throttled: 3, ThrottledFor: 2500 * time.Microsecond, Memory: 4096, MemoryHits: 5, OOMKills: 2}
-	if u, err := tree.Usage(dir); err != nil || u != want {
+	want := framework.LimitReading{CPU: 20, Periods: 7, Throttled: 3, ThrottledFor: 2500 * time.Microsecond, MemoryUsed: 4096, MemoryHits: 5, OOMKills: 2}
+	if u, err := tree.Usage(dir); err != nil || !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	dir = files(t, map[string]string{"cpu.max": "", "memory.high": "", "memory.max": ""})

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // period is the period of a CPU quota: the kernel's default, and Kubernetes'.
@@ -65,23 +67,10 @@ func (t *Tree) SetMemory(dir string, soft, hard int64) error {
 	return write(filepath.Join(dir, "memory.max"), text(hard, "max"))
 }
 
-// Usage contains a group's counters since its creation, and its limits.
-type Usage struct {
-	Quota        float64 // percent of one processor; 0 for none
-	Periods      uint64
-	Throttled    uint64        // periods in which it wanted more than its quota
-	ThrottledFor time.Duration // by all its threads together
-
-	MemoryLimit int64 // bytes; 0 for none
-	Memory      int64 // bytes
-	MemoryHits  uint64
-	OOMKills    uint64
-}
-
-// Usage reads the files of a group.
-func (t *Tree) Usage(dir string) (Usage, error) {
+// Usage reads the counters of a group since its creation, of which ThrottledFor adds up its threads,
+// and its limits, 0 for none.
+func (t *Tree) Usage(dir string) (u framework.LimitReading, err error) {
 	r := reader{dir: dir}
-	var u Usage
 	if t.Has(CPU) {
 		stat := r.pairs("cpu.stat")
 		u.Periods, u.Throttled = stat["nr_periods"], stat["nr_throttled"]
@@ -94,24 +83,24 @@ func (t *Tree) Usage(dir string) (Usage, error) {
 			quota, period = r.text("cpu.cfs_quota_us"), r.text("cpu.cfs_period_us")
 		}
 		if q, p := r.number(quota), r.number(period); q > 0 && p > 0 {
-			u.Quota = 100 * float64(q) / float64(p)
+			u.CPU = 100 * float64(q) / float64(p)
 		}
 	}
 	if t.Has(Memory) && t.V2 {
 		events := r.pairs("memory.events")
 		u.MemoryHits, u.OOMKills = events["high"]+events["max"], events["oom_kill"]
-		u.Memory = r.number(r.text("memory.current"))
+		u.MemoryUsed = r.number(r.text("memory.current"))
 		soft, hard := r.number(r.text("memory.high")), r.number(r.text("memory.max"))
-		if u.MemoryLimit = soft; soft == 0 || hard > 0 && hard < soft {
-			u.MemoryLimit = hard
+		if u.Memory = soft; soft == 0 || hard > 0 && hard < soft {
+			u.Memory = hard
 		}
 	} else if t.Has(Memory) {
 		u.MemoryHits = uint64(r.number(r.text("memory.failcnt")))
 		u.OOMKills = r.pairs("memory.oom_control")["oom_kill"]
-		u.Memory = r.number(r.text("memory.usage_in_bytes"))
+		u.MemoryUsed = r.number(r.text("memory.usage_in_bytes"))
 		// The highest number of whole pages means no limit.
-		if u.MemoryLimit = r.number(r.text("memory.limit_in_bytes")); u.MemoryLimit > 1<<60 {
-			u.MemoryLimit = 0
+		if u.Memory = r.number(r.text("memory.limit_in_bytes")); u.Memory > 1<<60 {
+			u.Memory = 0
 		}
 	}
 	return u, r.err
