@@ -92,14 +92,6 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// statusError is an answer with an unexpected status.
-type statusError struct {
-	url    string
-	status string
-}
-
-func (e *statusError) Error() string { return fmt.Sprintf("GET %s: %s", e.url, e.status) }
-
 func get(ctx context.Context, client *http.Client, url string, offset int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -119,7 +111,7 @@ func get(ctx context.Context, client *http.Client, url string, offset int64) (*h
 		return resp, nil
 	}
 	resp.Body.Close()
-	return nil, &statusError{url, resp.Status}
+	return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
 }
 
 var sha512Pattern = regexp.MustCompile(`^[0-9a-f]{128}$`)
