@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
-// Binary is something that a cluster runs and release.Ensure can fetch.
+// Binary is something that a cluster runs and release.Fetch can fetch.
 type Binary struct {
 	Product release.Product
 	Version string

@@ -104,7 +104,7 @@ var (
 
 // Create creates a cluster and returns when all API servers are ready and both elected
 // components have a holder. It needs a sandbox (see sandbox.Command) and the binaries of the
-// cluster's versions in the cache (see release.Ensure). If it fails, nothing of the cluster is
+// cluster's versions in the cache (see release.Fetch). If it fails, nothing of the cluster is
 // left.
 func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
 	if !sandbox.Inside() {

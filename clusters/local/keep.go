@@ -69,7 +69,7 @@ func (Provider) PrepareUpgrade(ctx context.Context, _ *keeper.Handle, r keeper.C
 	case r.Etcd:
 		product = release.Etcd
 	}
-	_, err := release.Ensure(ctx, product, r.Version, p.Release)
+	_, err := release.Fetch(ctx, product, r.Version, p.Release)
 	return err
 }
 

@@ -29,7 +29,7 @@ func (Provider) Main() { Main() }
 func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
 	for _, c := range all {
 		for _, b := range Binaries(c) {
-			if _, err := release.Ensure(ctx, b.Product, b.Version, p.Release); err != nil {
+			if _, err := release.Fetch(ctx, b.Product, b.Version, p.Release); err != nil {
 				return err
 			}
 		}

@@ -157,7 +157,7 @@ func TestArchiveOfOthers(t *testing.T) {
 func TestArchiveMirrorFromEnvironment(t *testing.T) {
 	m := newMirror(t, makeArchive(t, Kubernetes.Files()...))
 	t.Setenv(MirrorVariable, m.URL)
-	if _, err := Ensure(t.Context(), Kubernetes, "v1.99.3", Options{CacheDir: t.TempDir(), Source: SourceArchive}); err != nil {
+	if _, err := Fetch(t.Context(), Kubernetes, "v1.99.3", Options{CacheDir: t.TempDir(), Source: SourceArchive}); err != nil {
 		t.Error(err)
 	}
 }
@@ -238,7 +238,7 @@ func TestSecondFetchWaits(t *testing.T) {
 	o := Options{CacheDir: t.TempDir(), Mirror: m.URL, Source: SourceArchive}
 	errs := make(chan error)
 	go func() {
-		_, err := Ensure(t.Context(), Kubernetes, "v1.99.3", o)
+		_, err := Fetch(t.Context(), Kubernetes, "v1.99.3", o)
 		errs <- err
 	}()
 	for len(m.requests()) == 0 { // until the first one holds the lock
@@ -252,7 +252,7 @@ func TestSecondFetchWaits(t *testing.T) {
 	}}
 	second := o
 	second.Progress = ev.add
-	if _, err := Ensure(t.Context(), Kubernetes, "v1.99.3", second); err != nil {
+	if _, err := Fetch(t.Context(), Kubernetes, "v1.99.3", second); err != nil {
 		t.Error(err)
 	}
 	if err := <-errs; err != nil {
@@ -279,7 +279,7 @@ func TestWaitingEndsWithContext(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Progress = func(Event) { cancel() }
-	if _, err := Ensure(ctx, Etcd, "v3.99.1", o); !errors.Is(err, context.Canceled) {
+	if _, err := Fetch(ctx, Etcd, "v3.99.1", o); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v", err)
 	}
 }

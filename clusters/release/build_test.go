@@ -115,18 +115,18 @@ func TestBuildKubernetes(t *testing.T) {
 func TestBuildEtcdAndKwok(t *testing.T) {
 	withProxy(t)
 	o := Options{CacheDir: t.TempDir()}
-	dir, err := Ensure(t.Context(), Etcd, "3.99.2", o)
+	e, err := Fetch(t.Context(), Etcd, "3.99.2", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, filepath.Join(dir, "etcd"), "--name=x"); got != "etcd v3.99.2 [--name=x]" {
+	if got := run(t, filepath.Join(e.Dir, "etcd"), "--name=x"); got != "etcd v3.99.2 [--name=x]" {
 		t.Errorf("etcd says %q", got)
 	}
-	dir, err = Ensure(t.Context(), Kwok, "v0.99.0", o)
+	e, err = Fetch(t.Context(), Kwok, "v0.99.0", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, filepath.Join(dir, "kwok")); got != "kwok v0.99.0" {
+	if got := run(t, filepath.Join(e.Dir, "kwok")); got != "kwok v0.99.0" {
 		t.Errorf("kwok says %q", got)
 	}
 	entries, errs := List(o.CacheDir, true)
@@ -177,11 +177,11 @@ func TestBuildPause(t *testing.T) {
 	withProxy(t)
 	t.Setenv("GOPROXY", "off")
 	o := Options{CacheDir: t.TempDir()}
-	dir, err := Ensure(t.Context(), Pause, DefaultPause, o)
+	e, err := Fetch(t.Context(), Pause, DefaultPause, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "pause"))
+	cmd := exec.Command(filepath.Join(e.Dir, "pause"))
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestBuildPause(t *testing.T) {
 	}
 
 	var v *VersionError
-	if _, err := Ensure(t.Context(), Pause, "v3.10.0", o); !errors.As(err, &v) || !slices.Contains(v.Near, DefaultPause) {
+	if _, err := Fetch(t.Context(), Pause, "v3.10.0", o); !errors.As(err, &v) || !slices.Contains(v.Near, DefaultPause) {
 		t.Errorf("error for a version that it has not = %v", err)
 	}
 }
@@ -287,7 +287,7 @@ func TestBuildWithoutGo(t *testing.T) {
 		t.Skip("Go is where it is looked for without PATH")
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Ensure(t.Context(), Etcd, "v3.99.1", Options{CacheDir: t.TempDir()}); !errors.Is(err, errNoGo) {
+	if _, err := Fetch(t.Context(), Etcd, "v3.99.1", Options{CacheDir: t.TempDir()}); !errors.Is(err, errNoGo) {
 		t.Errorf("error = %v, want %v", err, errNoGo)
 	}
 }

@@ -172,7 +172,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 	if _, err := f.cache.workDir(f.key()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ensure(t.Context(), Kubernetes, "v1.99.3", o); err != nil {
+	if _, err := Fetch(t.Context(), Kubernetes, "v1.99.3", o); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(o.CacheDir, "tmp")); len(left) > 0 {

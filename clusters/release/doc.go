@@ -2,7 +2,7 @@
 // nodes, and caches them: the Kubernetes components, etcd, kwok, and what a kind
 // node needs besides, at any version.
 //
-// Ensure returns a directory that holds a product's binaries, and fetches them
+// Fetch returns a directory that holds a product's binaries, and fetches them
 // first where the cache has none. Kubernetes comes from the first source that
 // serves:
 //

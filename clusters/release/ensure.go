@@ -70,15 +70,9 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "holdfast"), nil
 }
 
-// Ensure returns the directory with the executables of p at version (Product.Files returns
-// their names), and fetches them if the cache has no good ones. If another process fetches the
-// same, it waits for that one. Versions that are malformed or do not exist are a *VersionError.
-func Ensure(ctx context.Context, p Product, version string, o Options) (dir string, err error) {
-	e, err := Fetch(ctx, p, version, o)
-	return e.Dir, err
-}
-
-// Fetch is Ensure for callers that need the cache entry.
+// Fetch returns the cache entry of p at version, whose Dir has the executables (Product.Files
+// returns their names), and fetches them if the cache has no good ones. If another process fetches
+// the same, it waits for that one. Versions that are malformed or do not exist are a *VersionError.
 func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, error) {
 	f, err := newFetch(p, version, o)
 	if err != nil {
