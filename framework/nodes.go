@@ -179,7 +179,8 @@ type EtcdRejoiner interface {
 // repairs a cluster does.
 type EtcdOperator interface {
 	EtcdRejoiner
-	EtcdPeerReporter
+	// EtcdPeer returns the member as it is configured, also while it is down.
+	EtcdPeer(ctx context.Context) (EtcdPeer, error)
 	// ReplaceEtcdData replaces the data of a member that is held down by those in a local
 	// directory, as etcd's own tool makes them from a snapshot.
 	ReplaceEtcdData(ctx context.Context, dir string) error
@@ -191,12 +192,6 @@ type RejoinChecker interface {
 	// CheckRejoin returns why RejoinEtcd cannot start the member; nil if it can. It changes
 	// nothing.
 	CheckRejoin() error
-}
-
-// EtcdPeerReporter is the ability of a node to report its own etcd member.
-type EtcdPeerReporter interface {
-	// EtcdPeer returns the member as it is configured, also while it is down.
-	EtcdPeer(ctx context.Context) (EtcdPeer, error)
 }
 
 // EtcdPeer is an etcd member as others reach it.

@@ -245,7 +245,7 @@ func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	return agent.FollowLog(ctx, path, entry)
 }
 
-// EtcdPeer implements framework.EtcdPeerReporter.
+// EtcdPeer implements framework.EtcdOperator.
 func (n *node) EtcdPeer(context.Context) (framework.EtcdPeer, error) {
 	return framework.EtcdPeer{Name: n.Name(), URLs: []string{n.peerURL()}}, nil
 }
