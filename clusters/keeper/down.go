@@ -146,12 +146,7 @@ func remove(ctx context.Context, p clusters.Provider, name string) (bool, error)
 	return r.Remove(ctx, name)
 }
 
-// Down deletes the cluster and returns when nothing of it is left. An attached cluster stays.
-func (h *Handle) Down(ctx context.Context) error {
-	_, err := h.down(ctx, DownOptions{})
-	return err
-}
-
+// down deletes the cluster and returns when nothing of it is left; stays is that of Ended.
 func (h *Handle) down(ctx context.Context, o DownOptions) (stays bool, err error) {
 	cfg, err := loadConfig(h.dir) // which is deleted with the keeper
 	if err != nil {

@@ -19,7 +19,10 @@ func TestDownDuringChange(t *testing.T) {
 	ended := make(chan error, 1)
 	_, err := h.Change(t.Context(), ChangeRequest{Version: "slow"}, clusters.Preparation{Progress: func(s string) {
 		if strings.HasPrefix(s, "one: stop: it exited") {
-			go func() { ended <- h.Down(t.Context()) }()
+			go func() {
+				_, err := h.down(t.Context(), DownOptions{})
+				ended <- err
+			}()
 		}
 	}})
 	if err == nil || !strings.Contains(err.Error(), "the cluster was deleted in the meantime") {
@@ -45,7 +48,7 @@ func TestDownKillsTheKeeper(t *testing.T) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Down(t.Context()); err != nil {
+	if _, err := h.down(t.Context(), DownOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	nothing(t, "a")
@@ -66,7 +69,10 @@ func TestDownThenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Down(t.Context()) }()
+	go func() {
+		_, err := h.down(t.Context(), DownOptions{})
+		ended <- err
+	}()
 	for _, err := os.Stat(h.dir); err == nil; _, err = os.Stat(h.dir) {
 		time.Sleep(time.Millisecond)
 	}
@@ -107,7 +113,7 @@ func TestDownKeepsUpOut(t *testing.T) {
 	here(t, "")
 	h := up(t, "a", UpOptions{Wait: true})
 	h.provider = noUp{t: t}
-	if err := h.Down(t.Context()); err != nil {
+	if _, err := h.down(t.Context(), DownOptions{}); err != nil {
 		t.Error(err)
 	}
 	nothing(t, "a")

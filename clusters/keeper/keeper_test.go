@@ -51,7 +51,7 @@ func up(t *testing.T, name string, o UpOptions) *Handle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = h.Down(context.Background()) })
+	t.Cleanup(func() { _, _ = h.down(context.Background(), DownOptions{}) })
 	return h
 }
 
@@ -272,7 +272,7 @@ func TestKeeperKilled(t *testing.T) {
 	}
 	// And the next one of the name is none the worse.
 	h = up(t, "a", UpOptions{Wait: true})
-	if err := h.Down(t.Context()); err != nil {
+	if _, err := h.down(t.Context(), DownOptions{}); err != nil {
 		t.Error(err)
 	}
 	nothing(t, "a")
