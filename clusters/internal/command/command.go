@@ -73,23 +73,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// MissingError is a program that is not installed.
-type MissingError struct {
-	Name    string
-	Package string
-}
-
-func (e *MissingError) Error() string {
-	text := fmt.Sprintf("%s is not in PATH", e.Name)
-	if e.Package != "" {
-		text += fmt.Sprintf(": install it (on Debian: apt-get install %s)", e.Package)
-	}
-	return text
-}
-
 // Run runs the program and returns its standard output. If ctx ends, the program and its
 // children receive SIGTERM (see Interrupt), and SIGKILL after ten seconds; the error is then the cause of ctx.
-// Other failures are an *Error or a *MissingError.
+// Other failures are an *Error, except for a program that is not installed.
 func (c Command) Run(ctx context.Context) (string, error) {
 	path, err := c.find()
 	if err != nil {
@@ -136,9 +122,12 @@ func (c Command) Run(ctx context.Context) (string, error) {
 
 func (c Command) find() (string, error) {
 	path, err := system.LookProgram(c.Name)
-	if errors.Is(err, exec.ErrNotFound) {
-		return "", &MissingError{Name: c.Name, Package: c.Package}
-	} else if err != nil {
+	switch {
+	case errors.Is(err, exec.ErrNotFound) && c.Package != "":
+		return "", fmt.Errorf("%s is not in PATH: install it (on Debian: apt-get install %s)", c.Name, c.Package)
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("%s is not in PATH", c.Name)
+	case err != nil:
 		return "", &Error{Command: c.String(), Err: err}
 	}
 	return path, nil
