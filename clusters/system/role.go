@@ -46,6 +46,8 @@ func Detach(cmd *exec.Cmd) (exited chan struct{}, err error) {
 // in one.
 func RunRole(roles map[string]func(args []string) error) {
 	name := filepath.Base(os.Args[0])
+	// Else ps and the kernel's messages call a copy that was started from Self "exe".
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0)
 	run := roles[name]
 	if run == nil {
 		return

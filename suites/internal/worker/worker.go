@@ -205,8 +205,8 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 	return w, nil
 }
 
-// Unchanged returns an error if the file of this program was replaced since it started: a process
-// that is started from the file now is another build, under the version of this run.
+// Unchanged returns an error if the file of this program was replaced since it started: what is copied
+// to nodes from the file now is another build, under the version of this run.
 func Unchanged() error {
 	path, err := os.Executable()
 	if err != nil {
@@ -217,7 +217,7 @@ func Unchanged() error {
 		return err
 	}
 	if now, err := os.Stat(path); err != nil || !os.SameFile(runs, now) {
-		return fmt.Errorf("%s was replaced since this run started, and the rest would run with another build: put the old one back and continue, or start a new run", path)
+		return fmt.Errorf("%s was replaced since this run started, and its agents would be another build: put the old one back and continue, or start a new run", path)
 	}
 	return nil
 }
