@@ -162,7 +162,7 @@ func (p place) sweep() error {
 	}
 	var errs []error
 	for _, m := range mounts {
-		errs = append(errs, cgroup.RemoveAll(filepath.Join(m.Dir, p.cgroupParent()), 2*time.Second))
+		errs = append(errs, cgroup.RemoveAll(filepath.Join(m.Dir, p.cgroupParent()), time.Now().Add(2*time.Second)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("failed to remove the control groups of containers: %w", err)

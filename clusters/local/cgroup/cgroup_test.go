@@ -247,16 +247,31 @@ func TestHierarchies(t *testing.T) {
 
 func TestRemoveAll(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "parent/container/kubelet/pods"), 0o755); err != nil {
+	for _, sub := range []string{"parent/busy", "parent/container/kubelet/pods"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := filepath.Join(dir, "parent/busy/file") // as a group with processes, its folder cannot be removed
+	if err := os.WriteFile(busy, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := RemoveAll(filepath.Join(dir, "parent"), time.Second); err != nil {
+	if err := RemoveAll(filepath.Join(dir, "parent"), time.Now()); err == nil || !strings.Contains(err.Error(), "parent/busy") {
+		t.Errorf("the error with a busy group is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "parent/container")); !os.IsNotExist(err) {
+		t.Errorf("what follows a busy group is still there: %v", err)
+	}
+	if err := os.Remove(busy); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveAll(filepath.Join(dir, "parent"), time.Now().Add(time.Second)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "parent")); !os.IsNotExist(err) {
 		t.Errorf("it is still there: %v", err)
 	}
-	if err := RemoveAll(filepath.Join(dir, "parent"), time.Second); err != nil {
+	if err := RemoveAll(filepath.Join(dir, "parent"), time.Now()); err != nil {
 		t.Errorf("nothing to do: %v", err)
 	}
 }

@@ -67,8 +67,8 @@ func (t *Tree) SetMemory(dir string, soft, hard int64) error {
 	return write(filepath.Join(dir, "memory.max"), text(hard, "max"))
 }
 
-// Usage reads the counters of a group since its creation, of which ThrottledFor adds up its threads,
-// and its limits, 0 for none.
+// Usage returns the counters of a group since its creation, and its limits, 0 for none. ThrottledFor
+// is the sum over its threads.
 func (t *Tree) Usage(dir string) (u framework.LimitReading, err error) {
 	r := reader{dir: dir}
 	if t.Has(CPU) {

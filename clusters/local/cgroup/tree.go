@@ -194,7 +194,7 @@ func Sweep() error {
 			}
 			// Its processes die with its owner, which takes a moment. If they do not, they are
 			// not ours to kill.
-			if err := RemoveAll(dir, dyingLimit); err != nil && !errors.Is(err, unix.EBUSY) {
+			if err := RemoveAll(dir, time.Now().Add(dyingLimit)); err != nil && !errors.Is(err, unix.EBUSY) {
 				errs = append(errs, err)
 			}
 			_ = lock.Close()
@@ -206,15 +206,17 @@ func Sweep() error {
 	return nil
 }
 
-// RemoveAll removes a group and its subgroups, which have no processes, or will have none soon: each
-// within a limit.
-func RemoveAll(dir string, limit time.Duration) error {
+// RemoveAll removes a group and its subgroups, which have no processes, or will have none before a
+// deadline.
+func RemoveAll(dir string, deadline time.Time) error {
+	var below []error
 	for _, name := range subgroups(dir) {
-		if err := RemoveAll(filepath.Join(dir, name), limit); err != nil {
-			return err
-		}
+		below = append(below, RemoveAll(filepath.Join(dir, name), deadline))
 	}
-	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
+	if err := errors.Join(below...); err != nil {
+		return err
+	}
+	for ; ; time.Sleep(2 * time.Millisecond) {
 		switch err := unix.Rmdir(dir); {
 		case err == nil, errors.Is(err, fs.ErrNotExist):
 			return nil
