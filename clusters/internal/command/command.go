@@ -74,8 +74,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Run runs the program and returns its standard output. If ctx ends, the program and its
-// children receive SIGTERM (see Interrupt), and SIGKILL after ten seconds; the error is then the cause of ctx.
-// Other failures are an *Error, except for a program that is not installed.
+// children receive SIGTERM (see Interrupt), and SIGKILL after ten seconds; the error is then the
+// cause of ctx. Other failures are an *Error, except for a program that is not installed.
 func (c Command) Run(ctx context.Context) (string, error) {
 	path, err := c.find()
 	if err != nil {
@@ -150,6 +150,7 @@ type tail struct {
 	lines func(string)
 	noise func(string) bool
 	kept  []string
+	cut   bool // lines before those kept were dropped
 	open  []*stream
 }
 
@@ -197,14 +198,18 @@ func (t *tail) line(line string) {
 		return
 	}
 	if t.kept = append(t.kept, line); len(t.kept) > most {
-		t.kept = t.kept[1:]
+		t.kept, t.cut = t.kept[1:], true
 	}
 }
 
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := t.kept
+	var kept []string
+	if t.cut {
+		kept = []string{"..."}
+	}
+	kept = append(kept, t.kept...)
 	for _, s := range t.open {
 		if rest := strings.TrimSpace(string(s.rest)); rest != "" {
 			kept = append(kept, rest)

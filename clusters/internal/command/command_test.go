@@ -41,13 +41,19 @@ func TestFailure(t *testing.T) {
 	if !errors.As(err, new(*Error)) {
 		t.Fatalf("error = %v", err)
 	}
-	for _, want := range []string{"sh -c 'for i in", "exit status 7", "\n\tline 50", "\n\tno space left"} {
+	for _, want := range []string{"sh -c 'for i in", "exit status 7", "\n\t...\n\tline 39", "\n\tline 50", "\n\tno space left"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
 		}
 	}
 	if strings.Contains(err.Error(), "line 20\n") {
 		t.Errorf("the error has all of the output: %v", err)
+	}
+
+	c := shell("pwd; echo downloading; exit 1")
+	c.Dir, c.Noise = "/", func(line string) bool { return line == "downloading" }
+	if _, err := c.Run(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "exit status 1\n\t/") {
+		t.Errorf("the error of a failure in / is %v", err)
 	}
 }
 
@@ -79,6 +85,15 @@ func TestStops(t *testing.T) {
 	// The child holds the streams: if it had not exited, Run would have waited.
 	if took := time.Since(start); took >= patience {
 		t.Errorf("it took %v", took)
+	}
+
+	ctx, cancel = context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var lines []string
+	c = shell(`trap 'echo interrupted; exit 1' INT; echo started; while :; do sleep 0.1; done`)
+	c.Interrupt, c.Lines = true, func(line string) { lines = append(lines, line); cancel(cause) }
+	if _, err := c.Run(ctx); !errors.Is(err, cause) || !slices.Equal(lines, []string{"started", "interrupted"}) {
+		t.Errorf("error = %v after %q", err, lines)
 	}
 }
 
