@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -96,14 +97,13 @@ func diagnose(ctx context.Context) diagnosis {
 		d.Cache, broken = release.List(cacheDir, false)
 	}
 	missing := missingDefaults(d.Cache)
-	cached := len(missing) == 0
 	d.Checks = append(d.Checks, checkCores(), checkMemory(), checkHugePages(hugePages))
 	tun := checkDevice("/dev/net/tun", check.fallback, "the network uses veth pairs and AF_PACKET instead; somewhat slower, otherwise the same")
 	d.Checks = append(d.Checks, checkSandbox(ctx, tun.State == stateOK)...)
 	d.Checks = append(d.Checks, tun,
 		checkDevice("/dev/fuse", check.missing, "disk faults are not applicable without it; as root: modprobe fuse && chmod 0666 /dev/fuse"),
 		checkProgram("haproxy"), checkProgram("nginx"),
-		checkCache(cacheDir, cacheErr, missing, broken), checkGo(ctx, cached), checkDisk(cacheDir, cached))
+		checkCache(cacheDir, cacheErr, missing, broken), checkGo(ctx, missing), checkDisk(cacheDir, !slices.Contains(missing, release.Kubernetes)))
 	d.Checks = append(d.Checks, checkEngine(ctx)...)
 	for _, c := range d.Checks {
 		if c.Required && c.State == stateMissing {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 const (
@@ -96,18 +97,18 @@ func checkProgram(name string) check {
 }
 
 // missingDefaults returns what a default cluster runs and the cache does not have.
-func missingDefaults(entries []release.Entry) (missing []string) {
+func missingDefaults(entries []release.Entry) (missing []release.Product) {
 	for _, p := range []release.Product{release.Kubernetes, release.Kwok} {
 		if !slices.ContainsFunc(entries, func(e release.Entry) bool {
 			return e.Product == p && e.Version == p.Default() && e.Arch == runtime.GOARCH
 		}) {
-			missing = append(missing, fmt.Sprintf("%s %s", p, p.Default()))
+			missing = append(missing, p)
 		}
 	}
 	return missing
 }
 
-func checkCache(dir string, err error, missing []string, broken []error) check {
+func checkCache(dir string, err error, missing []release.Product, broken []error) check {
 	c := check{Name: "binaries"}
 	switch {
 	case err != nil:
@@ -116,20 +117,23 @@ func checkCache(dir string, err error, missing []string, broken []error) check {
 	case len(broken) > 0:
 		return c.fallback(broken[0].Error(), "it is fetched again when needed")
 	case len(missing) > 0:
-		return c.fallback(fmt.Sprintf("%s not in %s", strings.Join(missing, ", "), dir),
-			"fetched when needed; to fetch it in advance: holdfast fetch "+strings.Join(missing, " "))
+		names := framework.Names(missing, func(p release.Product) string { return fmt.Sprintf("%s %s", p, p.Default()) })
+		return c.fallback(fmt.Sprintf("not in %s: %s", dir, strings.Join(names, ", ")),
+			"fetched when needed; to fetch in advance: holdfast fetch "+strings.Join(names, " "))
 	}
 	return c.ok("kubernetes %s and kwok %s are in %s", release.DefaultKubernetes, release.DefaultKwok, dir)
 }
 
-func checkGo(ctx context.Context, cached bool) check {
+func checkGo(ctx context.Context, missing []release.Product) check {
 	c := check{Name: "Go toolchain"}
 	path, err := release.FindGo()
-	if err != nil {
-		if cached {
-			return c.fallback("not found", "what is in the cache is used; other versions need Go or a mirror of the release archives")
-		}
+	switch {
+	case err != nil && slices.Contains(missing, release.Kwok):
+		return c.fallback("not found", fmt.Sprintf("kwok %s can only be built: install Go", release.DefaultKwok))
+	case err != nil && len(missing) > 0:
 		return c.fallback("not found", "binaries can only come from release archives; install Go to build them instead")
+	case err != nil:
+		return c.fallback("not found", "what is in the cache is used; other versions need Go or a mirror of the release archives")
 	}
 	out, err := exec.CommandContext(ctx, path, "env", "GOVERSION").Output()
 	if err != nil {
@@ -138,7 +142,7 @@ func checkGo(ctx context.Context, cached bool) check {
 	return c.ok("%s, %s", strings.TrimSpace(string(out)), path)
 }
 
-func checkDisk(cacheDir string, cached bool) check {
+func checkDisk(cacheDir string, built bool) check {
 	c := check{Name: "disk"}
 	dir := cacheDir
 	for dir != "/" && dir != "." {
@@ -155,7 +159,7 @@ func checkDisk(cacheDir string, cached bool) check {
 	switch {
 	case free < runDisk:
 		return c.missing(mebibytes(free)+" free in "+dir, "results and records need up to 1 GiB: free some, or set XDG_CACHE_HOME")
-	case free < buildDisk && !cached:
+	case free < buildDisk && !built:
 		return c.fallback(mebibytes(free)+" free in "+dir, "may be too little to build Kubernetes (8 GiB): free some, or use a mirror of the release archives")
 	}
 	return c.ok("%s free in %s", mebibytes(free), dir)

@@ -99,14 +99,30 @@ func TestMissingDefaults(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		entries []release.Entry
-		want    []string
+		want    []release.Product
 	}{
-		{"empty", nil, []string{"kubernetes " + release.DefaultKubernetes, "kwok " + release.DefaultKwok}},
-		{"kwok for another architecture", []release.Entry{kubernetes, other}, []string{"kwok " + release.DefaultKwok}},
+		{"empty", nil, []release.Product{release.Kubernetes, release.Kwok}},
+		{"kwok for another architecture", []release.Entry{kubernetes, other}, []release.Product{release.Kwok}},
 		{"complete", []release.Entry{kwok, kubernetes}, nil},
 	} {
 		if missing := missingDefaults(tc.entries); !slices.Equal(missing, tc.want) {
 			t.Errorf("%s: missing %q, want %q", tc.name, missing, tc.want)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := release.FindGo(); err == nil {
+		t.Skip("Go is found without PATH")
+	}
+	for _, tc := range []struct {
+		missing []release.Product
+		advice  string
+	}{
+		{nil, "what is in the cache is used"},
+		{[]release.Product{release.Kubernetes}, "can only come from release archives"},
+		{[]release.Product{release.Kwok}, "can only be built: install Go"},
+	} {
+		if c := checkGo(t.Context(), tc.missing); !strings.Contains(c.Advice, tc.advice) {
+			t.Errorf("without Go and %q: %+v", tc.missing, c)
 		}
 	}
 }
