@@ -345,7 +345,8 @@ func (a *access) find(ctx context.Context, all map[string]shell, tolerant bool) 
 	return seen, a.sameMachines(ctx, seen)
 }
 
-// onEach calls do for all nodes of the inventory concurrently, and returns the results by name.
+// onEach calls do for all nodes of the inventory concurrently, and returns the results by name. The
+// first error cancels the other calls.
 func onEach[T any](ctx context.Context, a *access, do func(context.Context, clusters.InventoryNode) (T, error)) (map[string]T, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex
@@ -359,7 +360,10 @@ func onEach[T any](ctx context.Context, a *access, do func(context.Context, clus
 			return err
 		})
 	}
-	return all, g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // readConfig reads the configuration files of etcd and of the scheduler, if they have one, and on a

@@ -46,7 +46,7 @@ func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 	defer cancel()
 	all, err := openMembers(c.Cluster)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("failed to read the lock %s: %w", key, err)
 	}
 	defer all.Close()
 	type answer struct {
@@ -68,7 +68,7 @@ func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 		switch {
 		case a.err != nil:
 			err = a.err
-		case len(a.Kvs) == 0:
+		case len(a.Kvs) == 0 || len(a.Kvs[0].Value) == 0:
 			return "", fmt.Errorf("%s has no holder", key)
 		default:
 			return string(a.Kvs[0].Value), nil
