@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
@@ -119,6 +120,27 @@ func TestLogElsewhere(t *testing.T) {
 	}
 	if err := n.SpoilCertificates(t.Context(), framework.Etcd, framework.CertificateExpired, time.Hour); err != nil {
 		t.Error(err)
+	}
+}
+
+// The port of a member is that of the first URL with a host.
+func TestServingEndpoints(t *testing.T) {
+	for urls, want := range map[string]string{
+		"https://etcd-1:2379":                    "10.0.0.11:2379",
+		"unix:///run/etcd, https://etcd-1:12379": "10.0.0.11:12379",
+		"":                                       "",
+		"unix:///run/etcd":                       "",
+	} {
+		etcd := process{args: []string{"etcd", "--advertise-client-urls=" + urls, "--initial-advertise-peer-urls=https://etcd-1:2380"}}
+		n := &node{plain: &plain{spec: clusters.Node{Name: "node-1"}, address: netip.MustParseAddr("10.0.0.11")}, etcdCA: x509.NewCertPool(),
+			found: &found{processes: map[framework.Component]process{framework.Etcd: etcd}}}
+		all, err := n.ServingEndpoints(framework.Etcd)
+		switch {
+		case want == "" && (err == nil || !strings.Contains(err.Error(), "the address of etcd on node-1 is unknown")):
+			t.Errorf("%q: %v", urls, err)
+		case want != "" && (err != nil || len(all) != 2 || all[0].Address != want || all[1].Address != "10.0.0.11:2380"):
+			t.Errorf("%q: %+v, %v", urls, all, err)
+		}
 	}
 }
 

@@ -48,10 +48,10 @@ func (e *exitError) Unwrap() error { return e.err }
 // the program prints nothing, for commands that have already printed their output. For errors
 // without a code the program exits with exitInconclusive, except for those of the command line
 // itself (unknown command, bad flag, wrong number of arguments) and those whose type says that
-// nothing was touched, for which it exits with exitUsage. For exitPass there is no error: it
-// returns nil.
+// nothing was touched, for which it exits with exitUsage. For exitPass without an error it returns
+// nil.
 func exitWith(code int, err error) error {
-	if code == exitPass {
+	if code == exitPass && err == nil {
 		return nil
 	}
 	return &exitError{code: code, err: err}

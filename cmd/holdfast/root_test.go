@@ -17,6 +17,7 @@ func TestExitCode(t *testing.T) {
 		{plain, exitInconclusive},
 		{exitWith(exitFail, plain), exitFail},
 		{exitWith(exitFail, nil), exitFail},
+		{exitWith(exitPass, nil), exitPass},
 		{usageError("bad %s", "flag"), exitUsage},
 		{fmt.Errorf("more: %w", usageError("bad")), exitUsage},
 	} {

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,5 +67,27 @@ func TestJoin(t *testing.T) {
 		if e.V.Via != "node-2" || e.At > left {
 			t.Errorf("endpoints at %d, before the node left at %d: %+v", e.At, left, e.V)
 		}
+	}
+}
+
+// The locks are no longer read through the member on a node that has left.
+func TestLeaveLocks(t *testing.T) {
+	c := supervised{apitest.New(t, 2), etcdtest.New(t, 2)}
+	w, soFar, read := recordtest.Growing(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := &Observers{cfg: Config{Cluster: c, StatusInterval: 10 * time.Millisecond}.withDefaults(), w: w, cancel: cancel}
+	defer o.Stop()
+	if err := o.start(ctx, []preparation{o.locks}); err != nil {
+		t.Fatal(err)
+	}
+	through := func(run *record.Run, node string, after record.Nanos) bool {
+		return slices.ContainsFunc(run.Ops, func(e record.Timed[record.Op]) bool { return e.V.Entrance == node && e.V.Call > after })
+	}
+	waitFor(t, "reads through both members", func() bool { run := soFar(); return through(run, "node-1", 0) && through(run, "node-2", 0) })
+	o.Leave("node-1")
+	left := w.Now()
+	waitFor(t, "reads through the member that stays", func() bool { return through(soFar(), "node-2", left+record.Nanos(50*time.Millisecond)) })
+	if through(read(), "node-1", left) {
+		t.Error("the member of the node that left is still read")
 	}
 }

@@ -17,7 +17,12 @@ func (p *processors) share() (busy float64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	before, c := *p, stat.CPUTotal // what guests use is in User and Nice as well
+	return p.next(stat.CPUTotal)
+}
+
+func (p *processors) next(c procfs.CPUStat) (busy float64, ok bool) {
+	before := *p
+	// What guests use is in User and Nice as well.
 	p.busy = c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
 	p.all = p.busy + c.Idle + c.Iowait
 	if before.all == 0 || p.all <= before.all {

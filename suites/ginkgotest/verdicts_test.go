@@ -45,12 +45,13 @@ spec:
 // needsFive does not apply to a cluster of three nodes.
 var needsFive = strings.NewReplacer("NAME", "needs-five", "CLUSTER", "{}", "spec:", "spec:\n  minNodes: 5").Replace(ownScenario)
 
-// TestVerdicts runs on two processes: a planted violation, with a second attempt, a fault that cannot
-// take effect, and a scenario that does not apply. They share a results directory.
+// TestVerdicts runs on two processes: a planted violation of two requirements, with a second attempt, a
+// fault that cannot take effect, and a scenario that does not apply. They share a results directory.
 func TestVerdicts(t *testing.T) {
 	localtest.NeedClusters(t, clusters.Default())
 	// API servers have 2I + M, 22 s, to list themselves, before an empty list is a failure.
-	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}", "4s", "26s").Replace(ownScenario)
+	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}", "4s", "26s",
+		"requirements:", "requirements:\n  - {id: ACME-001, judge: endpoints-match}").Replace(ownScenario)
 	files := []string{write(t, "planted.yaml", planted), write(t, "off-and-isolated.yaml", offAndIsolated), write(t, "needs-five.yaml", needsFive)}
 	cmd := command(t, 2, "-ginkgo.flake-attempts=2", "-ginkgo.junit-report=junit.xml", "-ginkgo.output-dir=.", "--out", "out", "--file", strings.Join(files, ","))
 	out := filepath.Join(cmd.Dir, "out")
@@ -87,8 +88,11 @@ func TestVerdicts(t *testing.T) {
 	if failure := cases["planted"].Failure; sentence == "" || !strings.Contains(failure, "HA-EP-001: "+sentence) {
 		t.Errorf("planted failed with %q, want %q", failure, sentence)
 	}
-	if want := "planted: HA-EP-001: " + sentence; !strings.Contains(text, want) {
-		t.Errorf("the end of the output lacks %q", want)
+	// Each failed requirement is a failure of its own.
+	for _, want := range []string{"planted: HA-EP-001: " + sentence, "ACME-001: " + sentence} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the end of the output lacks %q", want)
+		}
 	}
 	if why := cases["off-and-isolated"].Skipped.Message; !strings.Contains(why, "inconclusive: ") || !strings.Contains(why, "proof") {
 		t.Errorf("off-and-isolated was skipped with %q", why)

@@ -55,17 +55,21 @@ func TestPlanOnDisk(t *testing.T) {
 	}
 }
 
-// What is prepared for the catalogue's scenarios are the versions that they upgrade to, and not the
-// stages to which they take CAs.
-func TestUpgraded(t *testing.T) {
+// What is prepared for the catalogue's scenarios are their clusters, and the versions that they
+// upgrade to, but not the stages to which they take CAs.
+func TestClusters(t *testing.T) {
 	p := &Plan{Cluster: clusters.Default(), Scenarios: scenarios.All()}
 	part := Part{Cluster: p.Cluster}
 	for _, s := range p.Scenarios {
 		part.Scenarios = append(part.Scenarios, s.Metadata.Name)
 	}
 	p.Parts = []Part{part}
+	all := p.Clusters()
+	if all[0] != p.Cluster {
+		t.Errorf("the first one is %+v", all[0].Spec)
+	}
 	kubernetes, etcd := map[string]bool{}, map[string]bool{}
-	for _, c := range p.Clusters()[1:] {
+	for _, c := range all[1:] {
 		kubernetes[c.Spec.KubernetesVersion], etcd[c.Spec.EtcdVersion] = true, true
 	}
 	for product, versions := range map[release.Product]map[string]bool{release.Kubernetes: kubernetes, release.Etcd: etcd} {

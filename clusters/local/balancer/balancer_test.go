@@ -285,6 +285,9 @@ func TestDeadBackend(t *testing.T) {
 	if got := askMany(b.Addr().String(), 8); got["two"] != 8 {
 		t.Errorf("one is dead, and 8 requests went to %v", got)
 	}
+	if !b.Status().Backends[0].Healthy {
+		t.Error("the checks noticed first")
+	}
 }
 
 // TestBlind: without checks, each turn of the dead backend is a failure, and
