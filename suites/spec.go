@@ -137,10 +137,9 @@ func verdicts(settled run.Settled) {
 		ginkgo.AddReportEntry(fmt.Sprintf("%s %s, %s", r.Requirement, r.Verdict, r.Judge), cmp.Or(r.Sentence, r.Measured), ginkgo.ReportEntryVisibilityFailureOrVerbose)
 		by[r.Verdict] = append(by[r.Verdict], r)
 	}
-	failed := by[judge.Fail]
-	for i := range failed {
-		fail := func() { ginkgo.Fail(sentences(failed[i : i+1])) }
-		if i < len(failed)-1 { // a failure ends its node
+	for i, r := range by[judge.Fail] {
+		fail := func() { ginkgo.Fail(sentences([]judge.Result{r})) }
+		if i < len(by[judge.Fail])-1 { // a failure ends its node
 			ginkgo.DeferCleanup(fail)
 			continue
 		}

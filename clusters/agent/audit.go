@@ -252,6 +252,7 @@ func follow(ctx context.Context, at place, entry func([]byte), read func(context
 
 func (c *Client) readAudit(ctx context.Context, from *place) (place, []byte, error) {
 	var e entries
+	// GET, although it has a body: it changes nothing, and is repeated on a connection that was stale.
 	err := c.do(ctx, answerLimit, http.MethodGet, "audit", "follow the audit log", &request{From: from}, &e)
 	return e.place, e.Lines, err
 }

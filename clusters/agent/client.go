@@ -54,8 +54,8 @@ func (c *Client) Close() { c.http.Close() }
 // node is paused or the connection has to be opened first.
 const answerLimit = 10 * time.Second
 
-// do sends a request and reads the answer into out, unless out is nil. Its error says that it failed to
-// do what, which begins with an infinitive.
+// do sends a request and reads the answer into out, unless out is nil. what follows "failed to" in its
+// error, so it starts with a verb: "stop etcd".
 func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, in, out any) error {
 	ctx, cancel := agenthttp.Within(ctx, limit)
 	defer cancel()
@@ -140,8 +140,8 @@ func (c *Client) Reload(ctx context.Context, component framework.Component) erro
 	return c.tell(ctx, "reload", request{Component: component})
 }
 
-// Call sends a request specific to a provider; see Run. Its error says that it failed to do what, which
-// begins with an infinitive.
+// Call sends a request specific to a provider; see Run. what follows "failed to" in its error, so it
+// starts with a verb: "start a load".
 func (c *Client) Call(ctx context.Context, path, what string, in, out any) error {
 	return c.do(ctx, answerLimit, http.MethodPost, path, what, in, out)
 }

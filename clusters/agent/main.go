@@ -133,7 +133,8 @@ func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	if err != nil {
 		return fmt.Errorf("failed to listen on the agent's socket: %w", err)
 	}
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // only systemd needs it
+	// What had to be healed is healed. Only systemd needs to know that, so a failure is ignored.
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	all, ctx := errgroup.WithContext(ctx)
 	for _, c := range a.config.Components {
 		all.Go(func() error { a.watchers[c.Name].run(ctx); return nil })

@@ -48,7 +48,7 @@ type node struct {
 	trust [2]framework.TrustStage
 }
 
-// served is what the agent of a node does for it as it is.
+// served are the abilities of a node that its agent implements.
 type served interface {
 	framework.ConnectionReporter
 	framework.EtcdRejoiner

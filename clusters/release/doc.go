@@ -2,9 +2,9 @@
 // nodes, and caches them: the Kubernetes components, etcd, kwok, and what a kind
 // node needs besides, at any version.
 //
-// Fetch returns a directory that holds a product's binaries, and fetches them
-// first where the cache has none. Kubernetes comes from the first source that
-// serves:
+// Fetch returns the cache's entry of a product, whose Dir holds the binaries, and
+// fetches them first if they are not cached. Kubernetes comes from the first
+// source that serves:
 //
 //   - the project's release archives, or a mirror of them, with their SHA-512
 //     verified;

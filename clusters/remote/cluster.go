@@ -294,8 +294,8 @@ func (c *Cluster) breaks(key string, nodes []string, ttl time.Duration) error {
 	return c.broken.add(c.Name(), key, nodes, max(ttl, momentary), c.allowed().allows(QuorumLoss))
 }
 
-// counts does what breaks nodes for ttl, and counts it under key and then under the handle that it
-// returns.
+// counts calls do, which breaks nodes for ttl. They count as broken under key until do returns, then
+// under its handle.
 func (c *Cluster) counts(key string, nodes []string, ttl time.Duration, do func() (handle string, err error)) (string, error) {
 	if err := c.breaks(key, nodes, ttl); err != nil {
 		return "", err

@@ -36,7 +36,7 @@ const (
 	latest = 4
 )
 
-// guardMain is the guard.
+// guardMain runs this process as a guard.
 func guardMain([]string) error {
 	// Caught and not ignored: the commands would ignore them as well.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)

@@ -55,17 +55,17 @@ func (a *access) planned(ctx context.Context) (string, error) {
 
 // changing reports whether a control plane of Cluster API has machines of an earlier specification, or
 // too many or too few.
-func (c object) changing() bool {
-	if c.Spec.Replicas == nil {
+func (o object) changing() bool {
+	if o.Spec.Replicas == nil {
 		return false // another controller sets them
 	}
-	want := *c.Spec.Replicas
-	for _, updated := range []*int{c.Status.Updated, c.Status.UpToDate} {
+	want := *o.Spec.Replicas
+	for _, updated := range []*int{o.Status.Updated, o.Status.UpToDate} {
 		if updated != nil && *updated != want {
 			return true
 		}
 	}
-	return c.Status.Replicas != want
+	return o.Status.Replicas != want
 }
 
 // replaced looks for a control plane of Cluster API whose machines are being replaced, and are nodes of

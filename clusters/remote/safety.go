@@ -35,10 +35,10 @@ type object struct {
 	Status struct {
 		Applying   []string                                 `json:"applying"`         // of a Plan: the nodes
 		Replicas   int                                      `json:"replicas"`         // of a control plane of Cluster API
-		Updated    *int                                     `json:"updatedReplicas"`  // the same, v1beta1
-		UpToDate   *int                                     `json:"upToDateReplicas"` // the same, v1beta2
+		Updated    *int                                     `json:"updatedReplicas"`  // of a control plane of Cluster API, v1beta1
+		UpToDate   *int                                     `json:"upToDateReplicas"` // of a control plane of Cluster API, v1beta2
 		NodeRef    struct{ Name string }                    `json:"nodeRef"`          // of a machine of Cluster API
-		Addresses  []corev1.NodeAddress                     `json:"addresses"`        // the same
+		Addresses  []corev1.NodeAddress                     `json:"addresses"`        // of a machine of Cluster API
 		Conditions []struct{ Type, Status, Message string } `json:"conditions"`       // of OpenShift
 	} `json:"status"`
 }

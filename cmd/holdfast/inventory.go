@@ -39,7 +39,8 @@ their addresses and zones, and where their API servers serve. Then check what ca
 'holdfast inventory check' does, and print that to standard error. Read the inventory before you
 use it. Add what the API does not know, such as how the load balancer checks its backends.
 
-Exit codes: 0 the inventory was written, whatever the checks found, 2 bad input.`,
+Exit codes: 0 the inventory was written, whatever the checks found, 2 bad input, 3 the API did
+not answer or lists no nodes.`,
 		Example: `  holdfast inventory init > nodes.yaml
   holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
 		Args: arguments(),

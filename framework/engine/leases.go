@@ -19,7 +19,7 @@ var elected = []framework.Component{framework.ControllerManager, framework.Sched
 // leasePath is the path of their leases.
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
 
-// lease is the part of one that is read.
+// lease is the part of a coordination.k8s.io/v1 Lease that is read.
 type lease struct {
 	Spec struct {
 		HolderIdentity string

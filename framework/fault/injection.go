@@ -157,8 +157,8 @@ type attempt struct {
 	single bool
 }
 
-// ifGiven returns the undo of a request that returns a handle. Without one there is nothing to undo, or
-// its time to live ends it.
+// ifGiven returns a function that calls undo with the handle of a request. Without a handle it does
+// nothing: the request was refused, or what it did ends with its time to live.
 func ifGiven(handle *string, undo func(context.Context, string) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if *handle == "" {
@@ -168,8 +168,8 @@ func ifGiven(handle *string, undo func(context.Context, string) error) func(cont
 	}
 }
 
-// tried makes a request of a proof about a target, which may take tryLimit; its error says that it
-// failed to do what with the target.
+// tried sends one request about a target for a proof, and waits for tryLimit at most. Its error reads
+// "failed to", then what, such as "probe the disk of", then the target.
 func tried[T any](ctx context.Context, what string, t Target, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()

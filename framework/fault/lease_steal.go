@@ -36,7 +36,7 @@ var LeaseSteal = onLease(&Fault{
 type theft struct {
 	lease    leaseObject
 	stop     context.CancelFunc
-	renewing sync.WaitGroup
+	renewals sync.WaitGroup
 }
 
 func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error) {
@@ -67,7 +67,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 				return err
 			}
 			if renew {
-				x.renewing.Go(func() { x.renew(renewing, old) })
+				x.renewals.Go(func() { x.renew(renewing, old) })
 			}
 			return nil
 		},
@@ -132,7 +132,7 @@ func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
 // API nor etcd answers, it expires on its own.
 func (x *theft) giveUp(ctx context.Context) error {
 	x.stop()
-	x.renewing.Wait()
+	x.renewals.Wait()
 	x.lease.release(ctx)
 	return nil
 }

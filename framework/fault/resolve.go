@@ -281,8 +281,8 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 	})
 }
 
-// awaitNode returns the node that find returns once it succeeds. If it does not in time, the error is
-// errNobody with the last one of find.
+// awaitNode calls find until it succeeds, and returns its node. After resolveLimit the error is
+// errNobody with the text of find's last error.
 func awaitNode(ctx context.Context, find func(context.Context) (string, error)) (name string, err error) {
 	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
 		if name, err = find(ctx); err != nil {

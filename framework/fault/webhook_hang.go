@@ -151,8 +151,8 @@ func (w *hangingWebhook) register(ctx context.Context) error {
 	return err
 }
 
-// create creates an object that the webhook must admit, as a dry run. It waits for longer than
-// the webhook's timeout.
+// create creates an object that the webhook must admit through an entrance, as a dry run. It waits
+// for longer than the webhook's timeout.
 func (w *hangingWebhook) create(ctx context.Context, e framework.Entrance) error {
 	space := cmp.Or(w.space, metav1.NamespaceDefault)
 	body, err := json.Marshal(&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: webhookProbe}})

@@ -31,7 +31,7 @@ type kubernetes struct {
 // ownerLabel is on every object that the profile creates.
 const ownerLabel = "holdfast.dev/traffic"
 
-// A kind is a resource that the profile writes.
+// A kind is a resource that clients of the traffic write.
 type kind struct {
 	name, version, resource string
 }

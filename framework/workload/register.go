@@ -180,7 +180,7 @@ func (r *registers) path(key string) string {
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // the types above always encode
+		panic(err) // what is sent always encodes: maps, strings, numbers and metadata
 	}
 	return b
 }

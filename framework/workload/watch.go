@@ -41,7 +41,7 @@ type message struct {
 	} `json:"object"`
 }
 
-// eventTypes are the types of messages with an object.
+// eventTypes are the types of messages about a register, and of bookmarks.
 var eventTypes = map[string]record.EventType{
 	"ADDED": record.EventAdded, "MODIFIED": record.EventModified, "DELETED": record.EventDeleted, "BOOKMARK": record.EventBookmark,
 }

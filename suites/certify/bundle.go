@@ -254,7 +254,7 @@ func packLog(r *redact.Redactor, from, to string) error {
 		if _, err := in.Seek(-logLimit, io.SeekEnd); err != nil {
 			return err
 		}
-		if _, err := lines.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) { // the rest of a line that was cut
+		if _, err := lines.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) { // without its beginning the redactor may not see what a line is
 			return err
 		}
 	}

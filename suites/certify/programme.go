@@ -210,8 +210,8 @@ func section(name string, entries int) []problem {
 	return []problem{{text: fmt.Sprintf("%s has no %s", productFile, name)}}
 }
 
-// eachField refuses each field of the metadata that is bad, with a text in which VALUE is the field's.
-// It checks missing ones too, whose node is null.
+// eachField reports each field of the metadata that is bad, missing ones included, whose node is null.
+// VALUE in the text stands for the field's value, quoted.
 func eachField(text string, bad func(f field, n yaml.Node) bool) func(*submission) []problem {
 	return func(s *submission) (problems []problem) {
 		for _, f := range fields {

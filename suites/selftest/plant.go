@@ -111,8 +111,8 @@ const (
 	rogue = "rogue"
 	// podless has controller managers that create no pods for Deployments.
 	podless = "podless"
-	// throttled has schedulers that may make a request in five seconds, after those that it takes to
-	// start. So that their lease does not suffer, it is renewed every ten.
+	// throttled has schedulers that may make one request in five seconds once they have started. They
+	// renew their lease every ten, so that it does not suffer.
 	throttled = "throttled"
 	// scaled and pinned: see require_application.go.
 	scaled = "scaled-time"

@@ -16,8 +16,7 @@ func supervisedPlants() []Plant {
 	}
 }
 
-// electedBy returns a cluster whose components are elected in one way, with these times: those of
-// the catalogue's scenario.
+// electedBy returns a cluster whose components are elected in one way, with these times.
 func electedBy(how clusters.Election, times map[string]string) *clusters.Cluster {
 	c := with(clusters.ExtraArgs{framework.ControllerManager: times, framework.Scheduler: times})
 	c.Spec.Election = map[framework.Component]clusters.Election{framework.ControllerManager: how, framework.Scheduler: how}

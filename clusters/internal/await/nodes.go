@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodesReady accepts a list in which all of these nodes are ready; nil for every node of the list.
+// NodesReady accepts a list in which all of these nodes are ready; if names is nil, every node of the
+// list.
 func NodesReady(body []byte, names []string) error {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {

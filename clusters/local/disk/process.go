@@ -89,8 +89,8 @@ func (p *Process) call(ctx context.Context, verb string, r request, out any) err
 	return nil
 }
 
-// The methods below are those of Disk. Those that are named like methods of framework.DiskFaulter
-// implement it.
+// FaultDisk, RestoreDisk, DiskCounters and ProbeDisk implement framework.DiskFaulter. The other methods
+// are those of Disk.
 
 func (p *Process) FaultDisk(ctx context.Context, f framework.DiskFault, ttl time.Duration) (handle string, err error) {
 	err = p.call(ctx, "fault", request{Fault: f, TTL: ttl}, &handle)
@@ -130,7 +130,6 @@ func (p *Process) Drop(ctx context.Context) (loss framework.DiskLoss, err error)
 	return loss, err
 }
 
-// ProbeDisk implements framework.DiskFaulter.
 func (p *Process) ProbeDisk(ctx context.Context) (framework.DiskProbe, error) {
 	return Probe(ctx, p.cfg.Mount, func(file string) (bool, error) { return p.Unsynced(ctx, file) })
 }

@@ -13,7 +13,8 @@ import (
 
 // WriteNode writes the files of a control-plane node into dir, which it creates if needed.
 // Serving certificates contain the node's name and addrs, and the API server's also every other
-// endpoint: the balancer's names and address, the service's names and address, and the loopback. The kubeconfigs use server, the URL of the node's own API server.
+// endpoint: the balancer's names and address, the service's names and address, and the loopback. The
+// kubeconfigs use server, the URL of the node's own API server.
 func (p *PKI) WriteNode(dir, node, server string, addrs []netip.Addr) error {
 	if err := p.writeNode(dir, node, server, addrs); err != nil {
 		return fmt.Errorf("failed to write certificates of node %s into %s: %w", node, dir, err)

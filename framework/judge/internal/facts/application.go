@@ -113,7 +113,7 @@ func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (
 	return took, l.Open || took > limit
 }
 
-// LackSum compares several lacks with a limit.
+// LackSum finds the worst of several lacks.
 type LackSum struct {
 	Limit       time.Duration
 	Silent      []Interval    // see Took
@@ -121,8 +121,7 @@ type LackSum struct {
 	Took, Nodes time.Duration // of the longest, and the most that nodes took
 }
 
-// Add counts a lack from a time on, until another time at most. It reports whether the lack proves
-// anything.
+// Add counts a lack between two times. It returns false if the lack proves nothing (see Took).
 func (s *LackSum) Add(l *Lack, from, until record.Nanos) bool {
 	if l.To > until {
 		l.To, l.Open = until, true

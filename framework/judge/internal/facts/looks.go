@@ -13,7 +13,7 @@ func isLook(op record.Op) bool {
 	return false
 }
 
-// The purposes of operations that judges look for: see record.Op.
+// The purposes of operations that judges look for.
 const (
 	PurposeExpiry            = "expiry"
 	PurposeEmulated          = "emulated-version" // the versions that API servers emulate
@@ -22,14 +22,19 @@ const (
 	PurposeUnknownEtcdClient = "unknown-etcd-client"
 	PurposeUnknownReader     = "unknown-reader"
 	PurposeFailover          = "failover"   // the requests of a client that knows several addresses
-	PurposeFinalRead         = "final-read" // of every register after the traffic has stopped
-	PurposeFinalWrite        = "final-write"
-	PurposeInformedWrite     = "informed-write" // the records of the workload's informers and their writer
-	PurposeInformedVersion   = "informed-version"
-	PurposeInformedStore     = "informed-store"
-	PurposeInformedList      = "informed-list"
 	PurposeSnapshot          = "snapshot"   // snapshots of etcd
 	PurposeAddMember         = "add-member" // requests to etcd to add a member
+
+	// Of every register, after the traffic has stopped.
+	PurposeFinalRead  = "final-read"
+	PurposeFinalWrite = "final-write"
+
+	// The records of the workload's informers and their writer.
+	PurposeInformedWrite   = "informed-write"
+	PurposeInformedVersion = "informed-version"
+	PurposeInformedStore   = "informed-store"
+	PurposeInformedList    = "informed-list"
+
 	// PurposeBurst marks the operations of clients that update one register through all API servers at
 	// the same moment, around a fault. They give up sooner than other clients, and do not pause before
 	// they write again: that they had no answer, even twice, is not a failure of the cluster.

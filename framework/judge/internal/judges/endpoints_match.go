@@ -33,7 +33,7 @@ func judgeEndpointsMatch(m *facts.Case) Finding {
 	if err != nil {
 		return Inconclusive("the check cannot be judged: %v", err)
 	}
-	want := m.APIServersAt(0)
+	want := m.APIServersAt(0) // as the cluster started
 	if len(want) == 0 {
 		return Inconclusive("the record names no node that runs an API server")
 	}

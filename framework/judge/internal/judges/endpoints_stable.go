@@ -19,7 +19,7 @@ var endpointsStable = Definition{Doc{
 func judgeEndpointsStable(m *facts.Case) Finding {
 	// API servers are up without either of these.
 	from, to := m.Quiet("kube-controller-manager", "kube-scheduler")
-	want := m.APIServersAt(0)
+	want := m.APIServersAt(0) // as the cluster started
 	for _, n := range m.NodesWith("kube-apiserver") {
 		if !facts.SameProcess(m.Run, n.Name, "kube-apiserver", firstLook(m, n.Name, from), to) {
 			return Inconclusive("the API server on %s was not seen to run throughout, so its address may have come or gone with it", n.Name)

@@ -124,8 +124,8 @@ func (f Finding) exhibits(e *verdict.Exhibit) Finding {
 	return f
 }
 
-// given gives a judge what it needs of the case, such as a parameter, or returns why that cannot be
-// had.
+// given wraps a judge that needs a value from the case, such as a parameter. If find cannot provide
+// it, its finding is the result.
 func given[T any](find func(*facts.Case) (T, *Finding), judge func(*facts.Case, T) Finding) func(*facts.Case) Finding {
 	return func(m *facts.Case) Finding {
 		of, problem := find(m)

@@ -114,8 +114,8 @@ func noneBeside(node string) Finding {
 	return notApplicable("No API server depends on the etcd member on %s alone: etcd has hosts of its own.", node)
 }
 
-// hitsMembers gives a judge of what faults cost etcd the cases whose faults hit a node with a member.
-// It does not apply to others, where etcd has hosts of its own.
+// hitsMembers wraps a judge of what faults cost etcd. It is not applicable if etcd has hosts of its own
+// and the faults hit none of them.
 func hitsMembers(judge func(*facts.Case) Finding) func(*facts.Case) Finding {
 	return func(m *facts.Case) Finding {
 		from, to := m.Active()

@@ -33,9 +33,10 @@ func (r recoveries) lacks() record.ProbeKind {
 	return ""
 }
 
-// errorsIn returns how long after the effect of a fault probes failed, the last one that did, and
-// the last answer before the healing to a later one, and by kind: an answer after the healing does
-// not show that clients recovered before it. Probes are in the order of their starts.
+// errorsIn returns how long after the effect of a fault probes failed, the last failed probe, the last
+// probe that started after the effect and was answered before the healing, and the same by kind. An
+// answer after the healing does not show that clients recovered before it. Probes are in the order of
+// their starts.
 func errorsIn(probes []record.Probe, effect, heal record.Nanos) (took time.Duration, last, lastOK *record.Probe, by recoveries) {
 	by = recoveries{}
 	for i := range probes {
