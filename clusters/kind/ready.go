@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/readiness"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -40,7 +41,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	}
 	e := c.Entrances()[0]
 	nodes := framework.NodeNames(slices.Concat(c.controlPlane(), c.workers))
-	if _, err := await.API(ctx, e, "/api/v1/nodes", func(body []byte) error { return await.NodesReady(body, nodes) }); err != nil {
+	if _, err := await.API(ctx, e, "/api/v1/nodes", func(body []byte) error { return readiness.Listed(body, nodes) }); err != nil {
 		return err
 	}
 	if _, err := await.API(ctx, e, "/api/v1/namespaces/kube-system/pods", c.podsReady); err != nil {

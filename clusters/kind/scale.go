@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/readiness"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -175,7 +176,7 @@ func (c *Cluster) awaitNode(ctx context.Context, n *node, entrance framework.Ent
 	if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
 		return fmt.Errorf("failed to ask etcd on %s for its version: %w", n.name, err)
 	}
-	_, err = await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) error { return await.NodesReady(body, []string{n.name}) })
+	_, err = await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) error { return readiness.Listed(body, []string{n.name}) })
 	return err
 }
 

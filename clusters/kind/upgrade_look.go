@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/readiness"
 	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -72,7 +73,7 @@ func (l looked) apiServer(node string) string {
 
 // notYet returns what on a node does not run a version, or is not ready.
 func (l looked) notYet(n *node, version string) error {
-	problems := []error{await.NodesAreReady(l.nodes, []string{n.name})}
+	problems := []error{readiness.Of(l.nodes, []string{n.name})}
 	if v := l.kubelet(n.name); v != version {
 		problems = append(problems, fmt.Errorf("its kubelet is %s", cmp.Or(v, "not there")))
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/readiness"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -147,7 +148,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 			return fmt.Errorf("failed to make the simulated nodes: %w", err)
 		}
 	}
-	ready := func(body []byte) error { return await.NodesReady(body, nil) }
+	ready := func(body []byte) error { return readiness.Listed(body, nil) }
 	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", ready); err != nil {
 		return fmt.Errorf("waiting for the simulated nodes: %w; see %s", err, filepath.Join(c.o.LogDir, framework.WorkersHost))
 	}

@@ -1,4 +1,4 @@
-package await
+package readiness
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNodesReady(t *testing.T) {
+func TestListed(t *testing.T) {
 	item := func(name, status, message string) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q},"status":{"conditions":[{"type":"Ready","status":%q,"reason":"R","message":%q}]}}`, name, status, message)
 	}
@@ -16,14 +16,14 @@ func TestNodesReady(t *testing.T) {
 		{item("a", "False", "cni plugin not initialized") + "," + item("b", "True", ""), "node a is not ready: R: cni plugin not initialized"},
 		{`{"metadata":{"name":"a"}},` + item("b", "True", ""), "node a is not ready: its kubelet has reported nothing yet"},
 	} {
-		err := NodesReady([]byte(`{"items":[`+test.items+`]}`), []string{"a", "b"})
+		err := Listed([]byte(`{"items":[`+test.items+`]}`), []string{"a", "b"})
 		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v, want %q", err, test.says)
 		}
 	}
 }
 
-func TestEveryNodeReady(t *testing.T) {
+func TestEveryNode(t *testing.T) {
 	node := func(status string) string {
 		return `{"metadata":{"name":"w"},"status":{"conditions":[{"type":"Ready","status":"` + status + `"}]}}`
 	}
@@ -34,7 +34,7 @@ func TestEveryNodeReady(t *testing.T) {
 		`{"items":[{"metadata":{"name":"w"}}]}`:                    false,
 		`nothing`:                                                  false,
 	} {
-		if err := NodesReady([]byte(body), nil); (err == nil) != ready {
+		if err := Listed([]byte(body), nil); (err == nil) != ready {
 			t.Errorf("%s: %v, want ready = %v", body, err, ready)
 		}
 	}

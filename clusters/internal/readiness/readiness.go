@@ -1,4 +1,8 @@
-package await
+// Package readiness says which nodes of a cluster are not ready, and why. It is not part of await, since
+// that is built into the node agent, which the types of k8s.io/api would make a fifth larger.
+//
+// Its tests have no requirements: go test ./clusters/internal/readiness
+package readiness
 
 import (
 	"encoding/json"
@@ -11,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodesReady accepts a list in which all of these nodes are ready; if names is nil, every node of the
-// list.
-func NodesReady(body []byte, names []string) error {
+// Listed returns which of these nodes in a list of the API are not ready, and why; if names is nil, of
+// all in the list.
+func Listed(body []byte, names []string) error {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
 		return fmt.Errorf("failed to read the list of nodes: %w", err)
@@ -25,11 +29,11 @@ func NodesReady(body []byte, names []string) error {
 	if names == nil {
 		names = slices.Sorted(maps.Keys(there))
 	}
-	return NodesAreReady(there, names)
+	return Of(there, names)
 }
 
-// NodesAreReady returns which of these nodes are not ready, and why; nil if all are.
-func NodesAreReady(there map[string]corev1.Node, names []string) error {
+// Of returns which of these nodes are not ready, and why; nil if all are.
+func Of(there map[string]corev1.Node, names []string) error {
 	var problems []error
 	for _, name := range names {
 		node, ok := there[name]
