@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -53,7 +54,7 @@ func (c *Cluster) makeBalancer() error {
 		fallthrough
 	default:
 		file = filepath.Join(m.dir, builtinFile)
-		spec.Path, spec.Args = "/proc/self/exe", []string{roleBalancer, "--config", file}
+		spec.Path, spec.Args = system.Self, []string{roleBalancer, "--config", file}
 		text, err = json.Marshal(config)
 	}
 	if err != nil {

@@ -164,7 +164,7 @@ func (m *machine) writeConfig() error {
 
 // runsItself is a component that is this program under another name, the first of args.
 func (m *machine) runsItself(c framework.Component, args ...string) agent.Component {
-	return agent.Component{Name: c, Exec: &agent.Exec{Path: "/proc/self/exe", Args: args, Dir: m.dir, Log: m.logOf(c)}}
+	return agent.Component{Name: c, Exec: &agent.Exec{Path: system.Self, Args: args, Dir: m.dir, Log: m.logOf(c)}}
 }
 
 // addProgram adds a component that runs itself, with the path of a file with its configuration

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -156,7 +157,7 @@ func (n *node) commands(spec clusters.Node) (all []agent.Component, err error) {
 		switch {
 		case cmd.Component == framework.Etcd && (spec.EtcdVersion == "" || spec.EtcdVersion == release.EmbeddedEtcd):
 			// The embedded member is this program under another name.
-			path, argv0 = "/proc/self/exe", roleEtcd
+			path, argv0 = system.Self, roleEtcd
 		case cmd.Component == framework.Etcd:
 			path, err = c.binary(release.Etcd, spec.EtcdVersion, cmd.Binary)
 		default:

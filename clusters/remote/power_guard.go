@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // A node without power cannot heal itself. Its guard does, a copy of this program in a session of
@@ -101,8 +103,8 @@ func startGuard(p *power, ttl time.Duration) (*guard, error) {
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), write.Close())
 	}
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{guardRole}, Stdin: in, Stdout: out, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	err = cmd.Start()
+	cmd := &exec.Cmd{Args: []string{guardRole}, Stdin: in, Stdout: out}
+	exited, err := system.Detach(cmd)
 	_, _ = in.Close(), out.Close()
 	if err == nil {
 		_, err = write.Write(append(order, '\n'))
@@ -123,7 +125,7 @@ func startGuard(p *power, ttl time.Duration) (*guard, error) {
 			problem = "the guard of the power of " + p.Node + " has exited"
 		}
 		g.answer <- problem
-		_ = cmd.Wait()
+		<-exited
 	}()
 	return g, nil
 }
