@@ -57,6 +57,18 @@ func TestTakeOut(t *testing.T) {
 	}
 }
 
+// TestEndAgents is not parallel: the script ends the agents of all tests that run.
+func TestEndAgents(t *testing.T) {
+	n := newNode(t)
+	n.up()
+	if out, err := exec.Command("sh", "-c", endAgents).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s, %v", out, err)
+	}
+	if err := n.agent.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the agent: %v", err)
+	}
+}
+
 // TestFootprint checks that everything that reaches beyond the agent's own files is listed.
 func TestFootprint(t *testing.T) {
 	all := strings.Join(Footprint(), "\n")
@@ -72,7 +84,7 @@ func TestFootprint(t *testing.T) {
 // would reach other tests.
 func relocated(n *testNode, script string, more ...string) string {
 	return strings.NewReplacer(append(more, filepath.Clean(manifests), filepath.Join(n.config.Dir, "none"), runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir,
-		"nft list tables", "false", "= "+shimComm+" ]", "= none ]")...).Replace(script)
+		"nft list tables", "false", "= "+shimComm+" ]", "= none ]", commPrefix+"*)", "none)")...).Replace(script)
 }
 
 // TestTakeOutManifests checks that a shell puts the manifests of static pods back, wherever they
