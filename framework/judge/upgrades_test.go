@@ -376,6 +376,27 @@ func TestAvailableThroughChanges(t *testing.T) {
 			return through([2]float64{30, 37})().change(unprobed(record.ProbeWrite, false, 20, 25.05))
 		}},
 	})
+	// some has this many of every three requests of one kind fail from one time to another.
+	some := func(from, to float64, fail int) func() *story {
+		return func() *story {
+			tried := 0
+			return through()().change(func(r *record.Run) {
+				for i := range r.Probes {
+					p := &r.Probes[i].V
+					if p.Kind == record.ProbeWrite && p.Reused && p.Start >= sec(from) && p.Start < sec(to) {
+						p.OK = tried%3 >= fail
+						tried++
+					}
+				}
+			})
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
+		{name: "one of three requests fails through changes that may cost 12s of 30s", want: Pass, says: "100 of 2100", story: some(10, 40, 1)},
+		{name: "two of three requests fail", want: Fail, took: "19.7s", says: "must not add up to more than 4s (H + M, H = 2s, M = 2s) for each of 3 changes: 200 of 300 tries of a write on a persistent connection failed within 30s from 10.000s, as many as in an outage of 19.7s", story: some(10, 40, 2)},
+		{name: "two of three requests fail during one change", want: Pass, story: some(20, 30, 2)},
+		{name: "two of three requests fail after the changes", want: Pass, story: some(40.1, 45, 2)},
+	})
 	// waits has requests wait from one time to another: a read fails after 3 s, a write after 10 s.
 	waits := func(from, to float64) *story {
 		s := upgradedAll().probes("balancer", true, 5, from).probes("balancer", true, to, 45)

@@ -16,7 +16,7 @@ import (
 
 var availableThroughChanges = Definition{Doc{
 	Name:       "available-through-changes",
-	Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound, whether its requests fail or wait, and, if the bound has time for an election of etcd, 2E more for each that ends in a split vote (two at most).",
+	Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound, whether its requests fail or wait, and, if the bound has time for an election of etcd, 2E more for each that ends in a split vote (two at most). Failed requests of one kind add up to no more than that for each change: a share of them counts as that share of the time.",
 	Source:     "Automated HA master deployment; raft, section 5.2",
 	NeedsBound: true,
 	Params: map[string]string{
@@ -47,6 +47,7 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 	var worst, row facts.Outage
 	var worstKind, rowKind facts.ProbeKind
 	allowed := m.Bound // for the worst
+	var spent *budget  // the first that was exceeded
 	failures := 0
 	silent := "" // the kind that was not tried for too long
 	var outages []facts.Outage
@@ -77,6 +78,9 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 			silent = missing
 		}
 		for _, k := range slices.SortedFunc(maps.Keys(byKind), func(a, b facts.ProbeKind) int { return cmp.Compare(a.String(), b.String()) }) {
+			if b := budgetOf(m, s, k, byKind[k]); spent == nil && b.lost > b.allowed {
+				spent = &b
+			}
 			for _, o := range slices.Concat(facts.Outages(byKind[k]), facts.Waits(byKind[k], s.from)) {
 				// An outage counts if it begins within the period, even if it lasts beyond that.
 				if o.From >= s.until {
@@ -110,6 +114,10 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 		return bounded(*allowed)(Failed("While nodes are changed one after the other, a client of %s must not go without a successful request for longer than %s: no %s succeeded for %s, from %s.",
 			entrance, allowed, worstKind, text.Short(took), text.When(worst.From)).Took(took).Rests(worst.From, worst.Before).Shows(evidence...))
 	}
+	if b := spent; b != nil {
+		return Failed("While nodes are changed one after the other, failed requests of a client of %s must not add up to more than %s: %d of %d tries of a %s failed within %s from %s, as many as in an outage of %s.",
+			entrance, b.limit, b.failed, b.tried, b.kind, text.Short(b.within), text.When(b.from), text.Short(b.lost)).Took(b.lost).Rests(b.from, b.until).Shows(evidence...)
+	}
 	if inARow > 0 && row.Row > inARow {
 		return Failed("While nodes are changed one after the other, a client of %s that tries again must succeed: %d times in a row no %s did, from %s to %s.",
 			entrance, row.Row, rowKind, text.When(row.From), text.When(row.To)).counted("%d in a row", row.Row).Rests(row.From, row.Before).Shows(evidence...)
@@ -123,6 +131,37 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 	return bounded(*allowed)(Passed("Through %s of nodes, %d of %d probes through %s failed, for %s in all; the longest time without a successful probe of one kind was %s, within %s.",
 		text.Plural(len(changes), "change"), failures, len(all), entrance, text.Short(covered(outages)), text.Short(worst.AtLeast()), allowed).
 		Took(worst.AtLeast()).Shows(evidence...))
+}
+
+// budget is what the failed requests of one kind in a period of changes add up to, and may.
+type budget struct {
+	kind          facts.ProbeKind
+	failed, tried int
+	from, until   record.Nanos
+	within        time.Duration
+	lost, allowed time.Duration
+	limit         string
+}
+
+// budgetOf compares failed requests of a kind with the outage that a restart of an API server may
+// cost in each change. An outage is known to within one request at its edge, which is not counted.
+func budgetOf(m *facts.Case, s changePeriod, k facts.ProbeKind, probes []record.Probe) budget {
+	b := budget{kind: k, from: s.from, until: s.until, within: time.Duration(s.until - s.from)}
+	for _, p := range probes {
+		if p.Start < s.from || p.Start >= s.until {
+			continue
+		}
+		if b.tried++; !p.OK {
+			b.failed++
+		}
+	}
+	if b.failed <= s.changes {
+		return b
+	}
+	b.lost = time.Duration(int64(b.within) * int64(b.failed-s.changes) / int64(b.tried))
+	bound := withSplitVotes(m, s.from, s.until).Bound
+	b.allowed, b.limit = time.Duration(s.changes)*bound.Limit, fmt.Sprintf("%s for each of %s", bound, text.Plural(s.changes, "change"))
+	return b
 }
 
 // throughEach describes for each entrance what its clients saw from the first change until the
@@ -165,6 +204,7 @@ func throughEach(m *facts.Case, kinds []facts.ProbeKind, periods []changePeriod)
 // that caused may still show.
 type changePeriod struct {
 	what                string
+	changes             int
 	from, effect, until record.Nanos
 }
 
@@ -186,10 +226,10 @@ func changePeriods(changes []record.NodeChange, bound time.Duration) (all []chan
 		until := c.Effect + record.Nanos(bound)
 		if n := len(all); n > 0 && c.Called <= all[n-1].until {
 			last := &all[n-1]
-			last.what, last.effect, last.until = last.what+", "+facts.Changing(c), max(last.effect, c.Effect), max(last.until, until)
+			last.what, last.changes, last.effect, last.until = last.what+", "+facts.Changing(c), last.changes+1, max(last.effect, c.Effect), max(last.until, until)
 			continue
 		}
-		all = append(all, changePeriod{facts.Changing(c), c.Called, c.Effect, until})
+		all = append(all, changePeriod{facts.Changing(c), 1, c.Called, c.Effect, until})
 	}
 	return all
 }
