@@ -55,6 +55,9 @@ func TestAddonsConverge(t *testing.T) {
 		{name: "they agree on the old one", want: Fail, says: "through node-1, apps/deployments/dns has v1.36.3", story: func() *story {
 			return managed().fight().applies("node-2", "dns", 37).reads("dns", release36, 43)
 		}},
+		{name: "they agree on the old one, on a loaded machine", want: Inconclusive, says: "7.0 tasks shared each CPU", story: func() *story {
+			return managed().fight().applies("node-2", "dns", 37).reads("dns", release36, 43).loaded()
+		}},
 		{name: "one applies without a pause", want: Fail, says: "the one on node-2 applied apps/deployments/dns 201 times from 20.010s to 29.960s, although it had time for only 7 comparisons", story: func() *story {
 			s := managed().fight()
 			for i := range 200 {

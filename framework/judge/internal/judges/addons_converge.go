@@ -85,7 +85,7 @@ func judgeAddonsConverge(m *facts.Case) Finding {
 			return Inconclusive("the audit logs show no add-on that the manager on %s applied while the nodes had different ones", n.Name).Shows(evidence...)
 		}
 	}
-	seen, problem := addonsAfter(m, due, last.To)
+	seen, problem := addonsAfter(m, last, due)
 	if problem != nil {
 		return problem.Took(took).Shows(evidence...)
 	}
@@ -109,8 +109,9 @@ func tooOften(at []record.Nanos, most func(record.Nanos) int) (from, to record.N
 	return from, to, times
 }
 
-// addonsAfter returns how many add-ons each API server showed in a version after a time.
-func addonsAfter(m *facts.Case, after record.Nanos, version string) (n int, problem *Finding) {
+// addonsAfter returns how many add-ons each API server showed in the version of the last change, after
+// a time.
+func addonsAfter(m *facts.Case, last record.NodeChange, after record.Nanos) (n int, problem *Finding) {
 	reads := map[string]map[string]bool{} // by entrance
 	ops := slices.Clone(m.Run.Ops)
 	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return cmp.Compare(a.V.Call, b.V.Call) })
@@ -118,8 +119,9 @@ func addonsAfter(m *facts.Case, after record.Nanos, version string) (n int, prob
 		if op.Purpose != "addon" || op.Outcome != record.OK || op.Call < after {
 			continue
 		}
-		if op.Value != version {
-			return 0, Failed("Once all nodes are upgraded, every add-on must have version %s: through %s, %s has %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op)).problem()
+		if op.Value != last.To {
+			return 0, Failed("Once all nodes are upgraded, every add-on must have version %s: through %s, %s has %s.", last.To, op.Entrance, op.Key, text.OrUnknown(op.Value)).
+				Rests(last.Effect, op.Return).Shows(text.Describe(op)).problem()
 		}
 		if reads[op.Entrance] == nil {
 			reads[op.Entrance] = map[string]bool{}

@@ -78,7 +78,7 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 			silent = missing
 		}
 		for _, k := range slices.SortedFunc(maps.Keys(byKind), func(a, b facts.ProbeKind) int { return cmp.Compare(a.String(), b.String()) }) {
-			if b := budgetOf(m, s, k, byKind[k]); spent == nil && b.lost > b.allowed {
+			if b := budgetOf(m, s, k, byKind[k]); spent == nil && b.lost > b.whole.Limit {
 				spent = &b
 			}
 			for _, o := range slices.Concat(facts.Outages(byKind[k]), facts.Waits(byKind[k], s.from)) {
@@ -115,8 +115,8 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 			entrance, allowed, worstKind, text.Short(took), text.When(worst.From)).Took(took).Rests(worst.From, worst.Before).Shows(evidence...))
 	}
 	if b := spent; b != nil {
-		return Failed("While nodes are changed one after the other, failed requests of a client of %s must not add up to more than %s: %d of %d tries of a %s failed within %s from %s, as many as in an outage of %s.",
-			entrance, b.limit, b.failed, b.tried, b.kind, text.Short(b.within), text.When(b.from), text.Short(b.lost)).Took(b.lost).Rests(b.from, b.until).Shows(evidence...)
+		return bounded(b.whole)(Failed("While nodes are changed one after the other, failed requests of a client of %s must not add up to more than %s: %d of %d tries of a %s failed within %s from %s, as many as in an outage of %s.",
+			entrance, b.whole, b.failed, b.tried, b.kind, text.Short(b.within), text.When(b.from), text.Short(b.lost)).Took(b.lost).Rests(b.from, b.until).Shows(evidence...))
 	}
 	if inARow > 0 && row.Row > inARow {
 		return Failed("While nodes are changed one after the other, a client of %s that tries again must succeed: %d times in a row no %s did, from %s to %s.",
@@ -133,14 +133,14 @@ func judgeAvailableThroughChanges(m *facts.Case) Finding {
 		Took(worst.AtLeast()).Shows(evidence...))
 }
 
-// budget is what the failed requests of one kind in a period of changes add up to, and may.
+// budget is what the failed requests of one kind in a period of changes add up to, and what they may.
 type budget struct {
 	kind          facts.ProbeKind
 	failed, tried int
 	from, until   record.Nanos
 	within        time.Duration
-	lost, allowed time.Duration
-	limit         string
+	lost          time.Duration
+	whole         verdict.Bound // of all changes in the period
 }
 
 // budgetOf compares failed requests of a kind with the outage that a restart of an API server may
@@ -159,8 +159,11 @@ func budgetOf(m *facts.Case, s changePeriod, k facts.ProbeKind, probes []record.
 		return b
 	}
 	b.lost = time.Duration(int64(b.within) * int64(b.failed-s.changes) / int64(b.tried))
-	bound := withSplitVotes(m, s.from, s.until).Bound
-	b.allowed, b.limit = time.Duration(s.changes)*bound.Limit, fmt.Sprintf("%s for each of %s", bound, text.Plural(s.changes, "change"))
+	each := withSplitVotes(m, s.from, s.until).Bound
+	b.whole = verdict.Bound{Formula: each.Formula, Inputs: each.Inputs, Limit: time.Duration(s.changes) * each.Limit}
+	if s.changes > 1 {
+		b.whole.Formula = fmt.Sprintf("%d × (%s)", s.changes, each.Formula)
+	}
 	return b
 }
 
