@@ -390,9 +390,19 @@ func TestMembersFollowSizesAndCuts(t *testing.T) {
 			return s.at(60)
 		}
 	}
+	view := func(asked float64, name string) func() *story {
+		return func() *story {
+			s := cut(1, 2, 3, 4, 5)()
+			viewAt{asked, backendAt{59.6, name, false}}.put(s)
+			return s.at(60)
+		}
+	}
 	rule(t, record.Check{Requirement: "HA-MB-008", Judge: "members-follow", Params: map[string]string{"changes": "cut-1, cut-2, cut-3, cut-4, cut-5", "cut": "true"}}, []ruling{
 		{name: "after each step", want: Pass, took: "5 changes", story: cut(1, 2, 3, 4, 5)},
 		{name: "not after the promotion", want: Inconclusive, says: `no addition was interrupted after "promote etcd member"`, story: cut(1, 2, 2, 4, 5)},
+		{name: "one left a backend", want: Fail, says: "must leave nothing behind: the load balancer still reported a backend of node-9 at 59.600s", story: view(59.4, "node-9")},
+		{name: "the balancer was queried before one was undone", want: Pass, story: view(58.9, "node-9")},
+		{name: "the balancer has the nodes", want: Pass, story: view(59.4, "node-2")},
 		{name: "one left a member", want: Fail, says: "1 have joined", story: func() *story {
 			s := cut(1, 2, 3, 4, 5)()
 			return s.change(func(r *record.Run) { r.Etcd[len(r.Etcd)-1].V.Members = []string{"m2", "m3", "m4", "m9"} })

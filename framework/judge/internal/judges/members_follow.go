@@ -119,7 +119,7 @@ func judgeMembersFollow(m *facts.Case, changes []record.NodeChange) Finding {
 			return f.Rests(c.Called, after.at).Shows(evidence...)
 		}
 		led := m.Check.Params["leader"] == "true" && len(evidence) == 1
-		if f := cmp.Or(inOrder(m, c, t.At, led), seenInOrder(m, c, nextAfter(m, i))); f != nil {
+		if f := cmp.Or(inOrder(m, c, t.At, led), seenInOrder(m, t, nextAfter(m, i))); f != nil {
 			return f.Shows(evidence...)
 		}
 	}
@@ -237,8 +237,10 @@ func viewed(b record.Timed[record.Backend]) record.Nanos {
 // reported, from the start of a change until the next one: the steps alone are what the provider
 // says of itself. A backend is recorded when it appears and when it changes, not when it is gone;
 // those that exist after a change of nodes are recorded then.
-func seenInOrder(m *facts.Case, c record.NodeChange, until record.Nanos) *Finding {
-	switch c.Phase {
+func seenInOrder(m *facts.Case, t record.Timed[record.NodeChange], until record.Nanos) *Finding {
+	switch c := t.V; c.Phase {
+	case record.NodeUndone:
+		return leftBehind(m, t, until)
 	case record.NodeRemoved, record.NodeLost:
 		own := facts.LastStatus(m.Run, c.Node.Name, c.Called).Member
 		gone := slices.IndexFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
@@ -272,6 +274,23 @@ func seenInOrder(m *facts.Case, c record.NodeChange, until record.Nanos) *Findin
 			}
 		}
 		return notUsed(m, c)
+	}
+	return nil
+}
+
+// leftBehind finds a backend of an addition that was undone.
+func leftBehind(m *facts.Case, t record.Timed[record.NodeChange], until record.Nanos) *Finding {
+	node := ""
+	for _, s := range m.Run.Steps {
+		if s.V.Change == t.V.Name {
+			node = s.V.Node
+		}
+	}
+	for _, b := range m.Run.Backends {
+		if node != "" && b.V.Name == node && viewed(b) > t.At && b.At <= until {
+			return Failed("The %s was undone and must leave nothing behind: the load balancer still reported a backend of %s %s.",
+				facts.Changing(t.V), node, text.At(b.At)).Rests(t.At, b.At).problem()
+		}
 	}
 	return nil
 }
