@@ -21,8 +21,6 @@ const (
 	// timeouts (ServerConfig.ReqTimeout in go.etcd.io/etcd/server/v3/config). A round that
 	// started during a cut delays the reads behind it for that long after the network is healed.
 	etcdRequest = 5 * time.Second
-	// componentStart is how long a component may take from its start until it is ready.
-	componentStart = 10 * time.Second
 )
 
 // recovery is how long the cluster may take to be steady again.
@@ -74,7 +72,7 @@ func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, prove
 			limit += lasted*9/10 + 1200*time.Millisecond
 		}
 		if serves := i.inj.Target().Component == framework.Etcd || i.inj.Target().Component == framework.APIServer; !proven || !serves {
-			limit += componentStart
+			limit += record.ComponentStart
 		}
 	}
 	return min(longestBackOff, limit.Round(time.Millisecond))

@@ -130,7 +130,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		r.say("injecting %s failed: %v", in.ID, err)
 		// What was touched has been undone, or judges take into account that it may not have been;
 		// a component may still be starting.
-		r.recovery = recovery{from: time.Now(), limit: componentStart + baseRecovery(r.cluster.Settings())}
+		r.recovery = recovery{from: time.Now(), limit: record.ComponentStart + baseRecovery(r.cluster.Settings())}
 		if err := r.w.Append(record.KindFault, entry); err != nil {
 			return err
 		}

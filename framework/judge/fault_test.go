@@ -271,6 +271,17 @@ func lost() *story {
 	return s
 }
 
+// healedAt has the healing of a fault take effect at a time.
+func healedAt(s *story, id string, t float64) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Faults {
+			if f := &r.Faults[i]; f.V.ID == id && f.V.Phase == record.FaultHealed {
+				f.At, f.V.Effect = sec(t), sec(t)
+			}
+		}
+	})
+}
+
 // without has no operations since quorum is back.
 func without() *story {
 	return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
@@ -317,6 +328,13 @@ func TestQuorumLoss(t *testing.T) {
 		}},
 		{name: "an election without a split vote", want: Fail, took: "5.01s", says: "must be back within 4s", story: func() *story {
 			return without().failing("node-3", 26, 30.5).traffic("node-3", 31, 50).at(30).etcd("node-3", "m3", 3)
+		}},
+		{name: "a quorum that takes long, and with it the answer", want: Fail, took: "22.51s", says: "must be back within 4s", story: func() *story {
+			s := without().failing("node-3", 25.5, 57.9).traffic("node-3", 58, 70)
+			return healedAt(healedAt(s, "a", 58), "b", 58).runs(25.5, "node-1", "etcd", 9)
+		}},
+		{name: "a member that answers with the quorum, as it does", want: Pass, took: "10ms", story: func() *story {
+			return healedAt(lost(), "a", 28).runs(25.5, "node-1", "etcd", 9)
 		}},
 		{name: "never back", want: Fail, took: "23.7s", says: "some were tried until 23.7s after it", story: func() *story { return without().failing("node-3", 26, 50) }},
 		{name: "one write took too long", want: Fail, took: "16s", story: func() *story {

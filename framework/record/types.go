@@ -235,6 +235,10 @@ type Lease struct {
 	Strategy string `json:"strategy,omitempty"`
 }
 
+// ComponentStart is how long a component may take from its start until it is ready (the catalogue's
+// start time).
+const ComponentStart = 10 * time.Second
+
 // With coordinated leader election (KEP-4355), one API server runs a controller that elects the
 // active instances. Its times are from k8s.io/kubernetes v1.37.1,
 // pkg/controlplane/controller/leaderelection.

@@ -12,7 +12,7 @@ import (
 
 var quorumLoss = Definition{Doc{
 	Name:       "quorum-loss",
-	Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, writes are acknowledged again within the bound, and 2E more for each election that ends in a split vote (two at most), and nothing is lost.",
+	Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once a member that restores the quorum is back, 10 s after its start at the latest, writes are acknowledged again within the bound, and 2E more for each election that ends in a split vote (two at most), and nothing is lost.",
 	Source:     "Automated HA master deployment; control plane resilience overview",
 	Lasting:    true,
 	NeedsFault: true, NeedsBound: true,
@@ -22,13 +22,11 @@ var quorumLoss = Definition{Doc{
 	},
 }, judgeQuorumLoss}
 
-// judgeQuorumLoss counts from the proof that a member is back, which is its answer: its startup
-// time is over then.
 func judgeQuorumLoss(m *facts.Case) Finding {
 	from, to := m.Active()
 	back, nodes := facts.Endless, []string(nil)
 	for _, inj := range m.Together() {
-		back = min(back, inj.HealEffect())
+		back = min(back, returned(m, inj))
 		if !slices.Contains(nodes, inj.Node()) {
 			nodes = append(nodes, inj.Node())
 		}
@@ -50,8 +48,22 @@ func judgeQuorumLoss(m *facts.Case) Finding {
 	if problem != nil {
 		return *problem
 	}
-	m = withSplitVotes(m, back, m.UntilNext(back))
+	m = withSplitVotes(m, to, m.UntilNext(back))
 	return bounded(*m.Bound)(quorumBack(m, from, to, back, nodes, counts))
+}
+
+// returned is when a member is back after a fault. Its first answer proves that, but a member that
+// starts answers only once there is a quorum; so one that was stopped is back when it has had the time
+// to start.
+func returned(m *facts.Case, inj *facts.Injection) record.Nanos {
+	back := inj.HealEffect()
+	started := firstAt(m.Run.Processes, inj.Healed.Called, func(p record.ProcessState) bool {
+		return p.Node == inj.Node() && p.Component == "etcd" && p.Error == "" && p.PID > 0
+	})
+	if !inj.Injected.Has(record.EffectDown) || started == facts.Endless {
+		return back
+	}
+	return min(back, started+record.Nanos(record.ComponentStart))
 }
 
 // enoughFinal is how many reads are needed to conclude that nothing was lost with the quorum.
