@@ -182,12 +182,16 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 	if check.Fault != "" {
 		ids = append([]string{check.Fault}, ids...)
 	}
+	unhealed := "" // why the cluster may not have healed by itself
 	for _, id := range ids {
 		if reason := c.impossible(id); reason != "" {
 			return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 		}
 		if problem := facts.Unproven(id, c.faults[id]); problem != "" {
-			return judges.Inconclusive("%s", problem)
+			unhealed = facts.UnprovenHealing(id, c.faults[id])
+			if problem != unhealed || !d.HealsItself {
+				return judges.Inconclusive("%s", problem)
+			}
 		}
 		if inj := c.faults[id]; inj.Injected.Killed && !d.Killed {
 			return judges.Inconclusive("the fault %q (%s) was not graceful: %s", id, inj.What(), inj.Injected.Proof)
@@ -197,6 +201,9 @@ func (c *evaluator) conclude(d judges.Definition, check record.Check, bound *Bou
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	f := silenced(m, c.attribute(d, ids, m, d.Judge(m)))
+	if unhealed != "" && f.Verdict != Fail {
+		return judges.Inconclusive("%s", unhealed)
+	}
 	if f.Verdict == NotApplicable && slices.ContainsFunc(judges.RunWide(), func(w judges.Definition) bool { return w.Name == d.Name }) {
 		// A scenario that names such a check expects to have data for it.
 		return judges.Inconclusive("%s", f.Sentence)

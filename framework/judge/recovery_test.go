@@ -34,6 +34,17 @@ func backAgain(components, etcd, server float64) *story {
 	return s.probes("node-2", true, server, server+1).at(60)
 }
 
+// unhealed takes the proof from all healings.
+func unhealed(s *story) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Faults {
+			if f := &r.Faults[i].V; f.Phase == record.FaultHealed {
+				f.Proven, f.Proof = false, "the process watcher has not restarted it"
+			}
+		}
+	})
+}
+
 // booted records when the machine of node-2 started.
 func (s *story) booted(t float64) *story {
 	return s.change(func(r *record.Run) {
@@ -89,6 +100,22 @@ func TestRejoins(t *testing.T) {
 				r.Etcd, r.Meta.NoAccess = nil, []record.Access{record.EtcdMembers}
 				for i := range r.Meta.Nodes {
 					r.Meta.Nodes[i].Components = allComponents[1:]
+				}
+			})
+		}},
+		{name: "the member never comes back", want: Fail, says: "the etcd member on node-2 had not rejoined 44s later", story: func() *story {
+			return unhealed(backAgain(16, 18, 20)).change(func(r *record.Run) { r.Etcd = r.Etcd[:1] })
+		}},
+		{name: "all back in time, yet nothing proves it", want: Inconclusive, says: "had no proof", story: func() *story { return unhealed(backAgain(16, 18, 20)) }},
+		{name: "a machine that starts just before the end, as far as is known", want: Inconclusive, says: "had no proof", story: func() *story {
+			return unhealed(backAgain(50, 58, 59)).change(func(r *record.Run) { r.Etcd = r.Etcd[:1] })
+		}},
+		{name: "a machine that does not start, as far as is known", want: Inconclusive, says: "had no proof", story: func() *story {
+			return unhealed(backAgain(16, 18, 20)).change(func(r *record.Run) {
+				for i := range r.Processes {
+					if p := &r.Processes[i]; p.At > sec(10) {
+						p.V.PID, p.V.LastExit = 0, "powered off"
+					}
 				}
 			})
 		}},

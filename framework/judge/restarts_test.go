@@ -166,7 +166,7 @@ func TestRestarted(t *testing.T) {
 			})
 	}
 	rule(t, record.Check{Requirement: "HA-RC-001", Judge: "restarted", Fault: "kill", Bound: "10s"}, []ruling{
-		{name: "as it should be", want: Pass, took: "2.5s", says: "kube-scheduler on node-2 was started again 2.5s after the kill of kube-scheduler on node-2, within 10s (10s), and stayed up",
+		{name: "as it should be", want: Pass, took: "2.5s", says: "kube-scheduler on node-2 was started again 2.5s after the kill of kube-scheduler on node-2, within 10s (10s), and stayed up for 47.5s",
 			story: func() *story { return killed().ran(12.5, 9, 1).ran(60, 9, 1) }},
 		{name: "between two looks", want: Pass, took: "500ms", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Processes = r.Processes[:1] }).ran(10.5, 7, 1)
@@ -186,6 +186,10 @@ func TestRestarted(t *testing.T) {
 			return killed().ran(12, 9, 3).change(func(r *record.Run) { r.Processes[0].V.Restarts = 2 })
 		}},
 		{name: "never", want: Fail, took: "50s", says: "50s later it was still not running", story: killed},
+		{name: "never, and the harness starts it", want: Fail, took: "20.8s", says: "it was started only after 20.8s", story: func() *story { return unhealed(killed().ran(30.8, 9, 1)) }},
+		{name: "in time, yet its healing has no proof", want: Inconclusive, says: "the healing of fault \"kill\" (kill of kube-scheduler on node-2) had no proof", story: func() *story {
+			return unhealed(killed().ran(12.5, 9, 1).ran(60, 9, 1))
+		}},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
 		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
 		{name: "its machine reports again after the bound", want: Inconclusive, says: "had reported nothing since a failed query at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
@@ -206,7 +210,13 @@ func TestRestarted(t *testing.T) {
 			return killed().inPlace("", "upgrade", "node-2", "v1.36.3", "v1.37.1", 15, 25, inOrder...).ran(22, 9, 1)
 		}},
 		{name: "seen while another fault was active", want: Pass, took: "2s", says: "within 10s (10s).", story: func() *story {
-			return killed().fault("next", "kill", "node-2", "etcd", 11, 40).ran(12, 9, 1).ran(13, 0, 1)
+			return killed().fault("next", "kill", "node-2", "etcd", 11, 40).ran(12, 9, 1).ran(13, 0, 1).ran(24, 10, 2)
+		}},
+		{name: "gone for good while another fault was active", want: Inconclusive, says: "exited again at 13.000s, while another fault was active, and was not started again for 47s", story: func() *story {
+			return killed().fault("next", "kill", "node-2", "etcd", 12.5, 40).ran(12, 9, 1).ran(13, 0, 1)
+		}},
+		{name: "gone until it is hit again", want: Pass, took: "2s", story: func() *story {
+			return killed().fault("next", "kill", "node-2", "etcd", 12.5, 19).fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(13, 0, 1)
 		}},
 		{name: "late while another fault was active", want: Inconclusive, says: "1s after the kill of kube-scheduler on node-2, which is less", story: func() *story {
 			return killed().fault("next", "isolate", "node-1", "etcd", 11, 40).ran(25, 9, 1)

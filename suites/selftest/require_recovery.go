@@ -28,7 +28,7 @@ func recoveryPlants() []Plant {
 	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
 	return []Plant{
 		{Name: "ends-once-restarted", Violation: "a scheduler that exits again soon after its process watcher has started it, and stays down",
-			Cluster: fresh, Twin: growing, Scenario: "catalogue/components-restarted", From: 23, Do: killed(3, framework.Scheduler, 15*time.Second),
+			Cluster: fresh, Twin: growing, Scenario: "catalogue/components-restarted", From: 30, Do: killed(3, framework.Scheduler, 15*time.Second),
 			Catches: []Catch{{Requirement: "HA-RC-001", Says: "kube-scheduler on node-3"}}, May: []string{"restarts"}},
 		{Name: "ends-with-its-watcher", Violation: "a controller manager that exits soon after the process watcher of its node was killed",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/components-restarted", From: 3, Do: killed(2, framework.ControllerManager, 0),

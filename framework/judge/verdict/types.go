@@ -82,6 +82,9 @@ type Doc struct {
 	// to be killed at the end of its grace period: it is about what happens before, or once the
 	// component is gone.
 	Killed bool
+	// HealsItself reports that the guarantee is what heals the fault. If nothing proves that it was healed,
+	// the judge may still find a violation.
+	HealsItself bool
 	// Params describes each parameter by name, with its default.
 	Params map[string]string
 	// Values are the values of the parameters that accept no others.

@@ -45,10 +45,16 @@ func Unproven(id string, inj *Injection) string {
 		return fmt.Sprintf("the fault %q (%s) had no proof of effect: %s", id, inj.What(), reason(inj.Injected))
 	case inj.Healed == nil:
 		return fmt.Sprintf("the fault %q (%s) was not healed%s", id, inj.What(), failure)
-	case !inj.Healed.Proven:
-		return fmt.Sprintf("the healing of fault %q (%s) had no proof: %s", id, inj.What(), reason(inj.Healed))
 	}
-	return ""
+	return UnprovenHealing(id, inj)
+}
+
+// UnprovenHealing says why nothing proves that a fault was healed; empty if something does.
+func UnprovenHealing(id string, inj *Injection) string {
+	if inj == nil || inj.Healed == nil || inj.Healed.Proven {
+		return ""
+	}
+	return fmt.Sprintf("the healing of fault %q (%s) had no proof: %s", id, inj.What(), reason(inj.Healed))
 }
 
 func reason(f *record.Fault) string { return cmp.Or(f.Error, f.Proof, "no reason was recorded") }

@@ -14,7 +14,7 @@ var rejoins = Definition{Doc{
 	Name:       "rejoins",
 	Guarantee:  "A node rejoins unaided within the bound after its power returns: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads. If the provider reports when the machine started, the bound counts from then, since its firmware is not part of the control plane.",
 	Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",
-	NeedsFault: true, NeedsBound: true,
+	NeedsFault: true, NeedsBound: true, HealsItself: true,
 }, judgeRejoins}
 
 func judgeRejoins(m *facts.Case) Finding {
@@ -37,6 +37,9 @@ func judgeRejoins(m *facts.Case) Finding {
 	parts := 0
 	for _, node := range m.Fault.Nodes() {
 		on := max(back, m.Fault.Healed.Booted[node])
+		if !m.Fault.Healed.Proven { // so the machine may not have started, or not yet: what runs on it shows that it has
+			on = max(on, firstAt(m.Run.Processes, back, func(p record.ProcessState) bool { return p.Node == node && p.Error == "" && p.PID > 0 }))
+		}
 		for _, part := range partsOf(m, node) {
 			parts++
 			at := part.since(on)

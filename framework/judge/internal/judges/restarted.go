@@ -13,7 +13,7 @@ var restarted = Definition{Doc{
 	Name:       "restarted",
 	Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
 	Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",
-	NeedsFault: true, NeedsBound: true, Coarser: true,
+	NeedsFault: true, NeedsBound: true, Coarser: true, HealsItself: true,
 }, judgeRestarted}
 
 func judgeRestarted(m *facts.Case) Finding {
@@ -38,13 +38,14 @@ func judgeRestarted(m *facts.Case) Finding {
 			again = min(again, other.Injected.Called)
 		}
 	}
+	down := facts.Endless    // since when the new process has been gone
 	silent := facts.Endless  // since when the machine does not report
 	var unknown record.Nanos // the same when it reported the new process
 	exits := 0               // how often the component had exited before the fault
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
-		if p.V.Node != host || p.V.Component != f.Component || p.At > again || started != nil && p.At > end {
+		if p.V.Node != host || p.V.Component != f.Component || p.At > again {
 			continue
 		}
 		if p.V.Error != "" {
@@ -59,8 +60,13 @@ func judgeRestarted(m *facts.Case) Finding {
 			old = p
 		case started == nil && old != nil && p.V.PID > 0 && !facts.SameLife(old.V, p.V):
 			started, unknown = p, silent
-		case started != nil && lost == nil && !facts.SameLife(started.V, p.V):
+		case started != nil && lost == nil && p.At <= end && !facts.SameLife(started.V, p.V):
 			lost = p
+		}
+		if started != nil && p.V.PID > 0 {
+			down = facts.Endless
+		} else if started != nil && !p.V.Standby {
+			down = min(down, p.At)
 		}
 		silent = facts.Endless
 	}
@@ -101,10 +107,13 @@ func judgeRestarted(m *facts.Case) Finding {
 	case lost != nil:
 		return Failed("%s on %s must stay up once it is started again: it was %s after the %s, and %s it %s.",
 			f.Component, host, text.Short(took), m.Fault.What(), text.At(lost.At), facts.Fate(lost.V)).Took(took).Rests(effect, lost.At)
+	case down < again && text.Span(down, again) > m.Bound.Limit:
+		return Inconclusive("%s on %s was started again after %s, exited again %s, while another fault was active, and was not started again for %s",
+			f.Component, host, text.Short(took), text.At(down), text.Short(text.Span(down, again)))
 	}
-	stayed := ", and stayed up"
-	if started.At > end {
-		stayed = "" // it was first seen once the next fault had started
+	stayed := ""
+	if watched := text.Span(started.At, end); watched >= m.Run.Meta.Settings["M"] {
+		stayed = ", and stayed up for " + text.Short(watched) // until the next fault
 	}
 	return Passed("%s on %s was started again %s after the %s, within %s%s.", f.Component, host, text.Short(took), m.Fault.What(), m.Bound, stayed).
 		Took(took)
