@@ -307,8 +307,8 @@ func newKubectlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "kubectl [--name CLUSTER] ARGS",
 		DisableFlagsInUseLine: true,
-		Short:                 "Run kubectl of the cluster's version against it",
-		Long: `Run kubectl of the cluster's version against the cluster. Flags of holdfast come before
+		Short:                 "Run a kubectl of the cluster's version against the cluster",
+		Long: `Run a kubectl of the cluster's version against the cluster. Flags of holdfast come before
 kubectl's first argument; everything after it belongs to kubectl.`,
 		Example: `  holdfast kubectl get nodes
   holdfast kubectl --name five get leases -n kube-system`,

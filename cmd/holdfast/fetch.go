@@ -33,8 +33,8 @@ PRODUCT is one of
 
 Kubernetes comes from the project's release archives or a mirror of them, their
 SHA-512 verified. If those cannot be reached, it is built from the Go module proxy with
-the local Go toolchain, which takes some minutes. Everything else is always built. An
-interrupted fetch continues where it stopped.
+the local Go toolchain, which takes ten to fifteen minutes on 2 cores. Everything else is
+always built. An interrupted fetch continues where it stopped.
 
 A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and
 kubernetes-node-linux-ARCH.tar.gz for the product of that name, each with its SHA-512

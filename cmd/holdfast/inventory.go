@@ -131,10 +131,11 @@ Exit codes: 0 all can be reached, 1 something cannot or the consent is missing, 
 func newInventoryReleaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release FILE",
-		Short: "Remove the agents that a killed run left on the nodes",
-		Long: `Heal all active faults on the nodes of an inventory, and remove the node agents from them. A run does
-this itself when it finishes; after a killed run the agents heal within 15 s and are removed
-after two minutes.`,
+		Short: "Remove what a killed run left on the nodes and in the cluster",
+		Long: `Heal all active faults on the nodes of an inventory, delete what traffic created in the cluster
+(namespaces, keys in etcd), and remove the node agents. A run does all of this when it
+finishes. After a killed run the agents heal within 15 s and are removed after two minutes,
+but the namespaces and keys stay until this command is run.`,
 		Example: `  holdfast inventory release nodes.yaml`,
 		Args:    arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -144,7 +145,7 @@ after two minutes.`,
 			}
 			err = remote.Provider{}.Detach(cmd.Context(), &clusters.Cluster{Spec: clusters.Spec{Inventory: i}}, false)
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The nodes of %s have no agent of holdfast any more.\n", args[0])
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "No holdfast agent is left on the nodes of %s.\n", args[0])
 			}
 			return err
 		},

@@ -124,7 +124,7 @@ func newKindEngineRemoveCommand() *cobra.Command {
 		Use:   "remove",
 		Short: "Stop the engine that holdfast started, and remove its data",
 		Long: `Stop the engine that holdfast started, and remove its images, containers and
-volumes. Nothing is left of it.`,
+volumes. Nothing remains.`,
 		Example: `  holdfast kind engine remove`,
 		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -151,7 +151,8 @@ func newRootCommand() *cobra.Command {
 reports, with evidence, whether it keeps its promises.
 
 Exit codes: 0 done, and no requirement failed or is inconclusive; 1 a requirement or a check
-failed; 2 wrong usage or bad input; 3 inconclusive, or holdfast itself failed.`,
+failed, a comparison found something worse, or a bundle is not valid; 2 wrong usage or bad
+input; 3 inconclusive or not certified, or holdfast itself failed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

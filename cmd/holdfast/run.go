@@ -63,8 +63,8 @@ apply.
 
 With --attach the run takes over an existing cluster and releases it at the end: it
 removes its agents and deletes what its traffic created. Scenarios that need a different
-cluster, or that change its nodes, do not apply; some add nodes and remove them again. The
-faults interrupt the cluster's service.
+cluster, or that leave its nodes changed, do not apply; those that add nodes and remove them
+again do. The faults interrupt the cluster's service.
 
 With --inventory the run takes over a cluster that holdfast did not create, with the consent
 of its owner (see holdfast inventory and holdfast consent). The profile observe breaks nothing.

@@ -24,7 +24,7 @@ var schemas embed.FS
 
 func newSchemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "schema scenario|results|COMMAND...",
+		Use:   "schema scenario|results|plan|COMMAND...",
 		Short: "Print the JSON schema of scenario files, of results.json, or of a command's output",
 		Long: `Print the JSON schema that scenario files are validated against, that of
 results.json, or that of a command's output with -o json. 'plan' is the schema of the

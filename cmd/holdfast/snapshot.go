@@ -32,7 +32,7 @@ func newSnapshotSaveCommand() *cobra.Command {
 		Short: "Save a snapshot of etcd to a new file",
 		Long: `Save a snapshot of one etcd member of a running cluster to a new file, and verify its
 checksum. The snapshot contains every write that was acknowledged before the command was
-called, since it is taken after a quorum read. One member may be down.
+called, since it is taken after a quorum read. A minority of the members may be down.
 
 Exit codes: 0 done, 2 refused (no file was written), 3 failed.`,
 		Example: `  holdfast snapshot save before.db
@@ -67,9 +67,10 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Short: "Restore a running cluster to a snapshot of etcd",
 		Long: fmt.Sprintf(`Restore a running cluster to a snapshot of etcd: every member is stopped and starts as
 a member of a new cluster with the snapshot's data, then API servers, controller managers and
-schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has permanently lost its quorum. If no member that answers lists a member
-for each node, the members are taken from the configuration of the nodes.
+schedulers are restarted. What was written since the snapshot is lost. It works on each
+cluster of holdfast up, --attach included, and also if etcd has permanently lost its quorum.
+If no member that answers lists a member for each node, the members are taken from the
+configuration of the nodes.
 
 The revision is raised by %d above that of the snapshot and of every member
 that answers, and all earlier revisions are compacted, so that clients do not see it go

@@ -22,9 +22,9 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
 		Long: `Verify that no byte of a bundle from holdfast certify was changed since it was signed, that
-it has each experiment that its rows need exactly once, all from one run, and that the records of
-these experiments give the verdicts that it states, under the rules of this release of holdfast. The
-command refuses a bundle that was made under other rules.
+it contains every experiment that its rows need, each exactly once, all from one run, and that
+the records of these experiments give the verdicts that it states, under the rules of this
+release of holdfast. The command refuses a bundle that was made under other rules.
 
 A signature proves that the bundle is intact, and its key identifies the signer: obtain the
 key from the signer, and name it with --key. With --identity the bundle must also be signed with that
@@ -85,7 +85,7 @@ type signers struct{ key, identity, issuer, trustedRoot string }
 
 func (s *signers) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.key, "key", "", "`file` of the public key that the bundle must be signed with")
-	cmd.Flags().StringVar(&s.identity, "identity", "", "e-mail address or URI of the `identity` that must have signed the bundle")
+	cmd.Flags().StringVar(&s.identity, "identity", "", "email address or URI of the `identity` that must have signed the bundle")
 	cmd.Flags().StringVar(&s.issuer, "issuer", "", "`URL` of the OpenID Connect issuer that vouches for it")
 	cmd.Flags().StringVar(&s.trustedRoot, "trusted-root", "", "`file` with the keys of Sigstore's services, in Sigstore's own format")
 	cmd.MarkFlagsRequiredTogether("identity", "issuer", "trusted-root")

@@ -20,7 +20,7 @@ const (
 	byLoad   = "load"
 )
 
-var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto chooses the one whose parameters are given, or else cgroup if the kernel lets the harness create control groups and load if not; "+
+var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto: the one whose parameters are given; if those of both or of neither are, cgroup where the kernel lets the harness create control groups, otherwise load; "+
 	"the proof and the record say which was used", byAuto, byCgroup, byLoad)
 
 // probeTTL is the lifetime of the probe that shows that a limit is enforced, if it is not stopped

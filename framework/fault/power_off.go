@@ -17,7 +17,7 @@ var PowerOff = &Fault{
 	Summary: "cuts the power of a node, or of all nodes of a zone or of the control plane at the same time: every process on it is killed, and its peers receive neither FIN nor RST",
 	Targets: []string{"node", "zone", "nodes"},
 	Params:  []Param{unsyncedParam},
-	Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
+	Needs:   []string{"PowerSwitch", "ProcessReporter if the node has no entrance"},
 	Example: "node/leader",
 	Effects: does(record.EffectDown, record.EffectPower),
 	Prepare: func(r Request) (Inject, error) {

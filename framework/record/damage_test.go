@@ -185,13 +185,13 @@ func TestDamagedFile(t *testing.T) {
 	}{
 		{"no seal", frame, 4, "line 6: the file does not end with a seal"},
 		{"half a seal", data[:len(data)-5], 4, "line 6: the file does not end with a seal"},
-		{"seal of another file", join(frame, sealOf(7)), 4, "line 6: the seal does not fit the file's bytes"},
+		{"seal of another file", join(frame, sealOf(7)), 4, "line 6: the seal does not match the file's bytes"},
 		{"cut inside the frame", data[:len(data)/2], -1, ""},
 		{"garbage after the end", join(data, []byte("garbage, and more of it")), 4, "line 7: this is not a file of holdfast"},
 		{"one byte after the end", join(data, []byte{0}), 4, "line 6: the file does not end with a seal"},
 		{"zeros after the end", join(data, make([]byte, 4096)), 4, "line 7: "},
 		{"an empty skippable frame after the end", join(data, []byte("\x50\x2a\x4d\x18\x00\x00\x00\x00")), 4, "line 6: the file does not end with a seal"},
-		{"an empty record after the end", join(data, pack(t, nil)), 4, "line 6: the seal does not fit"},
+		{"an empty record after the end", join(data, pack(t, nil)), 4, "line 6: the seal does not match"},
 		{"the same record after the end", join(data, data), 4, "line 7: there is an entry after the end entry"},
 		{"lines of another compression level", zstdOf(t, plain, zstd.SpeedBestCompression), 4, "line 6: the file does not end with a seal"},
 	} {

@@ -153,7 +153,7 @@ func (u *unpacker) checkSeal() error {
 	case bytes.Equal(u.tail, want):
 		return nil
 	case len(u.tail) == sealLen && bytes.Equal(u.tail[:8], want[:8]):
-		return errors.New("the seal does not fit the file's bytes: some of them were changed")
+		return errors.New("the seal does not match the file's bytes: some of them were changed")
 	}
 	return errors.New("the file does not end with a seal: it was cut off, or something was added")
 }

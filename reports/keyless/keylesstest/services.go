@@ -178,7 +178,7 @@ func (s *Services) append(r *http.Request) (any, error) {
 		}}}}, nil
 }
 
-// Token returns a token of the issuer for an e-mail address.
+// Token returns a token of the issuer for an email address.
 func Token(email string) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(`{"alg":"none"}`) + "." + part(`{"iss":"`+Issuer+`","email":"`+email+`","email_verified":true}`) + "."
