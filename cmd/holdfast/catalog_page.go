@@ -25,7 +25,9 @@ never failed. An ID is stable: a requirement may be retired, but its ID is never
 
 Bounds are formulas over the cluster's own settings: a cluster with other settings has
 other limits. Each is shown with its limit on the cluster that the scenario asks for and, if that
-differs, with default settings. [scenarios.md](scenarios.md#times) explains the symbols.
+differs, with default settings. [scenarios.md](scenarios.md#times) explains the symbols. Where a bound
+has time for an election of etcd, and its judge's text says so, it is extended by ` + "`2E`" + ` for each split
+vote, two at most.
 
 A scenario settles a requirement if it decides the verdict on it. The invariants (area INV) are
 settled by every scenario, and the worst verdict counts; a violated one changes no other verdict.

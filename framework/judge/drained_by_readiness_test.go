@@ -31,9 +31,9 @@ func TestDrainedByReadiness(t *testing.T) {
 	out := func(at float64) *story { return stopped().at(at+0.2).backend("node-2", false, at) }
 	rule(t, record.Check{Requirement: "HA-CL-012", Judge: "drained-by-readiness", Fault: "stop"}, []ruling{
 		{name: "as it should be", want: Pass, took: "2s", says: "took node-2 out 2s after the call", story: func() *story { return out(12) }},
-		{name: "when the port was closed", want: Fail, says: "it took node-2 out 8s after the call", story: func() *story { return out(18) }},
-		{name: "never", want: Fail, says: "it still used node-2", story: stopped},
-		{name: "after it was started again", want: Fail, says: "still used", story: func() *story { return out(31) }},
+		{name: "when the port was closed", want: Fail, says: "node-2 was taken out 8s after the call", story: func() *story { return out(18) }},
+		{name: "never", want: Fail, says: "node-2 was still in use", story: stopped},
+		{name: "after it was started again", want: Fail, says: "was still in use", story: func() *story { return out(31) }},
 		{name: "at the same time", want: Inconclusive, says: "it is not known which came first", story: func() *story { return out(15.5) }},
 		{name: "a balancer that tells the time to the second", want: Inconclusive, story: func() *story { return out(16.9) }},
 		{name: "a balancer that does not tell since when", want: Pass, says: "2.2s after", story: func() *story {

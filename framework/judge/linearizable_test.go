@@ -87,7 +87,7 @@ func TestLinearizable(t *testing.T) {
 		}(), Pass, ""},
 		{"checks' own operations count", one().read("b", "k", "", 0, 5, 6).purpose("cross-read"), Fail, ""},
 		{"keys are apart", one().read("b", "k", "v1", 1, 3, 4).write(create, "a", "k2", "w", 2, 3, 4).read("b", "k2", "", 0, 5, 6), Fail, "that of k2 is not"},
-		{"no traffic", newStory(), NotApplicable, "no reads and writes of single keys"},
+		{"no traffic", newStory(), NotApplicable, "The record has no reads and writes of single keys"},
 		{"nothing answered", newStory().write(create, "a", "k", "v1", 0, 1, 2).outcome(record.Unknown), Inconclusive, "too little traffic: 0 writes and 0 quorum reads"},
 		{"read by lists alone", one().change(func(r *record.Run) { r.Ops[0].V.Collection = "c" }).list("l", "1", 3, 4, [3]string{"k", "v1", "1"}), Pass, ""},
 		{"no reads", one(), Inconclusive, "too little traffic: 1 writes and 0 quorum reads"},

@@ -87,11 +87,11 @@ func TestWatchCompactedByFault(t *testing.T) {
 		{name: "accepted, and then refused", want: Pass, says: "1 was refused", story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nended w status=410")},
 		{name: "with a gap", want: Fail, says: `left out k2 = "v2" in version 102`,
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nmodified w k1 v3@b 103")},
-		{name: "from the edge of what is left", want: Inconclusive, says: "no client watched from a version that was no longer in the history",
+		{name: "from the edge of what is left", want: Inconclusive, says: "No client watched from a version that was no longer in the history",
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=102 through=node-2\nmodified w k1 v3@b 103")},
-		{name: "opened before", want: Inconclusive, says: "no client watched",
+		{name: "opened before", want: Inconclusive, says: "No client watched",
 			story: compacted(twoKeys + "watch w from=101 through=node-2\nadded w k2 v2@b 102\nmodified w k1 v3@b 103")},
-		{name: "some is kept", want: Inconclusive, says: "no client watched", story: func() *story {
+		{name: "some is kept", want: Inconclusive, says: "No client watched", story: func() *story {
 			return compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nadded w k2 v2@b 102")().change(func(r *record.Run) {
 				r.Faults[0].V.Params = map[string]string{"keep": "3"}
 			})

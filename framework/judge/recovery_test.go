@@ -195,7 +195,7 @@ func TestSnapshotVerifies(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-RC-006", Judge: "snapshot-verifies", Fault: "down"}, []ruling{
 		{name: "it verifies", want: Pass, took: "2 snapshots", story: taken(func(*record.Op) {})},
 		{name: "it does not", want: Fail, says: "does not: checksum", story: taken(func(o *record.Op) { o.Found, o.Error = false, "checksum" })},
-		{name: "it is older than what was acknowledged", want: Fail, says: "has revision 99, and a quorum had 100", story: taken(func(o *record.Op) { o.Revision = "99" })},
+		{name: "it is older than what was acknowledged", want: Fail, says: "has revision 99, but a quorum was already at 100", story: taken(func(o *record.Op) { o.Revision = "99" })},
 		{name: "none could be taken", want: Fail, says: "none could be taken", story: taken(func(o *record.Op) { o.Outcome, o.Error = record.Unknown, "timed out" })},
 		{name: "before the fault", want: Inconclusive, says: "no snapshot was taken of the etcd member on node-3", story: taken(func(o *record.Op) { o.Call, o.Return = sec(5), sec(6) })},
 		{name: "none of a member that is up", want: Inconclusive, says: "no snapshot was taken of the etcd member on node-3", story: taken(func(o *record.Op) { o.Entrance = "node-1" })},

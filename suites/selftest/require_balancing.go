@@ -79,7 +79,7 @@ func balancingPlants() []Plant {
 			Cluster: blindSpreading, Twin: spreading, Scenario: "catalogue/apiserver-drained",
 			Catches: slices.Concat(
 				both("HA-CL-004", "no-failed-request", "must see no failed request"),
-				both("HA-CL-012", "drained-by-readiness", "it still used"),
+				both("HA-CL-012", "drained-by-readiness", "was still in use when"),
 				both("HA-CL-013", "returns-ready", "must not be answered with 401, 403 or 404"))},
 		{Name: "no-lists-while-one-stops", Violation: "API servers that refuse lists with status 503, without Retry-After, while another one is stopped gracefully",
 			Cluster: drainsProxied, Twin: drainsProxied, Scenario: "apiserver-stopped", From: 1, Until: 3,

@@ -23,7 +23,7 @@ var addonsConverge = Definition{Doc{
 func judgeAddonsConverge(m *facts.Case) Finding {
 	managers := m.NodesWith(facts.AddonManager)
 	if len(managers) < 2 {
-		return notApplicable("The number of nodes with an add-on manager is %d; it takes at least two to disagree.", len(managers))
+		return notApplicable("The number of nodes with an add-on manager is %d; at least two are required.", len(managers))
 	}
 	changes, problem := changesIn(m, m.Run.Changes, nil)
 	if problem != nil {

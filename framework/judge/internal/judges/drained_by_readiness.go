@@ -54,14 +54,14 @@ func judgeDrainedByReadiness(m *facts.Case) Finding {
 	case accepted == 0 || refused == 0:
 		return Inconclusive("the record does not show a new connection to the API server on %s that was accepted after the call for the %s, and a later one that was not", node, m.Fault.What())
 	case out == nil:
-		return Failed("When an API server is stopped, the load balancer must take it out before it stops listening: it still used %s when that was started again, %s after the call for the %s, and %s.",
+		return Failed("When an API server is stopped, the load balancer must stop using it before it closes its port: %s was still in use when it was started again, %s after the call for the %s, and %s.",
 			node, text.Short(text.Span(called, healed)), m.Fault.What(), listening).Rests(called, healed)
 	}
 	at := min(cmp.Or(out.Since, seen), seen)
 	took := text.Span(called, at)
 	switch {
 	case at > refused+toTheSecond:
-		return Failed("When an API server is stopped, the load balancer must take it out before it stops listening: it took %s out %s after the call for the %s, and %s; one made after %s was not (%s).",
+		return Failed("When an API server is stopped, the load balancer must stop using it before it closes its port: %s was taken out %s after the call for the %s, and %s; one made after %s was not (%s).",
 			node, text.Short(took), m.Fault.What(), listening, text.Short(text.Span(called, refused)), quotedCheck(out)).Took(took).Rests(called, at)
 	case at > accepted:
 		return Inconclusive("the load balancer took %s out %s after the call for the %s, and %s; one made after %s was not: it is not known which came first",

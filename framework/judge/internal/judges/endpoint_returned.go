@@ -54,7 +54,7 @@ func judgeEndpointReturned(m *facts.Case) Finding {
 		return Failed("The address of an API server that is back must be listed in default/kubernetes within %s: %s (%s) was still not in %s after %s.",
 			m.Bound, node, address, s.Late.Chain, text.Short(s.Worst)).Took(s.Worst).Rests(called, s.Late.Last)
 	case s.Undone != nil:
-		return Failed("The address of an API server that is back must be listed in default/kubernetes once: %s (%s) was added to %s %s, and left it again %s.",
+		return Failed("The address of an API server that is back must stay listed in default/kubernetes: %s (%s) was added to %s %s, and left it again %s.",
 			node, address, s.Undone.Chain, text.At(s.Undone.At), text.At(s.Undone.UndoneAt)).Rests(m.Lapse(s.Undone.UndoneAt, s.Undone.UndoneAt))
 	case len(s.Missing) > 0:
 		return Inconclusive("%s was not seen to list %s (%s) again, but was not watched for the whole bound of %s after it was back (the record ends after %s)",

@@ -31,7 +31,7 @@ func judgeEtcdAlarms(m *facts.Case) Finding {
 	}
 	switch {
 	case len(m.Run.Etcd) == 0:
-		return notApplicable("the record has no status of an etcd member")
+		return notApplicable("The record has no status of an etcd member.")
 	case answers == 0:
 		return Inconclusive("no etcd member was seen to answer, so nothing is known about alarms")
 	}

@@ -61,7 +61,7 @@ func judgeEtcdHashes(m *facts.Case) Finding {
 	order = slices.DeleteFunc(order, func(h hashed) bool { return len(seen[h]) < 2 })
 	switch {
 	case len(asked) < 2:
-		return notApplicable("the record has no status of two etcd members")
+		return notApplicable("The record has no status of two etcd members.")
 	case len(order) == 0:
 		return Inconclusive("of %d etcd members, no two reported a hash at the same revision after the same compaction, so their data was not compared", len(asked)).Shows(hashes(m)...)
 	}

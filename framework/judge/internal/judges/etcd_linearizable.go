@@ -31,7 +31,7 @@ func judgeEtcdLinearizable(m *facts.Case) Finding {
 	}
 	switch {
 	case len(h.keys) == 0:
-		return notApplicable("the record has no writes and linearizable reads of etcd")
+		return notApplicable("The record has no writes and linearizable reads of etcd.")
 	case h.writes == 0 || h.reads == 0:
 		return Inconclusive("too little traffic with etcd: %d writes and %d linearizable reads succeeded", h.writes, h.reads)
 	}
@@ -56,7 +56,7 @@ func judgeEtcdLinearizable(m *facts.Case) Finding {
 
 // wholeTransactions uses that a transaction took effect on all of its keys or on none: if a
 // client saw the value that it wrote to one key, it had written the others at the same revision
-// by that time, whatever its own client learnt.
+// by that time, whatever its own client learned.
 func (h *keyHistories) wholeTransactions() {
 	type effect struct {
 		by       record.Nanos

@@ -34,7 +34,7 @@ func JudgeWithin(m *facts.Case, limit time.Duration, room int64) Finding {
 		return *problem
 	}
 	if len(h.keys) == 0 {
-		return notApplicable("the record has no reads and writes of single keys through an API server")
+		return notApplicable("The record has no reads and writes of single keys through an API server.")
 	}
 	if h.writes == 0 || h.reads+h.lists == 0 {
 		return Inconclusive("too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads+h.lists).

@@ -43,7 +43,7 @@ func judgeListSemantics(m *facts.Case, each int) Finding {
 		breaches = append(breaches, l.Wrong(known[l.Timeline])...)
 	}
 	if judged == 0 {
-		return notApplicable("the record has no list of a collection that was answered")
+		return notApplicable("The record has no list of a collection that was answered.")
 	}
 	of := fmt.Sprintf("%d lists, %d items", judged, items)
 	if missing := fewLists(m, c, each); missing != "" && len(breaches) == 0 {

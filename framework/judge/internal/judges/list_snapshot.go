@@ -34,7 +34,7 @@ func judgeListSnapshot(m *facts.Case) Finding {
 		breaches = append(breaches, wrongPages(l)...)
 	}
 	if judged == 0 {
-		return notApplicable("the record has no list of a collection in more than one page")
+		return notApplicable("The record has no list of a collection in more than one page.")
 	}
 	of := fmt.Sprintf("%d lists, %d pages", judged, pages)
 	return conclude(must, "", of, breaches)

@@ -266,10 +266,10 @@ func seenInOrder(m *facts.Case, t record.Timed[record.NodeChange], until record.
 		}
 		backend := m.Run.Backends[used]
 		for _, e := range m.Run.Etcd {
-			// Another member may not have heard of the latest members yet.
+			// Another member may not know the latest members yet.
 			leads := e.V.OK && len(e.V.Members) > 0 && e.V.Leader == e.V.Member
 			if leads && e.At > backend.At+record.Nanos(viewDelay) && e.At <= until && !slices.Contains(e.V.Members, own) {
-				return Failed("The %s must add the node to the load balancer only once its etcd member votes and its API server is ready: the load balancer reported the backend %s, and etcd's leader on %s did not list that member among those that vote %s.",
+				return Failed("The %s must add the node to the load balancer only after its etcd member votes and its API server is ready: the load balancer reported the backend %s, and etcd's leader on %s did not list that member among those that vote %s.",
 					facts.Changing(c), text.At(backend.At), e.V.Node, text.At(e.At)).Rests(backend.At, e.At).problem()
 			}
 		}

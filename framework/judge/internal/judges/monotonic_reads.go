@@ -63,7 +63,7 @@ func judgeMonotonicReads(m *facts.Case) Finding {
 	case worst != nil:
 		return worst.counted("%d of %d reads", broken, pairs)
 	case pairs == 0:
-		return notApplicable("no client read a key twice with a quorum")
+		return notApplicable("No client read a key twice with a quorum.")
 	}
 	return Passed("In %s, each of %s saw no key go back.", text.Plural(pairs, "repeated quorum read"), text.Plural(len(clients), "client")).
 		counted("%d reads of %d clients", pairs, len(clients))

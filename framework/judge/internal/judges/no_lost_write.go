@@ -39,7 +39,7 @@ func judgeNoLostWrite(m *facts.Case) Finding {
 		}
 	}
 	if len(asked.keys) == 0 {
-		return notApplicable("the record has no final reads")
+		return notApplicable("The record has no final reads.")
 	}
 	if len(lost) > 0 {
 		return lost[0].counted("%d of %d final reads", len(lost), answered)
@@ -59,7 +59,7 @@ func judgeNoLostWrite(m *facts.Case) Finding {
 		}
 	}
 	if writes == 0 {
-		return notApplicable("no write on a key that was read at the end was acknowledged")
+		return notApplicable("No write on a key that was read at the end was acknowledged.")
 	}
 	return Passed("At the end of the run, every key had its last acknowledged write, or what may have come after it (%s, %s, %s in all).",
 		text.Plural(len(asked.keys), "key"), text.Plural(answered, "read"), text.Plural(writes, "acknowledged write")).

@@ -55,7 +55,7 @@ func JudgeOneLeaderPerTerm(m *facts.Case) Finding {
 	}
 	answers := 0
 	if len(m.Run.Etcd) == 0 {
-		return notApplicable("the record has no status of an etcd member.")
+		return notApplicable("The record has no status of an etcd member.")
 	}
 	for at, s := range record.Each(m.Run.Etcd) {
 		if !s.OK || s.Leader == "" || s.Leader != s.Member || s.Term == 0 {

@@ -43,7 +43,7 @@ func judgeOneWinner(m *facts.Case, least int) Finding {
 		}
 	}
 	if len(contests) == 0 {
-		return notApplicable("the record has no write that compares with a version")
+		return notApplicable("The record has no write that compares with a version.")
 	}
 	contended, apart, won := 0, 0, 0
 	var broken, lost []record.Op

@@ -41,7 +41,7 @@ func judgePeersReconnect(m *facts.Case) Finding {
 		return bounded(bound)(Inconclusive("the record does not say when the connections between nodes were back after the healing of the %s", m.Fault.What()))
 	}
 	took := seen.V.Took
-	f := Passed("All pairs of etcd peers were connected again %s after the healing of the %s, which had lasted %s, within %s. Until then, the loss of the leader could have left etcd without another one.",
+	f := Passed("All pairs of etcd peers were connected again %s after the healing of the %s, which had lasted %s, within %s. Until then, losing the leader could have left etcd unable to elect another.",
 		text.Short(took), m.Fault.What(), text.Short(lasted), bound)
 	switch {
 	case took > bound.Limit && seen.V.OK && took <= text.Span(healed, m.Fault.HealEffect())+m.Run.Meta.Settings["M"]:

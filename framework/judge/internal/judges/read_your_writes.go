@@ -52,7 +52,7 @@ func judgeReadYourWrites(m *facts.Case) Finding {
 	case worst != nil:
 		return worst.counted("%d of %d reads", broken, reads)
 	case reads == 0:
-		return notApplicable("no client read a key that it had written before")
+		return notApplicable("No client read a key that it had written before.")
 	}
 	return Passed("In %s, each of %s found its own last write or something newer.", text.Plural(reads, "quorum read"), text.Plural(len(clients), "client")).
 		counted("%d reads of %d clients", reads, len(clients))

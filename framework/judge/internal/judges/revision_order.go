@@ -63,7 +63,7 @@ func judgeRevisionOrder(m *facts.Case) Finding {
 			Shows(before.By.String()+", "+text.At(before.At), after.By.String()+", called "+text.At(after.At)).
 			exhibits(facts.Exhibit("A later operation does not have a greater version", before.By.span(), facts.Blamed(after.By.span())))
 	case compared == 0:
-		return notApplicable("the record has no write or quorum list whose version could be compared with an earlier one")
+		return notApplicable("The record has no write or quorum list whose version could be compared with an earlier one.")
 	}
 	return Passed("The versions of acknowledged writes, quorum lists and headers follow real time over all keys (%s).%s", text.Plural(compared, "version"), onlyVersions(m.Run)).
 		number(compared, "version")

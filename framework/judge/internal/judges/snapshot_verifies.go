@@ -28,9 +28,9 @@ func judgeSnapshotVerifies(m *facts.Case) Finding {
 			return Failed("A snapshot must be possible during the %s: none could be taken of the etcd member on %s (%s).", m.Fault.What(), op.Entrance, op.Error).
 				Rests(op.Call, op.Return).Shows(text.Describe(op))
 		case !op.Found:
-			return Failed("A snapshot must verify: the one of the etcd member on %s does not: %s.", op.Entrance, op.Error).Shows(text.Describe(op))
+			return Failed("A snapshot must verify: that of the etcd member on %s does not: %s.", op.Entrance, op.Error).Shows(text.Describe(op))
 		case record.Number(op.Revision) < record.Number(op.Header):
-			return Failed("A snapshot must have all that was acknowledged before: the one of the etcd member on %s has revision %s, and a quorum had %s.",
+			return Failed("A snapshot must have all that was acknowledged before: that of the etcd member on %s has revision %s, but a quorum was already at %s.",
 				op.Entrance, op.Revision, op.Header).Shows(text.Describe(op))
 		}
 		if record.Number(op.Revision) == 0 || record.Number(op.Header) == 0 {

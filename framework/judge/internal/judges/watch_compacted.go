@@ -44,7 +44,7 @@ func judgeWatchCompacted(m *facts.Case) Finding {
 		}
 	}
 	if refused+accepted == 0 && len(breaches) == 0 {
-		return notApplicable("no client watched from a version that was no longer in the history")
+		return notApplicable("No client watched from a version that was no longer in the history.")
 	}
 	if m.Fault != nil && refused == 0 && accepted > 0 && mute == accepted && len(breaches) == 0 {
 		return Inconclusive("each watch from a version that was no longer in the history was accepted (%d), and showed nothing of what had changed since, so whether it has a gap is not known", accepted)

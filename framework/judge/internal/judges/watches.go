@@ -37,7 +37,7 @@ func watches(must, what string, applies func(*facts.Stream) bool, inspect func(*
 			breaches = append(breaches, inspect(s)...)
 		}
 		if watches == 0 {
-			return notApplicable("the record has no %s", what)
+			return notApplicable("The record has no %s.", what)
 		}
 		of := fmt.Sprintf("%d watches, %d messages", watches, messages)
 		return exposed(m, conclude(must, "", of, breaches), after, enoughExposed, "message")
