@@ -241,7 +241,7 @@ func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 		return ago, nil
 	})
 	answer(mux, "POST /heal", func(context.Context, request) (any, error) {
-		if len(a.store.active()) > 0 { // the run that began it may still go on
+		if len(a.store.active()) > 0 { // the run that started it may continue
 			a.store.note(func(st *state) { st.Lapsed = time.Now() })
 		}
 		a.healAll()

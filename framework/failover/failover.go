@@ -20,7 +20,7 @@ const DefaultPatience = 5 * time.Second
 // Config lists the API servers and how to use them.
 type Config struct {
 	// Addresses are those that the client knows from the start, such as "10.0.0.1:6443". They
-	// stay in use as a last resort after it has learnt others.
+	// stay in use as a last resort after it has learned others.
 	Addresses []string
 	// Patience is how long an address may take to start its response to a request that may be
 	// sent to another one as well; DefaultPatience if 0.
@@ -40,7 +40,7 @@ type Servers struct {
 
 	mu        sync.Mutex
 	random    *rand.Rand
-	addresses []string // the last ones learnt, or the seeds
+	addresses []string // the last ones learned, or the seeds
 	pinned    string
 }
 
@@ -70,7 +70,7 @@ func (s *Servers) Pinned() string {
 	return s.pinned
 }
 
-// Addresses returns the current addresses: the last ones learnt, or the initial ones.
+// Addresses returns the current addresses: the last ones learned, or the initial ones.
 func (s *Servers) Addresses() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

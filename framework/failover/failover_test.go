@@ -286,9 +286,9 @@ func TestLearn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := l.Addresses(); !slices.Equal(got, []string{net.JoinHostPort(host, port)}) || l.index() != 2 {
-		t.Errorf("learnt %q, pinned to %d", got, l.index())
+		t.Errorf("learned %q, pinned to %d", got, l.index())
 	}
-	// An address that is learnt and dead leaves those from the start.
+	// An address that is learned and dead leaves those from the start.
 	l.servers[2].CloseClientConnections()
 	l.servers[2].Close()
 	if got := l.get(t); !strings.HasPrefix(got, "200") || l.index() == 2 {

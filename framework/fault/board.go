@@ -89,7 +89,7 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 		return Entry{}, &Refused{err}
 	}
 	target, err := Resolve(ctx, b.cluster, on)
-	if errors.Is(err, errNobody) {
+	if errors.Is(err, errNoInstance) {
 		return Entry{}, err
 	}
 	if err == nil {

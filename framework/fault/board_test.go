@@ -162,7 +162,7 @@ func TestBoard(t *testing.T) {
 		if c.asked != 0 || len(*told) != 0 {
 			t.Errorf("asked %d times, told %v", c.asked, *told)
 		}
-		if _, err := b.Inject(t.Context(), "kill", "scheduler/active", Params{TTL: time.Hour}); errors.As(err, new(*Refused)) || !errors.Is(err, errNobody) {
+		if _, err := b.Inject(t.Context(), "kill", "scheduler/active", Params{TTL: time.Hour}); errors.As(err, new(*Refused)) || !errors.Is(err, errNoInstance) {
 			t.Errorf("nobody is active: %v", err)
 		}
 	})

@@ -16,8 +16,8 @@ import (
 // longer than a default lease takes to change hands.
 const resolveLimit = 30 * time.Second
 
-// errNobody reports that a role cannot be resolved, because no instance has it now.
-var errNobody = errors.New("no instance is in that role at the moment")
+// errNoInstance reports that a role cannot be resolved, because no instance has it now.
+var errNoInstance = errors.New("no instance is in that role at the moment")
 
 // Resolve resolves a target at this moment:
 //
@@ -226,9 +226,9 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 		why = append(why, down)
 	}
 	if len(why) == 0 {
-		return "", fmt.Errorf("%w: the only %s is the one on %s", errNobody, k.names[0], except)
+		return "", fmt.Errorf("%w: the only %s is the one on %s", errNoInstance, k.names[0], except)
 	}
-	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
+	return "", fmt.Errorf("%w: %s", errNoInstance, strings.Join(why, ", "))
 }
 
 // fromFirst returns the nodes in the order of joining, starting with the one to check first.
@@ -282,7 +282,7 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 }
 
 // awaitNode calls find until it succeeds, and returns its node. After resolveLimit the error is
-// errNobody with the text of find's last error.
+// errNoInstance with the text of find's last error.
 func awaitNode(ctx context.Context, find func(context.Context) (string, error)) (name string, err error) {
 	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
 		if name, err = find(ctx); err != nil {
@@ -291,7 +291,7 @@ func awaitNode(ctx context.Context, find func(context.Context) (string, error)) 
 		return true, ""
 	})
 	if !held {
-		return "", fmt.Errorf("%w: %s", errNobody, seen)
+		return "", fmt.Errorf("%w: %s", errNoInstance, seen)
 	}
 	return name, nil
 }

@@ -102,7 +102,7 @@ func TestResolveServing(t *testing.T) {
 		}
 		for _, up := range [][]string{nil, {"node-1", "node-3"}} {
 			c.up = up
-			if got, err := Resolve(t.Context(), c, "node/serving"); !errors.Is(err, errNobody) || !strings.Contains(err.Error(), "not to a single one") {
+			if got, err := Resolve(t.Context(), c, "node/serving"); !errors.Is(err, errNoInstance) || !strings.Contains(err.Error(), "not to a single one") {
 				t.Errorf("%v: %+v, %v", up, got, err)
 			}
 		}

@@ -332,7 +332,7 @@ func TestOnlyVersions(t *testing.T) {
 }
 
 // A quorum read of a key is not older than what a watch had shown of it, whatever the client
-// that wrote it learnt.
+// that wrote it learned.
 func TestRevisionOrderOfOneKey(t *testing.T) {
 	const shown = `
 		create k1 v1@a 101

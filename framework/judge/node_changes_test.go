@@ -238,11 +238,11 @@ func waited(s *story, until float64) *story {
 func TestLearnsAddresses(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-002", Judge: "learns-addresses", Bound: "M", Fault: "k1", Params: map[string]string{"faults": "k1,k2,k3"}}
 	rule(t, check, []ruling{
-		{name: "learnt", want: Pass, took: "500ms", says: "succeeded through node-4 (10.77.0.14:6443)", story: func() *story { return lonely(true) }},
-		{name: "learnt over IPv6", want: Pass, took: "500ms", says: "succeeded through node-4 ([fd00::14]:6443)", story: overIPv6(func() *story { return lonely(true) })},
-		{name: "not learnt over IPv6", want: Fail, says: "none of the 18 requests of failover was answered", story: overIPv6(func() *story { return lonely(false) })},
-		{name: "not learnt", want: Fail, says: "none of the 18 requests of failover was answered", story: func() *story { return lonely(false) }},
-		{name: "two clients learnt", want: Pass, took: "750ms", says: "Each of 2 clients with a list of addresses succeeded", story: func() *story { return joined(lonely(true), 0) }},
+		{name: "learned", want: Pass, took: "500ms", says: "succeeded through node-4 (10.77.0.14:6443)", story: func() *story { return lonely(true) }},
+		{name: "learned over IPv6", want: Pass, took: "500ms", says: "succeeded through node-4 ([fd00::14]:6443)", story: overIPv6(func() *story { return lonely(true) })},
+		{name: "not learned over IPv6", want: Fail, says: "none of the 18 requests of failover was answered", story: overIPv6(func() *story { return lonely(false) })},
+		{name: "not learned", want: Fail, says: "none of the 18 requests of failover was answered", story: func() *story { return lonely(false) }},
+		{name: "two clients learned", want: Pass, took: "750ms", says: "Each of 2 clients with a list of addresses succeeded", story: func() *story { return joined(lonely(true), 0) }},
 		{name: "one of two clients did not learn", want: Fail, says: "none of the 18 requests of client-go was answered", story: func() *story { return joined(lonely(true), 50) }},
 		{name: "one of two clients succeeded late", want: Fail, took: "4.75s", says: "client-go succeeded only after 4.75s, through node-4", story: func() *story { return joined(lonely(true), 36) }},
 		{name: "one of two clients waited for one answer", want: Inconclusive, says: "client-go after 2.75s, through node-4, and 0 of its requests failed before", story: func() *story {

@@ -96,7 +96,7 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 		return nil, err
 	}
 	for i, p := range probers {
-		// Spread over an interval, so that probers do not all fire at once.
+		// Spread over an interval, so that probers do not all send at the same time.
 		offset := p.interval * time.Duration(i) / time.Duration(len(probers))
 		loops = append(loops, o.while(p.entrance, p.after(offset)))
 	}

@@ -72,7 +72,7 @@ func TestFailover(t *testing.T) {
 	if n := reads.Load(); n < failoverClients {
 		t.Errorf("%d clients have made a request when they are started", n)
 	}
-	waitFor(t, "the client to have learnt the other address", func() bool { return c.Server(1).Count(http.MethodGet) > 0 })
+	waitFor(t, "the client to have learned the other address", func() bool { return c.Server(1).Count(http.MethodGet) > 0 })
 	gone.Store(true)
 	before := c.Server(1).Count(http.MethodGet)
 	waitFor(t, "more requests through it", func() bool { return c.Server(1).Count(http.MethodGet) > before+3 })

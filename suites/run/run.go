@@ -29,7 +29,7 @@ type Board interface {
 	Settled(part string, s Settled)
 	// Ended shows that a part is over.
 	Ended(part string)
-	// Fewer shows that from now on only so many parts run scenarios at a time.
+	// Fewer shows that from now on only parallel parts run scenarios at a time.
 	Fewer(parallel int)
 	// Close is called when all parts are over.
 	Close()

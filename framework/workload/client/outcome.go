@@ -51,7 +51,7 @@ var refusals = map[int]map[metav1.StatusReason]bool{
 //     are 500 and 504), redirects, and refusals that are not an API
 //     server's own (a proxy may speak for a request that went through).
 //
-// For a read, Refused and Unknown both mean that nothing was learnt.
+// For a read, Refused and Unknown both mean that nothing was learned.
 func (a Answer) Outcome() record.Outcome {
 	switch {
 	case a.Err != nil && !a.Sent:

@@ -26,7 +26,7 @@ func judgeFailsOver(m *facts.Case) Finding {
 	began := map[string]string{}   // its first address
 	left := map[string]int{}       // how often a client left an address that was hit
 	var noServer []string
-	told := map[string]record.Op{} // clients that a server that shuts down told to repeat a request
+	told := map[string]record.Op{} // clients that a server that shuts down asked to repeat a request
 	for _, op := range record.Each(m.Run.Ops) {
 		if op.Purpose != facts.PurposeFailover {
 			continue

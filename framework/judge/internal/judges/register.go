@@ -20,7 +20,7 @@ type register struct {
 	present bool
 	value   string
 	// revision is empty if the record does not show it: after a write whose outcome the client
-	// never learnt and whose value no client read.
+	// never learned and whose value no client read.
 	revision string
 }
 

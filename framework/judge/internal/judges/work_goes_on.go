@@ -73,7 +73,7 @@ func takeoverOf(m *facts.Case) record.Nanos {
 }
 
 // surplus finds a Deployment with a pod beyond all that may have been wanted: the most since it
-// was last in its desired state, and M before, in which a controller may have learnt of it.
+// was last in its desired state, and M before, in which a controller may have learned of it.
 // Changes count from their call on, whatever their outcome.
 func surplus(m *facts.Case, from, to record.Nanos) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
