@@ -411,7 +411,7 @@ func (u Undoing) Check() error {
 		}
 	}
 	if set != 1 {
-		return fmt.Errorf("what undoes %s is given %d times, and not once", u.Fault, set)
+		return fmt.Errorf("the undo of %s must set exactly one action, but sets %d", u.Fault, set)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type file struct {
 func Write(dir string, run Run, results []judge.Result, records map[string]*record.Run, titles map[string]string) error {
 	files, err := render(input{New(run, results, titles), records, dir})
 	if err != nil {
-		return fmt.Errorf("render the results of run %s: %w", run.ID, err)
+		return fmt.Errorf("failed to render the results of run %s: %w", run.ID, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return writeError(dir, err)

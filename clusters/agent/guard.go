@@ -109,7 +109,7 @@ func (a *agent) beat(ctx context.Context) {
 		run, asked := a.owner.last()
 		line := fmt.Sprintf("%d %d %d %s\n", sinceBoot()/time.Second, asked/time.Second, len(a.store.active()), run)
 		if err := system.ReplaceFile(file, []byte(line), 0o600, false); err != nil {
-			complain(fmt.Errorf("showing the guard that the agent is alive: %w", err))
+			complain(fmt.Errorf("failed to show the guard that the agent is alive: %w", err))
 		}
 		select {
 		case <-ctx.Done():

@@ -87,7 +87,7 @@ func lockStart(ctx context.Context, name string) (startLock, error) {
 	for {
 		l := startLock{flock.New(filepath.Join(system.StateRoot(), "."+name+".lock"))}
 		if _, err := l.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-			return startLock{}, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
+			return startLock{}, fmt.Errorf("failed to wait for another start of cluster %s: %w", name, err)
 		}
 		if scratch.HasPath(l.lock, l.lock.Path()) {
 			return l, nil

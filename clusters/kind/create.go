@@ -71,7 +71,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 		defer cancel()
 		err = errors.Join(explain(err), os.RemoveAll(c.dir))
 		if failed := Delete(undo, c.Name(), o.Engine); failed != nil {
-			err = errors.Join(err, errLeft, failed)
+			err = errors.Join(err, fmt.Errorf("%w; delete them with: holdfast down --name %s", errLeft, c.Name()), failed)
 		}
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 }
 
 // errLeft is in the error of Create if something of the cluster is left.
-var errLeft = errors.New("the cluster is not deleted completely")
+var errLeft = errors.New("parts of the cluster remain")
 
 // deleteLimit is how long deleting a cluster may take.
 const deleteLimit = 2 * time.Minute

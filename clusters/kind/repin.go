@@ -137,7 +137,7 @@ func finishPinning(ctx context.Context, cli docker.CLI, cluster string) error {
 	}
 	var before existing
 	if err := json.Unmarshal([]byte(plan), &before); err != nil {
-		return fmt.Errorf("failed to read how the network of cluster %s was, in a label of the volume %s: %w", cluster, pinVolume(cluster), err)
+		return fmt.Errorf("failed to read the original settings of cluster %s's network from the label of the volume %s: %w", cluster, pinVolume(cluster), err)
 	}
 	all, err := machines(ctx, cli, cluster)
 	if err != nil {
@@ -210,7 +210,7 @@ func makeAgain(ctx context.Context, cli docker.CLI, cluster string, n existing) 
 		_, err = cli.Run(ctx, "volume", "create", "--label", pinLabel+"="+cluster, "--label", planLabel+"="+string(plan), pinVolume(cluster))
 	}
 	if err != nil {
-		return fmt.Errorf("failed to record how the network %s is, before pinning the addresses on it: %w", n.Name, err)
+		return fmt.Errorf("failed to save the settings of the network %s before pinning the addresses on it: %w", n.Name, err)
 	}
 	var errs []error
 	containers := slices.SortedFunc(maps.Values(n.Containers), func(a, b struct{ Name, IPv4Address, IPv6Address string }) int {

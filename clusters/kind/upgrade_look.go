@@ -74,8 +74,12 @@ func (l looked) apiServer(node string) string {
 // notYet returns what on a node does not run a version, or is not ready.
 func (l looked) notYet(n *node, version string) error {
 	problems := []error{readiness.Of(l.nodes, []string{n.name})}
-	if v := l.kubelet(n.name); v != version {
-		problems = append(problems, fmt.Errorf("its kubelet is %s", cmp.Or(v, "not there")))
+	switch v := l.kubelet(n.name); v {
+	case version:
+	case "":
+		problems = append(problems, errors.New("its kubelet reports no version"))
+	default:
+		problems = append(problems, fmt.Errorf("its kubelet is %s", v))
 	}
 	if n.role != controlPlaneRole {
 		return errors.Join(problems...)

@@ -51,7 +51,7 @@ func runInit() error {
 	in := os.NewFile(3, "init config")
 	var cfg initConfig
 	if err := json.NewDecoder(in).Decode(&cfg); err != nil {
-		return fmt.Errorf("waiting for the machine's configuration: %w", err)
+		return fmt.Errorf("failed to read the machine's configuration: %w", err)
 	}
 	_ = in.Close()
 	if err := setUpMachine(cfg); err != nil {
@@ -75,7 +75,7 @@ func runInit() error {
 			// one.
 			time.Sleep(agentRestartDelay)
 		case err != nil:
-			return fmt.Errorf("waiting for processes: %w", err)
+			return fmt.Errorf("failed to wait for processes: %w", err)
 		case agent.ended(pid):
 			fmt.Fprintf(exits, "%s %s\n", agentExit, procfs.ExitWords(ws))
 			go agent.restart()

@@ -150,7 +150,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	}
 	ready := func(body []byte) error { return readiness.Listed(body, nil) }
 	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", ready); err != nil {
-		return fmt.Errorf("waiting for the simulated nodes: %w; see %s", err, filepath.Join(c.o.LogDir, framework.WorkersHost))
+		return fmt.Errorf("failed to wait for the simulated nodes: %w; see %s", err, filepath.Join(c.o.LogDir, framework.WorkersHost))
 	}
 	return nil
 }

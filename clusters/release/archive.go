@@ -58,7 +58,7 @@ func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
 	}
 	f.status("unpacking")
 	if err := unpack(file, folder, f.product.Files(), dir); err != nil {
-		return Entry{}, fmt.Errorf("unpack %s: %w", url, err)
+		return Entry{}, fmt.Errorf("failed to unpack %s: %w", url, err)
 	}
 	os.Remove(file)
 	return Entry{Origin: url}, nil
@@ -95,7 +95,7 @@ func newHTTPClient() *http.Client {
 func get(ctx context.Context, client *http.Client, url string, offset int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, fmt.Errorf("mirror: %w", err)
+		return nil, fmt.Errorf("failed to make a request to the mirror: %w", err)
 	}
 	if offset > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))

@@ -48,7 +48,7 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 		return Entry{}, err
 	}
 	if err := f.compile(ctx, tool, r, m, dir); err != nil {
-		return Entry{}, fmt.Errorf("build %s %s with %s: %w", name, f.version, tool.version, err)
+		return Entry{}, fmt.Errorf("failed to build %s %s with %s: %w", name, f.version, tool.version, err)
 	}
 	for _, link := range r.links {
 		if err := os.Symlink(r.output, filepath.Join(dir, link)); err != nil {

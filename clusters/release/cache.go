@@ -99,7 +99,7 @@ func (c cache) lookup(p Product, version, arch string, full bool) (Entry, error)
 	if errors.Is(err, os.ErrNotExist) {
 		return Entry{}, fmt.Errorf("%s %s (%s): %w", p, version, arch, ErrNotCached)
 	} else if err != nil {
-		return Entry{}, fmt.Errorf("cache: %w", err)
+		return Entry{}, fmt.Errorf("failed to look for %s %s (%s) in the cache: %w", p, version, arch, err)
 	}
 	e, err := load(dir)
 	if err != nil {

@@ -83,7 +83,7 @@ func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, er
 	}
 	unlock, err := f.lock(ctx)
 	if err != nil {
-		return Entry{}, fmt.Errorf("fetch %s %s: %w", f.product, f.version, err)
+		return Entry{}, fmt.Errorf("failed to fetch %s %s: %w", f.product, f.version, err)
 	}
 	defer unlock()
 	// Another process may have fetched it while this one waited.
@@ -93,7 +93,7 @@ func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, er
 	f.cache.sweep(f.key())
 	e, err := f.fetch(ctx)
 	if err != nil && !errors.As(err, new(*VersionError)) {
-		err = fmt.Errorf("fetch %s %s: %w", f.product, f.version, err)
+		err = fmt.Errorf("failed to fetch %s %s: %w", f.product, f.version, err)
 	}
 	return e, err
 }
@@ -133,7 +133,7 @@ func newFetch(p Product, version string, o Options) (*fetch, error) {
 	// Entries are executed from other working directories.
 	dir, err := filepath.Abs(o.CacheDir)
 	if err != nil {
-		return nil, fmt.Errorf("cache directory %s: %w", o.CacheDir, err)
+		return nil, fmt.Errorf("failed to find the cache directory %s: %w", o.CacheDir, err)
 	}
 	return &fetch{Options: o, product: p, version: v, arch: cmp.Or(o.Arch, runtime.GOARCH),
 		cache: cache(dir), started: time.Now()}, nil
@@ -187,7 +187,7 @@ func Lock(ctx context.Context, file string, waiting func()) (unlock func(), err 
 		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
+		return nil, fmt.Errorf("failed to lock %s: %w", l.Path(), err)
 	}
 	return func() { _ = l.Unlock() }, nil
 }

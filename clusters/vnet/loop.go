@@ -53,7 +53,7 @@ func newLoop() (*loop, error) {
 func (l *loop) add(fd int, id int32) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: id}
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		return fmt.Errorf("watch descriptor %d: %w", fd, err)
+		return fmt.Errorf("failed to watch descriptor %d: %w", fd, err)
 	}
 	return nil
 }

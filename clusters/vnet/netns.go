@@ -40,12 +40,12 @@ func ownNetns() (*os.File, error) {
 func duplicate(f *os.File) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("duplicate descriptor of %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("failed to duplicate the descriptor of %s: %w", f.Name(), err)
 	}
 	fd, dupErr := -1, error(nil)
 	err = raw.Control(func(old uintptr) { fd, dupErr = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
 	if err := errors.Join(err, dupErr); err != nil {
-		return nil, fmt.Errorf("duplicate descriptor of %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("failed to duplicate the descriptor of %s: %w", f.Name(), err)
 	}
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
@@ -55,7 +55,7 @@ func inNetns(ns *os.File, do func() error) error {
 	return onThread(func() error {
 		// This file is not shared, so making it blocking does no harm.
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter network namespace %s (needs CAP_SYS_ADMIN over it): %w", ns.Name(), err)
+			return fmt.Errorf("failed to enter network namespace %s (needs CAP_SYS_ADMIN over it): %w", ns.Name(), err)
 		}
 		return do()
 	})

@@ -78,7 +78,7 @@ type Port struct {
 func (s *Switch) Attach(config PortConfig) (*Port, error) {
 	p, err := s.attach(config)
 	if err != nil {
-		return nil, fmt.Errorf("attach port %q: %w", config.Name, err)
+		return nil, fmt.Errorf("failed to attach port %q: %w", config.Name, err)
 	}
 	return p, nil
 }
@@ -251,7 +251,7 @@ func (p *Port) Close() error {
 	// The device is not reachable any more. Removing it takes the kernel milliseconds, for
 	// which other callers need not wait.
 	if err := p.device.close(); err != nil {
-		return fmt.Errorf("close port %q: %w", p.config.Name, err)
+		return fmt.Errorf("failed to close port %q: %w", p.config.Name, err)
 	}
 	return nil
 }

@@ -162,15 +162,15 @@ func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 // changed then.
 func (s *Switch) Impair(r Rule) (RuleID, error) {
 	if err := validate(r.Impairment); err != nil {
-		return 0, fmt.Errorf("impair network: %w", err)
+		return 0, fmt.Errorf("failed to impair the network: %w", err)
 	}
 	if len(r.Links) == 0 {
-		return 0, errors.New("impair network: the rule names no link")
+		return 0, errors.New("failed to impair the network: the rule names no link")
 	}
 	unlock := s.lock()
 	defer unlock()
 	if s.closed {
-		return 0, fmt.Errorf("impair network: %w", ErrClosed)
+		return 0, fmt.Errorf("failed to impair the network: %w", ErrClosed)
 	}
 	s.lastRule++
 	id := s.lastRule
@@ -179,11 +179,11 @@ func (s *Switch) Impair(r Rule) (RuleID, error) {
 		from, to := s.known(l.From), s.known(l.To)
 		switch {
 		case from == nil:
-			return 0, fmt.Errorf("impair network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.From)
+			return 0, fmt.Errorf("failed to impair the network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.From)
 		case to == nil:
-			return 0, fmt.Errorf("impair network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.To)
+			return 0, fmt.Errorf("failed to impair the network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.To)
 		case from == to:
-			return 0, fmt.Errorf("impair network: link from %q to itself: the switch does not carry such packets", l.From)
+			return 0, fmt.Errorf("failed to impair the network: link from %q to itself: the switch does not carry such packets", l.From)
 		}
 		active.add(s.link(from, to), l.Ports)
 	}

@@ -24,7 +24,7 @@ func newSocketDevice(f *os.File) (device, error) {
 	defer copied.Close()
 	fd, err := unix.FcntlInt(copied.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("duplicate socket: %w", err)
+		return nil, fmt.Errorf("failed to duplicate a socket: %w", err)
 	}
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err == nil && kind != unix.SOCK_DGRAM && kind != unix.SOCK_SEQPACKET {
@@ -32,7 +32,7 @@ func newSocketDevice(f *os.File) (device, error) {
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("use socket as port: %w", err)
+		return nil, fmt.Errorf("failed to use a socket as a port: %w", err)
 	}
 	return &socketDevice{descriptor: fd, stream: kind == unix.SOCK_SEQPACKET}, nil
 }

@@ -52,12 +52,12 @@ func (d *frameDevice) close() error {
 func openTun() (int, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("%w: open %s: %w", errNoTAP, tunPath, err)
+		return -1, fmt.Errorf("%w: failed to open %s: %w", errNoTAP, tunPath, err)
 	}
 	var features uint32
 	if err := ioctl(fd, unix.TUNGETFEATURES, unsafe.Pointer(&features)); err != nil {
 		_ = unix.Close(fd)
-		return -1, fmt.Errorf("%w: ask %s for its features: %w", errNoTAP, tunPath, err)
+		return -1, fmt.Errorf("%w: failed to ask %s for its features: %w", errNoTAP, tunPath, err)
 	}
 	if features&unix.IFF_VNET_HDR == 0 {
 		_ = unix.Close(fd)
@@ -91,7 +91,7 @@ func newTAP(c *PortConfig, ns *os.File) (device, error) {
 		}
 		const offload = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
 		if err := unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload); err != nil {
-			return fmt.Errorf("switch offload of TAP device %s on: %w", c.Device, err)
+			return fmt.Errorf("failed to switch offload of TAP device %s on: %w", c.Device, err)
 		}
 		return configure(h, c)
 	})

@@ -75,7 +75,7 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 		// If the kernel has no IPv6, there is nothing to turn off.
 		_ = h.LinkSetIP6AddrGenMode(link, 1) // IN6_ADDR_GEN_MODE_NONE
 		if err := h.LinkSetARPOff(link); err != nil {
-			return fmt.Errorf("switch ARP off on near end of device %s: %w", c.Device, err)
+			return fmt.Errorf("failed to switch ARP off on near end of device %s: %w", c.Device, err)
 		}
 		if err := h.LinkSetUp(link); err != nil {
 			return fmt.Errorf("failed to bring near end of device %s up: %w", c.Device, err)
@@ -145,7 +145,7 @@ func openPacketSocket(index int) (fd int, err error) {
 	}
 	all := uint16(unix.ETH_P_ALL)
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all<<8 | all>>8, Ifindex: index}); err != nil {
-		return fd, fmt.Errorf("bind packet socket to device %d: %w", index, err)
+		return fd, fmt.Errorf("failed to bind packet socket to device %d: %w", index, err)
 	}
 	return fd, nil
 }

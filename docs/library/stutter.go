@@ -76,7 +76,7 @@ func prepare(r fault.Request) (fault.Inject, error) {
 func (s *stuttering) inject(ctx context.Context, ttl time.Duration) (fault.Injection, error) {
 	called := time.Now()
 	if err := s.freeze(ctx); err != nil {
-		return nil, fmt.Errorf("fault stutter: pausing %s: %w", s.target, err)
+		return nil, fmt.Errorf("fault stutter: failed to pause %s: %w", s.target, err)
 	}
 	s.proof = fault.Prove(ctx, called, proofLimit, s.is(true))
 	// The injection stays active when ctx ends, until it is healed or its time is over.

@@ -196,7 +196,7 @@ func restorable(ctx context.Context, c framework.Cluster) (framework.EtcdAccess,
 		killer, kills := n.(framework.Killer)
 		starter, starts := n.(framework.Starter)
 		if !operates || !kills || !starts {
-			return nil, nil, fmt.Errorf("the data of etcd on %s cannot be replaced", n.Name())
+			return nil, nil, fmt.Errorf("etcd on %s cannot be restored: its node does not let holdfast stop etcd and replace its data", n.Name())
 		}
 		if power, ok := n.(framework.PowerSwitch); ok {
 			if on, err := power.Powered(ctx); err == nil && !on {
@@ -224,7 +224,7 @@ func peersOf(ctx context.Context, c framework.Cluster, access framework.EtcdAcce
 			errs = append(errs, fmt.Errorf("etcd on %s: %w", m.Name, err))
 			continue
 		case len(list) > len(all) && read(ctx, access, m.Name) == nil:
-			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: make the numbers equal first", len(list), len(all))
+			return nil, 0, fmt.Errorf("etcd has %d members, and %d nodes run etcd: remove the extra members first (`holdfast shell %s -- etcdctl member remove ID`)", len(list), len(all), m.Name)
 		case len(list) != len(all):
 			errs = append(errs, fmt.Errorf("etcd on %s has %d members, and %d nodes run etcd", m.Name, len(list), len(all)))
 		default:
@@ -262,7 +262,7 @@ func configured(ctx context.Context, all []Member) (peers []framework.EtcdPeer, 
 func restart(ctx context.Context, c framework.Cluster, n framework.Node, component framework.Component) (proof string, err error) {
 	killer, ok := n.(framework.Killer)
 	if !ok {
-		return "", fmt.Errorf("%s cannot be restarted", component)
+		return "", fmt.Errorf("%s on %s cannot be restarted: its provider cannot kill processes", component, n.Name())
 	}
 	if err := killer.Kill(ctx, component, 0); err != nil && !errors.Is(err, framework.ErrNothingDone) {
 		return "", err

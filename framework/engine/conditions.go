@@ -184,7 +184,7 @@ func (r *run) injection(id string) (*activeFault, error) {
 			return i, nil
 		}
 	}
-	return nil, fmt.Errorf("nothing is injected as %q", id)
+	return nil, fmt.Errorf("no injection is named %q (`as`)", id)
 }
 
 // faulted returns the addresses of the nodes that an injection hit.
@@ -299,7 +299,11 @@ func checkListed(ctx context.Context, api *client.API, addresses []string, want 
 	}
 	for _, a := range addresses {
 		if slices.Contains(inEndpoints, a) != want || slices.Contains(inSlices, a) != want {
-			return fmt.Errorf("the Endpoints list %v, EndpointSlices list %v; waiting for %s, listed: %t", inEndpoints, inSlices, a, want)
+			until := "list"
+			if !want {
+				until = "no longer list"
+			}
+			return fmt.Errorf("the Endpoints list %v, EndpointSlices list %v; waiting until they %s %s", inEndpoints, inSlices, until, a)
 		}
 	}
 	return nil

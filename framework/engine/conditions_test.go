@@ -43,7 +43,7 @@ func TestEndpointsComplete(t *testing.T) {
 
 		endpoints := "/api/v1/namespaces/default/endpoints/kubernetes"
 		c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}`)
-		if err := r.condition(t.Context(), complete); err == nil || !strings.Contains(err.Error(), "waiting for 127.0.0.1") {
+		if err := r.condition(t.Context(), complete); err == nil || !strings.Contains(err.Error(), "waiting until they list 127.0.0.1") {
 			t.Errorf("the address is missing: %v", err)
 		}
 		c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}`)

@@ -46,7 +46,7 @@ func TestHeld(t *testing.T) {
 			{"holdfast-stranger", "", "takeover", "kcm", `is held by "holdfast-stranger"`},
 			{second + "_b", first + "_a", "takeover", "apiserver", "the lease of kube-scheduler is held by"},
 			{second + "_b", second + "_b", "takeover", "apiserver", ""},
-			{second + "_b", second + "_b", "takeover", "other", `nothing is injected as "other"`},
+			{second + "_b", second + "_b", "takeover", "other", `no injection is named "other"`},
 		} {
 			lease(framework.ControllerManager, test.kcm)
 			lease(framework.Scheduler, test.scheduler)

@@ -295,7 +295,7 @@ func (r *run) add(ctx context.Context, a *Action) (framework.Node, error) {
 	}
 	i := slices.IndexFunc(r.removed, func(known namedNode) bool { return known.id == a.Node })
 	if i < 0 {
-		return nil, fmt.Errorf("every node that %q removed was already replaced", a.Node)
+		return nil, fmt.Errorf("no node is left to replace: every node that action %q removed was already replaced", a.Node)
 	}
 	n, err := r.cluster.(framework.NodeReplacer).ReplaceNode(ctx, r.removed[i].node)
 	if err == nil {
@@ -346,7 +346,7 @@ type namedNode struct {
 func (r *run) leaving(ctx context.Context, target string) (framework.Node, error) {
 	if target == "" {
 		if len(r.added) == 0 {
-			return nil, errors.New("no node that was added is left")
+			return nil, errors.New("no added node is left in the cluster; name one with `node`")
 		}
 		return r.node(r.added[len(r.added)-1].node), nil
 	}

@@ -43,19 +43,19 @@ func (s *Servers) LearnOnce(ctx context.Context, c *http.Client) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Pinned()+slicesPath, nil)
 	if err != nil {
-		return fmt.Errorf("failover: learning addresses: %w", err)
+		return fmt.Errorf("failover: failed to learn addresses: %w", err)
 	}
 	res, err := c.Do(req)
 	if err != nil {
-		return fmt.Errorf("failover: learning addresses from the kubernetes service: %w", err)
+		return fmt.Errorf("failover: failed to learn addresses from the kubernetes service: %w", err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("failover: learning addresses from the kubernetes service: %s", res.Status)
+		return fmt.Errorf("failover: failed to learn addresses from the kubernetes service: %s", res.Status)
 	}
 	addresses, err := parseSlices(res)
 	if err != nil {
-		return fmt.Errorf("failover: learning addresses from the kubernetes service: %w", err)
+		return fmt.Errorf("failover: failed to learn addresses from the kubernetes service: %w", err)
 	}
 	s.Set(addresses)
 	return nil

@@ -148,7 +148,7 @@ func (m etcdMember) list(ctx context.Context, quorum bool, s *record.EtcdStatus)
 func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c, c.Nodes())
 	if err != nil {
-		return fmt.Errorf("failed to list etcd: %w", err)
+		return fmt.Errorf("failed to list the etcd members: %w", err)
 	}
 	defer closeMembers(members)
 	for _, m := range members {
@@ -172,11 +172,11 @@ func id(n uint64) string { return strconv.FormatUint(n, 16) }
 func HashEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c, c.Nodes())
 	if err != nil {
-		return fmt.Errorf("hash etcd: %w", err)
+		return fmt.Errorf("failed to compare the hashes of the etcd members: %w", err)
 	}
 	defer closeMembers(members)
 	if len(members) == 0 {
-		return fmt.Errorf("hash etcd: cluster %s gives no access to its etcd members", c.Name())
+		return fmt.Errorf("failed to compare the hashes of the etcd members: cluster %s gives no access to its etcd members", c.Name())
 	}
 	for {
 		states, err := hashes(ctx, members)
@@ -188,7 +188,7 @@ func HashEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 			return failed
 		}
 		if !client.Pause(ctx, 500*time.Millisecond) {
-			return fmt.Errorf("hash etcd: %w (last try: %w)", context.Cause(ctx), err)
+			return fmt.Errorf("failed to compare the hashes of the etcd members: %w (last try: %w)", context.Cause(ctx), err)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func newWriter(out file, path string, meta Meta) (*Writer, error) {
 
 func startWriter(out file, lines io.WriteCloser, path string, meta Meta) (*Writer, error) {
 	if meta.Run == "" {
-		return nil, fmt.Errorf("create record %s: the meta data names no run", path)
+		return nil, fmt.Errorf("failed to create record %s: the meta data names no run", path)
 	}
 	w := &Writer{
 		path: path, start: time.Now(), out: out, lines: lines, sum: seedSum(meta.Run), secrets: redact.New(),
@@ -123,13 +123,13 @@ func (w *Writer) Since(t time.Time) Nanos { return Nanos(t.Sub(w.start)) }
 func (w *Writer) Append(kind Kind, v any) error {
 	data, err := w.encode(kind, v)
 	if err != nil {
-		err = fmt.Errorf("append to record %s: %w", w.path, err)
+		err = fmt.Errorf("failed to append to record %s: %w", w.path, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.closed:
-		return fmt.Errorf("append to record %s: %w", w.path, ErrClosed)
+		return fmt.Errorf("failed to append to record %s: %w", w.path, ErrClosed)
 	case w.err != nil:
 		return w.err
 	case err != nil:
@@ -137,7 +137,7 @@ func (w *Writer) Append(kind Kind, v any) error {
 		w.err = err
 		return err
 	case len(w.buf) > bufferLimit:
-		w.err = fmt.Errorf("write record %s: %d MiB wait to be written, the disk does not keep up; name a results directory on another one",
+		w.err = fmt.Errorf("failed to write record %s: the disk does not keep up (%d MiB are waiting); name a results directory on a faster disk with --out",
 			w.path, bufferLimit>>20)
 		return w.err
 	}

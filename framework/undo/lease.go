@@ -103,7 +103,7 @@ func edit(message []byte, number protowire.Number, change func([]byte) ([]byte, 
 		edited = protowire.AppendBytes(protowire.AppendTag(edited, n, protowire.BytesType), changed)
 	})
 	if found != 1 {
-		problems = append(problems, fmt.Errorf("field %d is there %d times", number, found))
+		problems = append(problems, fmt.Errorf("the Lease has field %d %d times, want once", number, found))
 	}
 	return edited, errors.Join(append(problems, err)...)
 }

@@ -36,7 +36,7 @@ const (
 // history since, or report that it is gone.
 func (t *Traffic) OldWatch(ctx context.Context) error {
 	if oldest, _ := t.registers.span(); oldest == "" {
-		return errors.New("old watch: no client of the traffic has seen a version of a register")
+		return errors.New("old watch: the traffic has not read a register yet, so there is no old version to watch from; add a `wait`, or the profile registers")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -157,7 +157,7 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 			}
 		}
 		if !client.Pause(limited, listWatchPause) {
-			return fmt.Errorf("list-watch through %s: it completed none within %s", r.entrance, listWatchLimit)
+			return fmt.Errorf("list-watch through %s: no list and watch completed within %s", r.entrance, listWatchLimit)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func StartInformers(ctx context.Context, c framework.Cluster, w *record.Writer) 
 	}
 	if !cache.WaitForCacheSync(setup.Done(), i.synced) {
 		abandon()
-		return nil, fmt.Errorf("informers: they have not listed anything after %s", setupLimit)
+		return nil, fmt.Errorf("informers: not synced within %s (WaitForCacheSync): through %s", setupLimit, strings.Join(i.unsynced(), ", "))
 	}
 	written.Go(func() { i.write(writing) })
 	return func() {
@@ -100,8 +100,16 @@ func StartInformers(ctx context.Context, c framework.Cluster, w *record.Writer) 
 	}, nil
 }
 
-func (i *informers) synced() bool {
-	return !slices.ContainsFunc(i.all, func(inf cache.SharedIndexInformer) bool { return !inf.HasSynced() })
+func (i *informers) synced() bool { return len(i.unsynced()) == 0 }
+
+// unsynced returns the entrances whose informers have not listed anything.
+func (i *informers) unsynced() (entrances []string) {
+	for n, inf := range i.all {
+		if !inf.HasSynced() {
+			entrances = append(entrances, i.servers[n].Name)
+		}
+	}
+	return entrances
 }
 
 // withoutProxy returns a copy of a configuration whose clients use no proxy from the environment.

@@ -29,7 +29,7 @@ const strangerPort = "2399"
 func AddMember(ctx context.Context, c framework.Cluster, node string, w *record.Writer) (undo func(context.Context) error, err error) {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
-		return nil, fmt.Errorf("add a member: cluster %s gives no access to its etcd members", c.Name())
+		return nil, fmt.Errorf("failed to add a member: cluster %s gives no access to its etcd members", c.Name())
 	}
 	for _, n := range framework.NodesWith(c, framework.Etcd) {
 		if n.Name() == node {
@@ -50,7 +50,7 @@ func AddMember(ctx context.Context, c framework.Cluster, node string, w *record.
 func addMember(ctx context.Context, access framework.EtcdAccess, node, peer string, w *record.Writer) (taken bool, err error) {
 	etcd, err := client.NewEtcd(access, node)
 	if err != nil {
-		return false, fmt.Errorf("add a member: %w", err)
+		return false, fmt.Errorf("failed to add a member: %w", err)
 	}
 	defer etcd.Close()
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)

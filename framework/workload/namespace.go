@@ -22,7 +22,7 @@ const DefaultNamespace = "holdfast-traffic"
 // exists. It tries until ctx ends.
 func EnsureNamespace(ctx context.Context, entrances []framework.Entrance, namespace string) error {
 	if len(entrances) == 0 {
-		return fmt.Errorf("create namespace %s: the cluster has no entrance", namespace)
+		return fmt.Errorf("failed to create namespace %s: the cluster has no entrance", namespace)
 	}
 	var apis []*client.API
 	for _, e := range entrances {

@@ -53,16 +53,16 @@ func CrossMember(ctx context.Context, c framework.Cluster, w *record.Writer) err
 func PrepareStale(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c, w, "stale")
 	if err != nil {
-		return fmt.Errorf("prepare stale read: %w", err)
+		return fmt.Errorf("failed to prepare a stale read: %w", err)
 	}
 	defer closeAll(members)
 	op, err := putUntilAcknowledged(ctx, members, "stale-prepare", staleKey, stepTries*len(members))
 	if err != nil {
-		return fmt.Errorf("prepare stale read: %w", err)
+		return fmt.Errorf("failed to prepare a stale read: %w", err)
 	}
 	for _, m := range members {
 		if got := m.get(ctx, "stale-prepare", staleKey, true, stepTimeout); got.Outcome != record.OK {
-			return fmt.Errorf("prepare stale read: %s=%s cannot be read through the member on %s: %s", staleKey, op.Value, m.node, got.Error)
+			return fmt.Errorf("failed to prepare a stale read: %s=%s cannot be read through the member on %s: %s", staleKey, op.Value, m.node, got.Error)
 		}
 	}
 	return members[0].w.Err()

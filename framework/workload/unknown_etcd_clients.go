@@ -60,11 +60,11 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 	// The name of etcd's superuser, if etcd authorizes clients by the name in their certificate.
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "root"})
 	if err != nil {
-		return fmt.Errorf("unknown etcd clients: making a certificate: %w", err)
+		return fmt.Errorf("unknown etcd clients: failed to make a certificate: %w", err)
 	}
 	foreign, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return fmt.Errorf("unknown etcd clients: making a certificate: %w", err)
+		return fmt.Errorf("unknown etcd clients: failed to make a certificate: %w", err)
 	}
 	var unknown error
 	var all sync.WaitGroup

@@ -41,7 +41,7 @@ const (
 func UnknownReaders(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}})
 	if err != nil {
-		return fmt.Errorf("unknown readers: making a certificate: %w", err)
+		return fmt.Errorf("unknown readers: failed to make a certificate: %w", err)
 	}
 	token := "unknown-" + fresh()
 	for _, e := range apiServers(c.Entrances()) {

@@ -127,7 +127,7 @@ func phantomOnce(ctx context.Context, c framework.Cluster) error { return phanto
 func phantoms(ctx context.Context, c framework.Cluster, once bool) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
-		return errors.New("nothing gives access to the cluster's etcd members")
+		return errors.New("the cluster gives no access to its etcd members")
 	}
 	node := c.Nodes()[1]
 	peer := "https://" + net.JoinHostPort(node.Address().String(), "2399")

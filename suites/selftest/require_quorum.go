@@ -149,7 +149,7 @@ func lyingDisks(ctx context.Context, c framework.Cluster) error {
 	return framework.Each(c.Nodes(), func(n framework.Node) error {
 		d, ok := n.(framework.DiskFaulter)
 		if !ok {
-			return fmt.Errorf("nothing can be done to the disk of %s", n.Name())
+			return fmt.Errorf("the disk of %s does not support faults (disk: fuse)", n.Name())
 		}
 		if _, err := d.FaultDisk(ctx, framework.DiskFault{Lie: true}, lyingTime); err != nil {
 			return fmt.Errorf("failed to make a disk lie: %w", err)

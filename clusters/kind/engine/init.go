@@ -125,7 +125,7 @@ func serve(args []string, events *json.Encoder) error {
 		switch {
 		case err == syscall.EINTR || (err == nil && pid != dockerd.Pid):
 		case err != nil:
-			return fmt.Errorf("waiting for processes: %w", err)
+			return fmt.Errorf("failed to wait for processes: %w", err)
 		case ws.Signaled():
 			return fmt.Errorf("dockerd was killed by a signal: %s", ws.Signal())
 		case ws.ExitStatus() != 0:

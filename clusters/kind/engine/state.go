@@ -99,7 +99,7 @@ func (p place) lock(ctx context.Context) (*os.File, error) {
 	})
 	if err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("waiting for another start or stop of the Docker engine: %w", err)
+		return nil, fmt.Errorf("failed to wait for another start or stop of the Docker engine: %w", err)
 	}
 	return f, nil
 }

@@ -126,7 +126,7 @@ func kubeadmImages(ctx context.Context, kubeadm, version string) ([]reference, e
 	c := command.Command{Name: kubeadm, Args: []string{"config", "images", "list", "--kubernetes-version", version}}
 	out, err := c.Run(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask kubeadm for the images of Kubernetes %s: %w", version, err)
+		return nil, fmt.Errorf("failed to ask kubeadm for the images of Kubernetes %s: %w", version, err)
 	}
 	return parseImages(out)
 }

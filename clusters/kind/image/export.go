@@ -38,7 +38,7 @@ func (e Export) To(ctx context.Context, out io.Writer) error {
 	c := engine.command("exec", e.Container, "sh", "-c", exportScript(e.Kubernetes))
 	c.Stdout = out
 	if _, err := engine.do(ctx, c); err != nil {
-		return fmt.Errorf("extract the parts of Kubernetes %s from %s: %w", e.Kubernetes, e.Image, err)
+		return fmt.Errorf("failed to extract the parts of Kubernetes %s from %s: %w", e.Kubernetes, e.Image, err)
 	}
 	return nil
 }

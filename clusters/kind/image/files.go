@@ -116,7 +116,7 @@ func ownFiles() string {
 func containerSpec(ctx context.Context, ctr string) ([]byte, error) {
 	out, err := command.Command{Name: ctr, Args: []string{"oci", "spec"}}.Run(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask ctr for its default specification of containers: %w", err)
+		return nil, fmt.Errorf("failed to ask ctr for its default specification of containers: %w", err)
 	}
 	return amendSpec([]byte(out))
 }

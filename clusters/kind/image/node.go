@@ -151,7 +151,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	defer b.engine.cleanup(ctx, "image", "rm", base.Tags[0])
 	b.status("loading the base of the node image")
 	if err := b.engine.load(ctx, func(w io.Writer) error { return archive.Write(w, base) }); err != nil {
-		return fmt.Errorf("load the base of the image: %w", err)
+		return fmt.Errorf("failed to load the base of the image: %w", err)
 	}
 	defer b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
 	if err := b.engine.startContainerd(ctx, b.container(), base.Tags[0]); err != nil {
@@ -168,7 +168,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	for _, p := range payloads {
 		b.status("putting %s into the node image", strings.Join(p.Tags, " and "))
 		if err := b.importImage(ctx, p); err != nil {
-			return fmt.Errorf("put %s into the image: %w", p.Tags[0], err)
+			return fmt.Errorf("failed to put %s into the image: %w", p.Tags[0], err)
 		}
 	}
 	if err := b.stopContainerd(ctx, payloads); err != nil {
@@ -228,11 +228,11 @@ tar --create --dereference --hard-dereference --absolute-names --file - $program
 	c := b.engine.command("exec", b.container(), "sh", "-c", collect)
 	c.Stdout = &out
 	if _, err := b.engine.do(ctx, c); err != nil {
-		return nil, fmt.Errorf("collect what kube-proxy needs: %w", err)
+		return nil, fmt.Errorf("failed to collect what kube-proxy needs: %w", err)
 	}
 	files, err := archive.Read(&out)
 	if err != nil {
-		return nil, fmt.Errorf("collect what kube-proxy needs: %w", err)
+		return nil, fmt.Errorf("failed to collect what kube-proxy needs: %w", err)
 	}
 	return files, nil
 }

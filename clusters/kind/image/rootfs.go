@@ -79,12 +79,12 @@ func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 		return "", fmt.Errorf("failed to make a root file system: %w", err)
 	}
 	if err := strip(root); err != nil {
-		return "", fmt.Errorf("strip the root file system: %w", err)
+		return "", fmt.Errorf("failed to strip the root file system: %w", err)
 	}
 	b.status("packing the root file system")
 	made := filepath.Join(work, "rootfs.tar")
 	if err := pack(ctx, root, made); err != nil {
-		return "", fmt.Errorf("pack the root file system: %w", err)
+		return "", fmt.Errorf("failed to pack the root file system: %w", err)
 	}
 	return file, os.Rename(made, file)
 }

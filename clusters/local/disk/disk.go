@@ -88,7 +88,7 @@ func Mount(cfg Config) (*Disk, error) {
 	}
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
-		return nil, fmt.Errorf("waiting for the FUSE file system on %s: %w", cfg.Mount, err)
+		return nil, fmt.Errorf("failed to wait for the FUSE file system on %s: %w", cfg.Mount, err)
 	}
 	return &Disk{cfg: cfg, fs: fs, faults: map[string]*fault{}}, nil
 }

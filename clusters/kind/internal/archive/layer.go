@@ -36,7 +36,7 @@ func Files(files []File) Layer {
 		tw := tar.NewWriter(w)
 		for _, f := range sorted(files) {
 			if err := f.write(tw); err != nil {
-				return fmt.Errorf("put %s into an image: %w", f.Name, err)
+				return fmt.Errorf("failed to put %s into an image: %w", f.Name, err)
 			}
 		}
 		return tw.Close()

@@ -124,7 +124,7 @@ func (c CLI) Inspect(ctx context.Context, names ...string) ([]Container, error) 
 	}
 	var all []Container
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		return nil, fmt.Errorf("docker container inspect %s: reading its output: %w", strings.Join(names, " "), err)
+		return nil, fmt.Errorf("docker container inspect %s: failed to read its output: %w", strings.Join(names, " "), err)
 	}
 	for i := range all {
 		all[i].Name = strings.TrimPrefix(all[i].Name, "/")
