@@ -89,7 +89,7 @@ func (d wiped) inject(ctx context.Context) (Injection, error) {
 type wipe struct {
 	handle  string
 	started bool
-	refused bool // the member is held down by another fault, that started in the meantime
+	refused bool // the member is held down by another fault that started in the meantime
 }
 
 func (d wiped) list(ctx context.Context) ([]string, error) {

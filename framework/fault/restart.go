@@ -58,7 +58,7 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 			return none, err
 		}
 		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
-		refused := false // it is held down by another fault, that started in the meantime
+		refused := false // it is held down by another fault that started in the meantime
 		killed, restarted := false, false
 		exited := e.shows(func(now framework.Process) (bool, string) {
 			if killed = e.orderly && now.LastExit == killedExit; killed {
