@@ -178,7 +178,7 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 		t.Error("it promises without knowing a member of etcd")
 	}
 	refused(t, n.promise(t.Context(), "b", u, urls, 0))
-	if err := n.promise(t.Context(), "b", framework.Undoing{Fault: "alarm"}, urls, time.Second); err == nil || !strings.Contains(err.Error(), "is given 0 times") {
+	if err := n.promise(t.Context(), "b", framework.Undoing{Fault: "alarm"}, urls, time.Second); err == nil || !strings.Contains(err.Error(), "must set exactly one action, but sets 0") {
 		t.Errorf("it promises to undo a fault, and not how: %v", err)
 	}
 

@@ -14,10 +14,10 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.New(t, 1)
 	for says, u := range map[string]framework.Undoing{
-		"is given 0 times":        {Fault: "alarm"},
-		"is given 2 times":        {Fault: "overload", FreeSpace: "a", Delete: []string{"b"}},
-		`alarm "LOUD" is unknown`: {Fault: "alarm", Disarm: &framework.EtcdAlarm{Type: "LOUD"}},
-		`"node-9" does not exist`: {Fault: "remove-member", Node: "node-9", Rejoin: []string{"http://127.0.0.1:1"}},
+		"exactly one action, but sets 0": {Fault: "alarm"},
+		"exactly one action, but sets 2": {Fault: "overload", FreeSpace: "a", Delete: []string{"b"}},
+		`alarm "LOUD" is unknown`:        {Fault: "alarm", Disarm: &framework.EtcdAlarm{Type: "LOUD"}},
+		`"node-9" does not exist`:        {Fault: "remove-member", Node: "node-9", Rejoin: []string{"http://127.0.0.1:1"}},
 	} {
 		if err := Do(t.Context(), c, u); err == nil || !strings.Contains(err.Error(), "failed to undo "+u.Fault) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

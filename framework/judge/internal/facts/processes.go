@@ -83,3 +83,14 @@ func identified(p record.ProcessState) bool {
 // LookedAt is the longest time between two checks of a process on a node that reports: the record
 // has only changes.
 const LookedAt = 5 * time.Second
+
+// FirstAt is when the first correct entry of a list from a time on was made; endless for none.
+func FirstAt[T any](list []record.Timed[T], from record.Nanos, holds func(T) bool) record.Nanos {
+	first := Endless
+	for _, e := range list {
+		if e.At >= from && holds(e.V) {
+			first = min(first, e.At)
+		}
+	}
+	return first
+}

@@ -57,7 +57,7 @@ func judgeQuorumLoss(m *facts.Case) Finding {
 // to start.
 func returned(m *facts.Case, inj *facts.Injection) record.Nanos {
 	back := inj.HealEffect()
-	started := firstAt(m.Run.Processes, inj.Healed.Called, func(p record.ProcessState) bool {
+	started := facts.FirstAt(m.Run.Processes, inj.Healed.Called, func(p record.ProcessState) bool {
 		return p.Node == inj.Node() && p.Component == "etcd" && p.Error == "" && p.PID > 0
 	})
 	if !inj.Injected.Has(record.EffectDown) || started == facts.Endless {

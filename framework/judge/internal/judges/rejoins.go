@@ -38,7 +38,7 @@ func judgeRejoins(m *facts.Case) Finding {
 	for _, node := range m.Fault.Nodes() {
 		on := max(back, m.Fault.Healed.Booted[node])
 		if !m.Fault.Healed.Proven { // so the machine may not have started, or not yet: what runs on it shows that it has
-			on = max(on, firstAt(m.Run.Processes, back, func(p record.ProcessState) bool { return p.Node == node && p.Error == "" && p.PID > 0 }))
+			on = max(on, facts.FirstAt(m.Run.Processes, back, func(p record.ProcessState) bool { return p.Node == node && p.Error == "" && p.PID > 0 }))
 		}
 		for _, part := range partsOf(m, node) {
 			parts++
@@ -138,33 +138,22 @@ func partsOf(m *facts.Case, node string) (parts []nodePart) {
 			break
 		}
 		parts = append(parts, nodePart{component + " on " + node, func(from record.Nanos) record.Nanos {
-			return firstAt(m.Run.Processes, from, func(p record.ProcessState) bool {
+			return facts.FirstAt(m.Run.Processes, from, func(p record.ProcessState) bool {
 				return p.Node == node && p.Component == component && p.Error == "" && (p.PID > 0 || p.Standby)
 			})
 		}})
 	}
 	if slices.Contains(components, "etcd") && !hides(m, node, record.EtcdMembers) {
 		parts = append(parts, nodePart{"the etcd member on " + node, func(from record.Nanos) record.Nanos {
-			return firstAt(m.Run.Etcd, from, func(s record.EtcdStatus) bool { return s.Node == node && s.OK && s.Leader != "" })
+			return facts.FirstAt(m.Run.Etcd, from, func(s record.EtcdStatus) bool { return s.Node == node && s.OK && s.Leader != "" })
 		}})
 	}
 	if slices.Contains(m.Run.Meta.Entrances, node) {
 		parts = append(parts, nodePart{fmt.Sprintf("the API server on %s", node), func(from record.Nanos) record.Nanos {
-			return firstAt(m.Run.Probes, from, func(p record.Probe) bool {
+			return facts.FirstAt(m.Run.Probes, from, func(p record.Probe) bool {
 				return p.Entrance == node && p.OK && p.Kind == record.ProbeQuorumRead && p.Start >= from
 			})
 		}})
 	}
 	return parts
-}
-
-// firstAt is when the first correct entry of a list from a time on was made; endless for none.
-func firstAt[T any](list []record.Timed[T], from record.Nanos, holds func(T) bool) record.Nanos {
-	first := facts.Endless
-	for _, e := range list {
-		if e.At >= from && holds(e.V) {
-			first = min(first, e.At)
-		}
-	}
-	return first
 }
