@@ -36,7 +36,7 @@ const (
 // history since, or report that it is gone.
 func (t *Traffic) OldWatch(ctx context.Context) error {
 	if oldest, _ := t.registers.span(); oldest == "" {
-		return errors.New("old watch: the traffic has not read a register yet, so there is no old version to watch from; add a `wait`, or the profile registers")
+		return errors.New("old watch: the traffic has not read a register yet, and a watch must start from an old version: add a `wait`, or the profile registers")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
