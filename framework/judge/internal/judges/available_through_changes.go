@@ -159,11 +159,13 @@ func budgetOf(m *facts.Case, s changePeriod, k facts.ProbeKind, probes []record.
 		return b
 	}
 	b.lost = time.Duration(int64(b.within) * int64(b.failed-s.changes) / int64(b.tried))
-	each := withSplitVotes(m, s.from, s.until).Bound
-	b.whole = verdict.Bound{Formula: each.Formula, Inputs: each.Inputs, Limit: time.Duration(s.changes) * each.Limit}
+	whole := verdict.Bound{Formula: m.Bound.Formula, Inputs: m.Bound.Inputs, Limit: time.Duration(s.changes) * m.Bound.Limit}
 	if s.changes > 1 {
-		b.whole.Formula = fmt.Sprintf("%d × (%s)", s.changes, each.Formula)
+		whole.Formula = fmt.Sprintf("%d × (%s)", s.changes, whole.Formula)
 	}
+	all := *m
+	all.Bound = &whole
+	b.whole = *withSplitVotes(&all, s.from, s.until).Bound
 	return b
 }
 
