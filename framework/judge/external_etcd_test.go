@@ -75,6 +75,11 @@ func TestExternalEtcd(t *testing.T) {
 		{name: "connections to a member that is back may still wait", want: Inconclusive, says: waits, story: later(20)},
 		{name: "a member that was back long before", want: Fail, says: "must resume within 4s", story: later(3)},
 	})
+	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
+		{name: "a new holder that waits for a silent member", want: Inconclusive, says: waits, story: func() *story {
+			return external(neverRenewed().fault("silent", "isolate", "node-2", "", 5, 70), "node-2")
+		}},
+	})
 	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
 		{name: "no API server beside the member", want: NotApplicable, says: "No API server depends on the etcd member on node-2 alone", story: func() *story { return external(isolated(), "node-2") }},
 		{name: "an address of etcd that is not on a node", want: NotApplicable, says: "API servers reach etcd at https://etcd.example:2379 as well", story: func() *story {

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -21,6 +22,17 @@ func stolen(then float64) *story {
 			s.at(t+0.1).lease("kube-scheduler", "holdfast-stranger", 110, 10)
 		default:
 			s.at(t).lease("kube-scheduler", "node-3_c", 200+i, t)
+		}
+	}
+	return s
+}
+
+// renewedByThief has the stranger renew the lease each time it was seen, until a time.
+func renewedByThief(s *story, until float64) *story {
+	for i := range s.run.Leases {
+		if l := &s.run.Leases[i]; l.V.Holder == "holdfast-stranger" {
+			at := min(l.At, sec(until))
+			l.V.Renew, l.V.Revision = time.Unix(0, int64(at)), fmt.Sprint(100+int(at/sec(1)))
 		}
 	}
 	return s
@@ -87,6 +99,12 @@ func TestActiveAgain(t *testing.T) {
 				}
 			})
 		}},
+		{name: "another one takes it after the fault stopped renewing it", want: Pass, took: "15.9s", says: "was active on node-3 afterwards", story: func() *story { return renewedByThief(stolen(38), 22) }},
+		{name: "another one takes it too late after the fault stopped renewing it", want: Fail, took: "22s", says: "for 22", story: func() *story { return renewedByThief(stolen(46), 22) }},
+		{name: "renewed by an unknown identity after a fault that did not take it", want: Fail, says: "none renewed the lease", story: func() *story {
+			return renewedByThief(stolen(38), 22).change(func(r *record.Run) { r.Faults[0].V.Effects = []record.Effect{record.EffectFrozen} })
+		}},
+		{name: "renewed by an unknown identity beyond the fault", want: Fail, says: "none renewed the lease", story: func() *story { return renewedByThief(stolen(0), 58) }},
 		{name: "too late", story: func() *story { return stolen(32) }, want: Fail, took: "20.1s", says: "for 20.1s none renewed the lease, then node-3_c on node-3 did"},
 		{name: "never", story: func() *story { return stolen(0) }, want: Fail, took: "48.1s", says: "none renewed the lease, which node-2_b had held"},
 		{name: "given up, never held again", want: Fail, says: "none renewed", story: func() *story {

@@ -220,7 +220,7 @@ func (p *prober) probe(parent context.Context, n int) {
 	} else {
 		a := p.api.Do(ctx, p.request(n))
 		pr.Status, pr.Error, pr.RetryAfter = a.Status, problemOf(a, p.object), a.Refusal()
-		pr.OK = pr.Error == ""
+		pr.OK, pr.Unsent = pr.Error == "", !a.Sent
 		pr.Server = p.o.nodeOf(a.Server)
 		if p.client != "" {
 			pr.Reused = a.Reused // an API server or a balancer may have closed the kept one

@@ -31,6 +31,7 @@ type Probe struct {
 	OK       bool      `json:"ok"`
 	Status   int       `json:"status,omitempty"` // HTTP status, 0 without an answer
 	Error    string    `json:"error,omitempty"`
+	Unsent   bool      `json:"unsent,omitempty"` // as in Op
 	// Server is the node whose API server had the connection of the request, according to its
 	// certificate; empty if the certificate does not identify one, if there was no connection,
 	// and in records from before it was kept.

@@ -184,6 +184,9 @@ type Op struct {
 	Address string  `json:"address,omitempty"`
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
+	// Unsent reports that there was no connection to send the request on, so it shows nothing of
+	// what the server does.
+	Unsent bool `json:"unsent,omitempty"`
 	// RetryAfter is as in Probe.
 	RetryAfter int `json:"retryAfter,omitempty"`
 	// Refusal is what the server said about the key when it refused the write; empty if it said

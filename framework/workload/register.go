@@ -148,7 +148,7 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 	op.Call = r.w.Now()
 	a := r.api.Do(ctx, req)
 	op.Return = r.w.Now()
-	op.Outcome, op.RetryAfter = a.Outcome(), a.Refusal()
+	op.Outcome, op.Unsent, op.RetryAfter = a.Outcome(), !a.Sent, a.Refusal()
 	read(&op, a)
 	if op.Outcome != record.OK && op.Error == "" {
 		op.Error = a.Problem()

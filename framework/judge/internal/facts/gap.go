@@ -81,20 +81,22 @@ func longestGap(attempts []Attempt, entrance string, from, to record.Nanos) (lon
 
 // AcknowledgedWithin returns the first write through any of the entrances that
 // was called at or after from and acknowledged before to, and how many were
-// tried.
-func AcknowledgedWithin(run *record.Run, entrances []string, from, to record.Nanos) (first *Attempt, tried int) {
+// sent.
+func AcknowledgedWithin(run *record.Run, entrances []string, from, to record.Nanos) (first *Attempt, sent int) {
 	for _, e := range entrances {
 		for _, w := range WritesThrough(run, e) {
 			if w.Call < from || w.Call >= to {
 				continue
 			}
-			tried++
+			if !w.Unsent {
+				sent++
+			}
 			if w.OK && w.Ret < to && (first == nil || w.Ret < first.Ret) {
 				first = &w
 			}
 		}
 	}
-	return first, tried
+	return first, sent
 }
 
 // StaleRead returns the first quorum read through any of the entrances between from and to that

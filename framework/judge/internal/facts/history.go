@@ -52,6 +52,7 @@ func OwnOps(run *record.Run) []record.Op {
 type Attempt struct {
 	Call, Ret record.Nanos
 	OK        bool
+	Unsent    bool // no connection
 	What      string
 }
 
@@ -66,12 +67,12 @@ func WritesThrough(run *record.Run, entrance string) []Attempt {
 	var all []Attempt
 	for _, o := range run.Ops {
 		if op := o.V; IsRegister(op) && op.Entrance == entrance && IsWrite(op.Type) {
-			all = append(all, Attempt{op.Call, op.Return, op.Outcome == record.OK, text.Describe(op)})
+			all = append(all, Attempt{op.Call, op.Return, op.Outcome == record.OK, op.Unsent, text.Describe(op)})
 		}
 	}
 	for _, p := range run.Probes {
 		if pr := p.V; pr.Entrance == entrance && pr.Kind == record.ProbeWrite {
-			all = append(all, Attempt{pr.Start, pr.End, pr.OK, "write probe through " + entrance + " " + text.At(pr.Start)})
+			all = append(all, Attempt{pr.Start, pr.End, pr.OK, pr.Unsent, "write probe through " + entrance + " " + text.At(pr.Start)})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Call, b.Call) })

@@ -50,10 +50,30 @@ func (m *Case) Coordinated(b verdict.Bound) verdict.Bound {
 	}
 	b = b.Plus("coordinated election", record.CoordinatedElection)
 	if len(in.Group) > 0 || !slices.Contains(text.SplitList(DefaultElected), in.Component) {
-		// It may have hit the API server that runs the controller.
-		b = b.Plus("election controller", record.ElectionController)
+		// It may have hit the API server that runs the controller. Another one takes that over
+		// while the lease of the component expires.
+		longer := record.ElectionController
+		if b.Inputs["L"] > 0 {
+			longer -= TakeoverTime(m.Settings(Subject(m.Check, m.Fault)))
+		}
+		if longer > 0 {
+			b = b.Plus("election controller", longer)
+		}
 	}
 	return b
+}
+
+// TakeoverTime is how long it may take until a standby takes over from a lost holder: L + 4.4P.
+func TakeoverTime(s map[string]time.Duration) time.Duration { return s["L"] + s["P"]*44/10 }
+
+// ElectionLimit returns how long an election may take that starts when a lease without a holder is
+// first seen, as after the loss of its holder: longer if API servers elect the active instance.
+func (m *Case) ElectionLimit(component string, coordinated bool) time.Duration {
+	s := m.Settings(component)
+	if !coordinated {
+		return TakeoverTime(s) + s["M"]
+	}
+	return max(TakeoverTime(s), record.ElectionController) + record.CoordinatedElection + s["M"]
 }
 
 // coordinates reports whether the lease of an elected component had a strategy when it was last seen

@@ -58,7 +58,7 @@ func WriteSeries(run *record.Run) map[string][]Try {
 	series, denied := map[string][]Try{}, FalselyAbsent(run)
 	for _, o := range run.Ops {
 		if op := o.V; IsRegister(op) && IsWrite(op.Type) && op.Purpose != PurposeBurst {
-			a := Attempt{op.Call, op.Return, op.Outcome == record.OK, text.Describe(op)}
+			a := Attempt{op.Call, op.Return, op.Outcome == record.OK, op.Unsent, text.Describe(op)}
 			name := "client " + op.Client
 			series[name] = append(series[name], Try{a, a.OK || TurnedAway(op) && denied[op] == nil})
 		}
@@ -69,7 +69,7 @@ func WriteSeries(run *record.Run) map[string][]Try {
 			if pr.Reused {
 				name += " on a persistent connection"
 			}
-			series[name] = append(series[name], Try{Attempt{pr.Start, pr.End, pr.OK, name + " " + text.At(pr.Start)}, pr.OK})
+			series[name] = append(series[name], Try{Attempt{pr.Start, pr.End, pr.OK, pr.Unsent, name + " " + text.At(pr.Start)}, pr.OK})
 		}
 	}
 	for _, all := range series {

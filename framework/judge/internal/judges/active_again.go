@@ -8,7 +8,7 @@ import (
 
 var activeAgain = Definition{Doc{
 	Name:       "active-again",
-	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound (and, unless it must be kept or is a further one, 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), no version of it has two holders, and no instance takes it from another identity before it expires.",
+	Guarantee:  "Whatever happens to the lease or to the holder's connection to it, the lease is never without a renewal for longer than the bound (and, unless it must be kept or is a further one, 2E more for each election of etcd that the fault costs, three at most, if 2E is longer than 2.2P), not counting the time for which the fault itself renews it, no version of it has two holders, and no instance takes it from another identity before it expires.",
 	Source:     "Automated HA master deployment",
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
@@ -56,6 +56,7 @@ func renewedAgain(m *facts.Case, old record.Lease, kept bool) Finding {
 	if f := takenFromStranger(m, component, states); f != nil {
 		return *f
 	}
+	from = renewedByFault(m, states, from)
 	r := renewalsOf(states, from, func(l record.Lease) bool { return m.WasNode(facts.HolderNode(l)) })
 	limit := m.Bound.Limit
 	switch {
@@ -80,6 +81,21 @@ func renewedAgain(m *facts.Case, old record.Lease, kept bool) Finding {
 	}
 	return Passed("%s, active on %s before the %s, %s; its lease was without a renewal for %s at most, within %s; no version of it had two holders.",
 		component, facts.HolderNode(old), m.Fault.What(), how, text.Short(r.worst), m.Bound).Took(r.worst)
+}
+
+// renewedByFault returns until when a fault that took the lease was seen to renew it, since no instance
+// can take the lease before that ends; from if it never did.
+func renewedByFault(m *facts.Case, states []record.Timed[record.Lease], from record.Nanos) record.Nanos {
+	if !m.Fault.Injected.Has(record.EffectLease) {
+		return from
+	}
+	for i := 1; i < len(states); i++ {
+		old, s := states[i-1].V, states[i]
+		if s.At >= from && s.At < m.Fault.Healed.Called && s.V.Holder != "" && s.V.Holder == old.Holder && !s.V.Renew.Equal(old.Renew) && !m.WasNode(facts.HolderNode(s.V)) {
+			from = s.At
+		}
+	}
+	return from
 }
 
 // takenFromStranger finds an instance that took the lease, before it can have expired, from an identity

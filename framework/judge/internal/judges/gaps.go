@@ -89,7 +89,7 @@ func withElection(m *facts.Case, component string) *facts.Case {
 // entrance to conclude that none had an effect. A check may require more.
 const enoughAttempts = 10
 
-// attempts counts the attempts through each entrance between from and to. Fewer than the check's
+// attempts counts the requests sent through each entrance between from and to. Fewer than the check's
 // parameter are a problem.
 func attempts(m *facts.Case, entrances []string, from, to record.Nanos) (counts string, problem *Finding) {
 	least, problem := countParam(m, "attempts", enoughAttempts, enoughAttempts)
@@ -99,10 +99,15 @@ func attempts(m *facts.Case, entrances []string, from, to record.Nanos) (counts 
 	var all []string
 	for _, e := range entrances {
 		_, writes := facts.AcknowledgedWithin(m.Run, []string{e}, from, to)
-		reads := len(facts.ReadsThrough(m.Run, e, from, to))
+		reads := 0
+		for _, r := range facts.ReadsThrough(m.Run, e, from, to) {
+			if !r.Unsent {
+				reads++
+			}
+		}
 		all = append(all, fmt.Sprintf("%s and %s through %s", text.Plural(writes, "write"), text.Plural(reads, "quorum read"), e))
 		if problem == nil && min(writes, reads) < least {
-			problem = Inconclusive("%s were tried from %s to %s, fewer than the %d of each required for a verdict", all[len(all)-1], text.When(from), text.When(to), least).problem()
+			problem = Inconclusive("%s were sent from %s to %s, fewer than the %d of each required for a verdict", all[len(all)-1], text.When(from), text.When(to), least).problem()
 		}
 	}
 	return text.And(all), problem

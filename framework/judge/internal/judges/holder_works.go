@@ -67,7 +67,7 @@ func judgeHolderWorks(m *facts.Case) Finding {
 			case len(d.Doubtful) > 0 || d.Unrecorded(m) != "":
 				return Inconclusive("the record does not show who acted on %s, which was requested at %s, nor all that instances of %s did", e.name, text.When(e.asked), component)
 			default:
-				return neglected(m, component, t, e, by, limit)
+				return neglected(m, d, t, e, by, limit)
 			}
 		}
 	}
@@ -107,7 +107,8 @@ func undisturbed(m *facts.Case, component string) string {
 
 // neglected is the finding for a request on which the holder was not seen to act until a time; by are
 // the actions of others on it.
-func neglected(m *facts.Case, component string, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
+func neglected(m *facts.Case, d facts.Actions, t tenure, e errand, by []facts.Act, limit record.Nanos) Finding {
+	component := d.Component
 	if s := m.UnreadLog(facts.Gap{From: e.asked, To: limit}); s != "" {
 		return Inconclusive("the record does not show who acted on %s, which was requested at %s: the audit log of the API server on %s was not read to the end", e.name, text.When(e.asked), s)
 	}
@@ -115,8 +116,15 @@ func neglected(m *facts.Case, component string, t tenure, e errand, by []facts.A
 		return Failed("The holder of the lease of %s must do the work: %s had taken it over at %s, but %s on %s acted on %s, which was requested at %s: %s.",
 			component, t.node, text.When(t.From), component, by[0].Node, e.name, text.When(e.asked), facts.DescribeAction(by[0].Action)).Rests(t.From, by[0].Received)
 	}
-	return Failed("The holder of the lease of %s must do the work within %s: %s had taken it over at %s, and did not act on %s, which was requested at %s.",
-		component, m.Bound, t.node, text.When(t.From), e.name, text.When(e.asked)).Rests(t.From, limit)
+	to := t.To // until when it did nothing
+	if e.until > 0 {
+		to = min(to, e.until)
+	}
+	if by := about(d, e, to); len(by) > 0 {
+		to = by[0].Received
+	}
+	return Failed("The holder of the lease of %s must do the work within %s: %s had taken it over at %s, and did not act on %s, which was requested at %s, for %s.",
+		component, m.Bound, t.node, text.When(t.From), e.name, text.When(e.asked), text.Short(text.Span(e.known, to))).Took(text.Span(e.known, to)).Rests(t.From, to)
 }
 
 // tenures returns those of the instances that took the lease of a component over from another

@@ -12,7 +12,7 @@ var isolatedMember = Definition{Doc{
 	Lasting:    true,
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
-		"attempts": "how many writes, and how many quorum reads, must have been tried through the API server on the isolated member during the fault (default 10, the minimum)",
+		"attempts": "how many writes, and how many quorum reads, must have been sent to the API server on the isolated member during the fault (default 10, the minimum)",
 	},
 }, judgeIsolatedMember}
 
@@ -53,6 +53,6 @@ func judgeIsolatedMember(m *facts.Case) Finding {
 	if problem != nil {
 		return bounded(*m.Bound)(*problem)
 	}
-	return bounded(*m.Bound)(Passed("While %s was isolated (tried: %s), no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
+	return bounded(*m.Bound)(Passed("While %s was isolated (sent: %s), no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
 		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length()))
 }

@@ -138,12 +138,8 @@ func (h heldTime) beside(m *facts.Case, component string) (all []olderLead) {
 // standsStill returns a failure if the lease was neither renewed nor taken over for longer than a
 // standby takes, twice as often as it tries.
 func (h heldTime) standsStill(m *facts.Case, l olderLead) *Finding {
-	s := m.Settings(l.component)
-	limit := s["L"] + time.Duration(4.4*float64(s["P"])) + s["M"]
-	if slices.ContainsFunc(h.states, func(s record.Timed[record.Lease]) bool { return s.V.Strategy != "" }) {
-		limit += record.CoordinatedElection + record.ElectionController // API servers restart
-	}
-	if len(m.Touching(l.from, l.to, record.Nanos(s["M"]))) > 0 {
+	limit := m.ElectionLimit(l.component, slices.ContainsFunc(h.states, func(s record.Timed[record.Lease]) bool { return s.V.Strategy != "" }))
+	if len(m.Touching(l.from, l.to, record.Nanos(m.Settings(l.component)["M"]))) > 0 {
 		return nil
 	}
 	for i := 0; i < len(h.states); {

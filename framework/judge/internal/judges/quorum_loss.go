@@ -18,7 +18,7 @@ var quorumLoss = Definition{Doc{
 	NeedsFault: true, NeedsBound: true,
 	Params: map[string]string{
 		"faults":   "IDs of all injections that together break the quorum, separated by commas (default: the check's fault)",
-		"attempts": "how many writes, and how many quorum reads, must have been tried through each surviving API server while there was no quorum (default 10, the minimum)",
+		"attempts": "how many writes, and how many quorum reads, must have been sent to each surviving API server while there was no quorum (default 10, the minimum)",
 	},
 }, judgeQuorumLoss}
 
@@ -122,6 +122,6 @@ func quorumBack(m *facts.Case, lost, called, back record.Nanos, nodes []string, 
 	if final < enoughFinal {
 		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost succeeded, fewer than the %d required to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
 	}
-	return Passed("While %s were down (tried: %s), no write was acknowledged and no read was stale; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
+	return Passed("While %s were down (sent: %s), no write was acknowledged and no read was stale; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
 		text.And(nodes), counts, text.Short(took), bound, final).Took(took).Shows(each...)
 }

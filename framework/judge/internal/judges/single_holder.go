@@ -63,7 +63,7 @@ func soleHolder(m *facts.Case, component string, further bool) (string, *Finding
 		return "", Inconclusive("no instance was seen to hold the lease of %s, which the cluster's description names", component).problem()
 	case first < 0:
 		return "", noHolder(m, component, len(states), from, to).problem()
-	case first > 0 && time.Duration(states[first].At-states[0].At) > electionLimit(m, component, states[first].V):
+	case first > 0 && time.Duration(states[first].At-states[0].At) > m.ElectionLimit(component, states[first].V.Strategy != ""):
 		// A first election takes no longer than one after the holder was lost.
 		return "", noHolder(m, component, first, states[0].At, states[first].At).problem()
 	}
@@ -107,18 +107,6 @@ func soleHolder(m *facts.Case, component string, further bool) (string, *Finding
 		return "", Inconclusive("whether the other instances of %s stand by is not known: %s", component, problem).problem()
 	}
 	return began.V.Holder, nil
-}
-
-// electionLimit is how long an election may take that starts when a lease without a holder is first
-// seen, as after the loss of its holder: L + 4.4P + M, and longer if API servers elected the one that
-// then held it.
-func electionLimit(m *facts.Case, component string, elected record.Lease) time.Duration {
-	s := m.Settings(component)
-	limit := s["L"] + s["P"]*44/10 + s["M"]
-	if elected.Strategy != "" {
-		limit += record.CoordinatedElection + record.ElectionController
-	}
-	return limit
 }
 
 // unknownActs says why the actions of a component's instances between two moments at which one of

@@ -81,7 +81,10 @@ func judgeTakeover(m *facts.Case) Finding {
 			component, bound, m.Fault.What(), first.V.Holder, facts.HolderNode(first.V), text.Short(took)).Took(took).Rests(effect, first.At))
 	}
 	if problem := idle(m, component, old, *first); problem != nil {
-		return f(problem.Took(took))
+		if problem.Bound == nil {
+			*problem = f(problem.Took(took))
+		}
+		return *problem
 	}
 	released := ""
 	if from > effect || bound.Formula != m.Bound.Formula {
@@ -135,11 +138,14 @@ func idle(m *facts.Case, component string, old record.Lease, first record.Timed[
 		}
 		looked = max(looked, l.At)
 	}
+	renewal, err := verdict.ParseBound("R + M", s)
 	switch watched := text.Span(first.At, looked); {
 	case renewed:
-	case watched > s["R"]+s["M"]:
-		return Failed("An instance that takes over %s must renew its lease: %s on %s held it from %s on, and did not renew it for %s, longer than its deadline (%s) and the margin.",
-			component, first.V.Holder, facts.HolderNode(first.V), text.When(first.At), text.Short(watched), text.Short(s["R"])).Rests(first.At, looked).problem()
+	case err != nil:
+		return Inconclusive("the record does not show how often %s renews its lease: %v", component, err).problem()
+	case watched > renewal.Limit:
+		return bounded(renewal)(Failed("An instance that takes over %s must renew its lease within %s: %s on %s held it from %s on, and did not renew it for %s.",
+			component, renewal, first.V.Holder, facts.HolderNode(first.V), text.When(first.At), text.Short(watched)).Took(watched).Rests(first.At, looked)).problem()
 	default:
 		return Inconclusive("%s on %s took over %s, and was not seen to renew the lease in the %s for which it was watched",
 			first.V.Holder, facts.HolderNode(first.V), component, text.Short(watched)).problem()

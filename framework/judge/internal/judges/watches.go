@@ -68,9 +68,11 @@ func (e *encounters) add(op record.Op) {
 	if op.Outcome == record.OK {
 		e.answered++
 	}
-	if facts.IsWrite(op.Type) {
+	switch {
+	case op.Unsent:
+	case facts.IsWrite(op.Type):
 		e.writes++
-	} else {
+	default:
 		e.reads++
 	}
 }
