@@ -149,22 +149,23 @@ func (k *keeper) hold(ctx context.Context) error {
 		k.mu.Lock()
 		k.election.pass(time.Now())
 		should, yielded := k.election.holder && ctx.Err() == nil, k.election.yielded
-		if should != k.status.Holder {
-			k.status.Holder, k.status.Since = should, time.Now()
-		}
 		k.mu.Unlock()
-		var err error
+		// From before it is taken until it is released, it may be here.
 		switch {
 		case should && !holds:
-			err = k.place.Take()
+			k.reports(true)
+			if err := k.place.Take(); err != nil {
+				return err
+			}
 			told = time.Time{}
 		case !should && holds:
-			if err = k.place.Drop(); err == nil && !yielded {
+			if err := k.place.Drop(); err != nil {
+				return err
+			}
+			k.reports(false)
+			if !yielded {
 				k.tell(false)
 			}
-		}
-		if err != nil {
-			return err
 		}
 		if holds = should; holds && time.Since(told) >= k.config.HealthCheck.Interval {
 			told = time.Now()
@@ -183,6 +184,13 @@ func (k *keeper) hold(ctx context.Context) error {
 		case <-beat.C:
 		}
 	}
+}
+
+// reports has the status page say whether the node holds the address.
+func (k *keeper) reports(holder bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.Holder, k.status.Since = holder, time.Now()
 }
 
 // tell sends a message to all other nodes. A lost one is repeated at the next interval.

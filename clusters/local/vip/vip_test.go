@@ -59,10 +59,11 @@ func TestElection(t *testing.T) {
 type shelf struct {
 	held             atomic.Bool
 	taken, announced atomic.Int64
+	stuck            sync.Mutex // held while the address cannot be released
 }
 
 func (s *shelf) Take() error     { s.taken.Add(1); s.held.Store(true); return nil }
-func (s *shelf) Drop() error     { s.held.Store(false); return nil }
+func (s *shelf) Drop() error     { s.stuck.Lock(); defer s.stuck.Unlock(); s.held.Store(false); return nil }
 func (s *shelf) Announce() error { s.announced.Add(1); return nil }
 
 // lab is three nodes on the loopback.
@@ -141,14 +142,45 @@ func TestMoves(t *testing.T) {
 	l.stop[1]()
 	l.await(t, "the holder ends", 1)
 
-	resp, err := http.Get("http://" + l.status[0])
+	if status := l.page(t, 0); !status.Holder || !status.Ready || status.LastCheck != "ok" || status.Since.IsZero() {
+		t.Errorf("its status is %+v", status)
+	}
+}
+
+func (l *lab) page(t *testing.T, node int) (status Status) {
+	t.Helper()
+	resp, err := http.Get("http://" + l.status[node])
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var status Status
-	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || !status.Holder || !status.Ready || status.LastCheck != "ok" || status.Since.IsZero() {
-		t.Errorf("its status is %+v (%v)", status, err)
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+// TestReportsUntilReleased: a node holds the address until it has released it.
+func TestReportsUntilReleased(t *testing.T) {
+	l := newLab(t)
+	l.await(t, "at the beginning", 1)
+	l.places[0].stuck.Lock()
+	l.ready[0].Store(false)
+	l.await(t, "the first one's server is down, and it cannot release the address", 1, 2)
+	if status := l.page(t, 0); !status.Holder {
+		t.Errorf("its status is %+v", status)
+	}
+	released := time.Now()
+	l.places[0].stuck.Unlock()
+	l.await(t, "it releases the address", 2)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		status := l.page(t, 0)
+		if !status.Holder && status.Since.After(released) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("its status is %+v", status)
+		}
 	}
 }
 
