@@ -62,6 +62,18 @@ func TestGuard(t *testing.T) {
 	g.end() // of one that is gone
 }
 
+// TestBooted: the engine reports when the container was started.
+func TestBooted(t *testing.T) {
+	dir := fakeDocker(t, strings.Replace(engineOfOne, `\"Running\":`, `\"StartedAt\":\"2026-11-30T10:00:00.5Z\",\"Running\":`, 1))
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	for state, want := range map[string]time.Time{"on": time.Date(2026, 11, 30, 10, 0, 0, 5e8, time.UTC), "off": {}} {
+		setState(t, dir, state)
+		if got := n.Booted(); !got.Equal(want) {
+			t.Errorf("%s: started at %s, want %s", state, got, want)
+		}
+	}
+}
+
 // The time to live starts when the fault has begun: a guard whose countdown was over before would find the
 // container running, and exit.
 func TestGuardWaitsForFault(t *testing.T) {

@@ -38,6 +38,7 @@ var (
 	_ framework.Node            = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
+	_ framework.BootReporter    = (*node)(nil)
 	_ framework.Pauser          = (*node)(nil)
 	_ framework.ProcessReporter = (*node)(nil)
 	_ framework.Killer          = (*node)(nil)

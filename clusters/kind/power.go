@@ -40,6 +40,20 @@ func (n *node) Powered(ctx context.Context) (bool, error) {
 	return c.State.Running, err
 }
 
+// Booted implements framework.BootReporter.
+func (n *node) Booted() time.Time {
+	ctx, cancel := context.WithTimeout(context.Background(), stateLimit)
+	defer cancel()
+	c, err := n.state(ctx)
+	if err != nil || !c.State.Running {
+		return time.Time{}
+	}
+	return c.State.StartedAt
+}
+
+// stateLimit is how long the engine may take to report the state of a container.
+const stateLimit = 10 * time.Second
+
 // Pause implements framework.Pauser.
 func (n *node) Pause(ctx context.Context, ttl time.Duration) error {
 	return n.takeAway(ctx, "unpause", ttl, func(ctx context.Context) error {

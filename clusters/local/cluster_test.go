@@ -234,7 +234,14 @@ func testPowerAndLinks(t *testing.T, c *Cluster) {
 		if err := power.PowerOff(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
+		off := time.Now()
+		if at := n.(framework.BootReporter).Booted(); !at.IsZero() {
+			t.Errorf("off since %s, and started at %s", off, at)
+		}
 		eventually(t, 30*time.Second, "power", func() bool { on, _ := power.Powered(t.Context()); return on })
+		if at := n.(framework.BootReporter).Booted(); !at.After(off) || at.After(time.Now()) {
+			t.Errorf("off since %s, and started at %s", off, at)
+		}
 	})
 
 	t.Run("the state is complete", func(t *testing.T) {

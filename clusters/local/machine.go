@@ -59,6 +59,7 @@ type machine struct {
 // life is one stretch of power.
 type life struct {
 	first *os.Process                // the machine's first process
+	began time.Time                  // when that had started
 	ended chan struct{}              // closed when it has ended
 	up    atomic.Bool                // the agent has answered
 	still atomic.Pointer[standstill] // nil while its processes run
@@ -118,7 +119,7 @@ func (m *machine) boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to start its first process: %w", err)
 	}
-	l := &life{first: cmd.Process, ended: ended}
+	l := &life{first: cmd.Process, began: time.Now(), ended: ended}
 	m.life.Store(l)
 
 	m.port, err = m.sw.Attach(vnet.PortConfig{Name: m.name, Netns: fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid),

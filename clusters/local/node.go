@@ -69,6 +69,7 @@ var (
 	_ framework.Presser         = (*node)(nil)
 	_ framework.Limiter         = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
+	_ framework.BootReporter    = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
 
 	_ framework.ConnectionReporter = (*node)(nil)
@@ -217,6 +218,14 @@ func (n *node) PowerOn(ctx context.Context) error { return n.machine.powerOn(ctx
 
 // Powered implements framework.PowerSwitch.
 func (n *node) Powered(context.Context) (bool, error) { return n.machine.powered(), nil }
+
+// Booted implements framework.BootReporter.
+func (n *node) Booted() time.Time {
+	if l := n.machine.life.Load(); l != nil {
+		return l.began
+	}
+	return time.Time{}
+}
 
 // auditLog returns the path of the API server's audit log.
 func (n *node) auditLog() (path string, err error) {

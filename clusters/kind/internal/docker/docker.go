@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/command"
 )
@@ -81,8 +82,9 @@ type Container struct {
 	ID    string
 	Name  string
 	State struct {
-		Running bool
-		Paused  bool
+		Running   bool
+		Paused    bool
+		StartedAt time.Time
 	}
 	Config struct {
 		Image   string
