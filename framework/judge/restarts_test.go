@@ -17,6 +17,12 @@ func (s *story) ran(t float64, pid, restarts int) *story {
 	return add(s, &s.run.Processes, p)
 }
 
+// checkedBefore has the last state be preceded by a check at a time.
+func (s *story) checkedBefore(t float64) *story {
+	s.run.Processes[len(s.run.Processes)-1].V.Before = sec(t)
+	return s
+}
+
 // TestRestartsAfterRemoval: an etcd leader that removes a member without power may send nothing for
 // 10 s, so that the active instance of its node cannot renew its lease.
 func TestRestartsAfterRemoval(t *testing.T) {
@@ -66,6 +72,12 @@ func TestRestarts(t *testing.T) {
 		}},
 		{name: "by a fault elsewhere", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(30, 9, 1)
+		}},
+		{name: "too long after a fault, and checked shortly before", want: Fail, says: "no fault was active", story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(37, 9, 1).checkedBefore(36.5)
+		}},
+		{name: "perhaps soon after a fault, since it was not checked for long", want: Pass, story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(42, 9, 1).checkedBefore(33)
 		}},
 		{name: "by a fault of the API server elsewhere, since it is elected", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-1", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(12, 9, 1)

@@ -80,8 +80,8 @@ func identified(p record.ProcessState) bool {
 	return p.Error == "" && p.PID > 0 && p.StartTicks > 0 && p.State != "Z"
 }
 
-// LookedAt is the longest time between two checks of a process on a node that reports: the record
-// has only changes.
+// LookedAt is the usual time between two checks of a process on a node that reports, at most, for
+// records that do not say when it was checked before: they have only changes.
 const LookedAt = 5 * time.Second
 
 // FirstAt is when the first correct entry of a list from a time on was made; endless for none.

@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -55,7 +56,7 @@ func judgeRestarts(m *facts.Case) Finding {
 		}
 		from, unseen := silent[k]
 		if !unseen {
-			from = p.At - record.Nanos(facts.LookedAt)
+			from = cmp.Or(p.V.Before, p.At-record.Nanos(facts.LookedAt))
 		}
 		from = max(from, old.At)
 		delete(silent, k)
