@@ -21,8 +21,20 @@ var Isolate = network(&Fault{
 	},
 	Needs:   []string{"NetworkFaulter", "PowerSwitch or ProcessReporter"},
 	Example: "node/leader keep=harness",
-	Effects: does(record.EffectNetwork, record.EffectIsolated),
+	Effects: isolates,
 }, isolation)
+
+// isolates returns the effects of an isolation. One that flaps, or that keeps the links to another
+// node, leaves the target a peer.
+func isolates(values map[string]string) []record.Effect {
+	hosts := []string{"", framework.HarnessHost, framework.BalancerHost, "workers"}
+	for party := range strings.SplitSeq(values["keep"], ",") {
+		if values["flap"] != "" || !slices.Contains(hosts, strings.TrimSpace(party)) {
+			return []record.Effect{record.EffectNetwork, record.EffectPartitioned}
+		}
+	}
+	return []record.Effect{record.EffectNetwork, record.EffectIsolated}
+}
 
 func isolation(r Request) (*impairment, error) {
 	nodes, err := r.nodes()

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // IsolateEtcd cuts an etcd member off from the other control-plane nodes: its peers, and the API
@@ -18,7 +17,7 @@ var IsolateEtcd = network(&Fault{
 	Params:  []Param{flapParam},
 	Needs:   []string{"NetworkFaulter", "EtcdAccess", "PowerSwitch or ProcessReporter"},
 	Example: "etcd/leader",
-	Effects: does(record.EffectNetwork, record.EffectIsolated),
+	Effects: isolates,
 }, func(r Request) (*impairment, error) {
 	if _, err := onCluster[framework.EtcdAccess](r); err != nil {
 		return nil, err

@@ -23,6 +23,9 @@ var (
 	apiServer  = protocol{framework.APIServer, "https", 6443}
 )
 
+// EtcdPeerPort is the port on which the etcd member of a node serves the others.
+func EtcdPeerPort(n framework.Node) uint16 { return etcdPeer.port(n) }
+
 // on returns the ports on which nodes serve a protocol.
 func (p protocol) on(nodes ...framework.Node) []uint16 {
 	var ports []uint16

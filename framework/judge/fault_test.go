@@ -17,6 +17,19 @@ func isolated() *story {
 	return s.traffic("node-1", 11.2, 40).traffic("node-3", 11.2, 40).traffic("node-2", 32, 40)
 }
 
+// splitWith is isolated by a split with this parameter, and a write that the member acknowledges.
+func splitWith(param, value string) func() *story {
+	return func() *story {
+		return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).change(func(r *record.Run) {
+			for i := range r.Faults {
+				f := &r.Faults[i].V
+				f.Name, f.Effects = "split", []record.Effect{record.EffectNetwork, record.EffectPartitioned}
+				f.Params = map[string]string{param: value}
+			}
+		})
+	}
+}
+
 func TestIsolatedMember(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
 		{name: "as it should be", story: isolated, want: Pass, took: "1.21s", says: "(sent: 38 writes and 38 quorum reads through node-2), no write was acknowledged and no read was stale"},
@@ -29,6 +42,14 @@ func TestIsolatedMember(t *testing.T) {
 		{name: "write acknowledged, harness starved", want: Fail, says: "must acknowledge no write", story: func() *story {
 			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).change(func(r *record.Run) { r.Harness[15].V.Late = time.Minute })
 		}},
+		{name: "a split that leaves the member alone", want: Fail, says: "acknowledged one at 15.100s", story: splitWith("", "")},
+		{name: "a split that leaves the member in a minority", want: Fail, says: "acknowledged one at 15.100s", story: splitWith("shape", "2-3")},
+		{name: "named groups that leave the member alone", want: Fail, says: "acknowledged one at 15.100s", story: splitWith("groups", "node-2,node-1+node-3")},
+		{name: "a split that leaves the member a majority", want: Inconclusive, says: "the split of node-2 may leave the etcd member on node-2 a quorum", story: splitWith("shape", "2-1")},
+		{name: "named groups that leave the member a majority", want: Inconclusive, says: "a quorum", story: splitWith("groups", "2+1,3")},
+		{name: "a bridge", want: Inconclusive, says: "a quorum", story: splitWith("shape", "bridge")},
+		{name: "a split that flaps", want: Inconclusive, says: "a quorum", story: splitWith("flap", "1s/4s")},
+		{name: "a split of another port", want: Inconclusive, says: "a quorum", story: splitWith("port", "apiserver")},
 		{name: "write called before", want: Pass, story: func() *story {
 			return isolated().write(record.OpCreate, "node-2", "new", "x", 200, 9.9, 10.1)
 		}},

@@ -1,8 +1,13 @@
 package judges
 
 import (
+	"cmp"
+	"strconv"
+	"strings"
+
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 var isolatedMember = Definition{Doc{
@@ -27,6 +32,9 @@ func judgeIsolatedMember(m *facts.Case) Finding {
 	}
 	if outside := m.Run.Meta.OutsideEtcd; outside != "" {
 		return notApplicable("API servers reach etcd at %s as well, which is not on a control-plane node: what isolates a member does not isolate the API server beside it.", outside)
+	}
+	if !alone(m.Fault.Injected) {
+		return Inconclusive("the %s may leave the etcd member on %s a quorum, for some of the time at least", m.Fault.What(), node)
 	}
 	cut := []string{node}
 
@@ -55,4 +63,34 @@ func judgeIsolatedMember(m *facts.Case) Finding {
 	}
 	return bounded(*m.Bound)(Passed("While %s was isolated (sent: %s), no write was acknowledged and no read was stale; through %s the longest time without an acknowledged write was %s, within %s.",
 		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length()))
+}
+
+// alone reports whether the target of a partition has no quorum of etcd on its side throughout: it
+// reaches no peer, or too few of them.
+func alone(f *record.Fault) bool {
+	if f.Has(record.EffectIsolated) {
+		return true
+	}
+	if f.Params["flap"] != "" || f.Params["keep"] != "" || f.Params["port"] != "" && f.Params["port"] != "all" {
+		return false
+	}
+	var sizes []int // of the groups, that of the target first
+	for size := range strings.SplitSeq(cmp.Or(f.Params["shape"], "1-2"), "-") {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return false // a bridge
+		}
+		sizes = append(sizes, n)
+	}
+	if groups := f.Params["groups"]; groups != "" {
+		sizes = nil
+		for group := range strings.SplitSeq(groups, ",") {
+			sizes = append(sizes, strings.Count(group, "+")+1)
+		}
+	}
+	all := 0
+	for _, n := range sizes {
+		all += n
+	}
+	return sizes[0] < all/2+1
 }
