@@ -81,14 +81,14 @@ func TestReconnect(t *testing.T) {
 			return []netip.Addr{address(2)}
 		})
 		reconnect(0)
-		if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting until TCP retransmits: node-2 to node-3") {
+		if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting for connections: node-2 to node-3") {
 			t.Errorf("said %q", said)
 		}
 
 		connect(func() []netip.Addr { return []netip.Addr{address(0)} })
 		reconnect(longestRecovery)
 		if !slices.ContainsFunc(lines, func(l string) bool {
-			return strings.Contains(l, "TCP has still not retransmitted ") && strings.HasSuffix(l, " after the healing: node-2 to node-1")
+			return strings.Contains(l, "connections were not back ") && strings.HasSuffix(l, " after the healing: node-2 to node-1")
 		}) {
 			t.Errorf("said %q", lines)
 		}
@@ -113,6 +113,102 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("two looks more took %s", took)
 		}
 	})
+}
+
+// changing is a node whose connections change.
+type changing struct {
+	framework.Node
+	address netip.Addr
+	has     func() ([]framework.Connection, error)
+}
+
+func (n changing) Address() netip.Addr { return n.address }
+
+func (n changing) Connections(context.Context, []netip.Addr) ([]framework.Connection, error) {
+	return n.has()
+}
+
+// TestReconnectPeers: connections are back once every node says so that ever reported them, and each
+// member is connected to those that it was connected to.
+func TestReconnectPeers(t *testing.T) {
+	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
+	to := func(peer int, stalled bool) []framework.Connection {
+		return []framework.Connection{{Peer: netip.AddrPortFrom(addresses[peer], 2380), Established: true, Stalled: stalled}}
+	}
+	opening := []framework.Connection{{Peer: netip.AddrPortFrom(addresses[1], 2380)}}
+	silent := errors.New("no answer")
+	for _, tc := range []struct {
+		name          string
+		first, second func(time.Duration) ([]framework.Connection, error) // at a time after the healing
+		took          time.Duration                                       // at least
+		want, says    string
+	}{
+		{name: "connected", want: "true []"},
+		{name: "not connected for a while", took: 7 * time.Second, want: "true []", says: "waiting for connections: node-1 to node-2 (not connected)",
+			first: func(d time.Duration) ([]framework.Connection, error) {
+				if d < 7*time.Second {
+					return opening, nil
+				}
+				return to(1, false), nil
+			}},
+		{name: "not connected any more", took: longestRecovery, want: `false ["node-1 to node-2 (not connected)"]`, says: "after the healing: node-1 to node-2 (not connected)",
+			first: func(time.Duration) ([]framework.Connection, error) { return nil, nil }},
+		{name: "silent for a while", took: 5 * time.Second, want: "true []",
+			second: func(d time.Duration) ([]framework.Connection, error) {
+				if d < 5*time.Second {
+					return nil, silent
+				}
+				return to(0, false), nil
+			}},
+		{name: "silent from then on", says: "not every node reports its connections any more",
+			second: func(time.Duration) ([]framework.Connection, error) { return nil, silent }},
+		{name: "silent in the end", says: "not every node reports its connections any more",
+			second: func(d time.Duration) ([]framework.Connection, error) {
+				if d == 0 {
+					return to(0, false), nil
+				}
+				return nil, silent
+			}},
+		{name: "one is silent, and the other one waits", took: longestRecovery, want: `false ["node-1 to node-2"]`,
+			first:  func(time.Duration) ([]framework.Connection, error) { return to(1, true), nil },
+			second: func(time.Duration) ([]framework.Connection, error) { return nil, silent }},
+		{name: "all are silent", says: "not every node reports its connections any more",
+			first:  func(time.Duration) ([]framework.Connection, error) { return nil, silent },
+			second: func(time.Duration) ([]framework.Connection, error) { return nil, silent }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := apitest.NewInMemory(t, 2)
+				var said []string
+				w, read := recordtest.New(t)
+				r := &run{w: w, options: Options{Progress: func(l string) { said = append(said, l) }}}
+				healed := time.Time{}
+				node := func(i int, later func(time.Duration) ([]framework.Connection, error)) framework.Node {
+					return changing{inner.Nodes()[i], addresses[i], func() ([]framework.Connection, error) {
+						if healed.IsZero() || later == nil {
+							return to(1-i, false), nil
+						}
+						return later(time.Since(healed))
+					}}
+				}
+				r.cluster = talkers{inner, []framework.Node{node(0, tc.first), node(1, tc.second)}}
+				r.lookConnected(t.Context())
+				healed = time.Now()
+				settled := r.reconnect(t.Context(), healed)
+				synctest.Wait()
+				if err := settled(); err != nil {
+					t.Fatal(err)
+				}
+				got, took := "", time.Duration(0)
+				for _, s := range read().Steadies {
+					got, took = fmt.Sprintf("%t %q", s.V.OK, s.V.Problems), s.V.Took
+				}
+				if got != tc.want || took < tc.took || took > tc.took+5*time.Second || !strings.Contains(strings.Join(said, "\n"), tc.says) {
+					t.Errorf("recorded %s after %s (want %s after %s), said %q", got, took, tc.want, tc.took, said)
+				}
+			})
+		})
+	}
 }
 
 // reporter is a node with these connections.

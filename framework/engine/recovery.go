@@ -25,14 +25,23 @@ const (
 
 // recovery is how long the cluster may take to be steady again.
 type recovery struct {
-	from    time.Time     // when the last healing started to count, see add
-	limit   time.Duration // see recoveryLimit
-	checked bool          // the steady state was checked after the last healing
-	stale   bool          // and the cluster was changed since
+	from    time.Time // when the last healing started to count, see add
+	until   time.Time // when the limit of each healing is over, see recoveryLimit
+	checked bool      // the steady state was checked after the last healing
+	stale   bool      // and the cluster was changed since
 }
 
-// add adds a healing that was called at called and proven at effect (zero if it was not). The
-// limit is the longest of those healed together. A network is healed with the call; a component
+// limits returns from when on a check that starts now is timed, and the limit. Once the cluster was
+// checked, the healing allows nothing any more.
+func (r *recovery) limits(s framework.Settings) (from time.Time, limit time.Duration) {
+	if r.from.IsZero() || r.checked {
+		return time.Now(), baseRecovery(s)
+	}
+	return r.from, max(r.until.Sub(r.from), baseRecovery(s))
+}
+
+// add adds a healing that was called at called and proven at effect (zero if it was not). Each has a
+// limit of its own, and the last one counts. A network is healed with the call; a component
 // has to start first, which takes long on a busy machine, so its time counts from the proof.
 func (r *recovery) add(s framework.Settings, i *activeFault, called, effect time.Time) {
 	from := called
@@ -43,7 +52,9 @@ func (r *recovery) add(s framework.Settings, i *activeFault, called, effect time
 		r.from = from
 	}
 	r.checked = false
-	r.limit = max(r.limit, recoveryLimit(s, i, from, !effect.IsZero()))
+	if until := from.Add(recoveryLimit(s, i, from, !effect.IsZero())); until.After(r.until) {
+		r.until = until
+	}
 }
 
 func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeout + s.Margin }

@@ -172,12 +172,14 @@ type run struct {
 	unhealthy  bool              // the baseline is, and nothing is injected
 	traffic    *workload.Traffic // nil if it is off
 	recovery   recovery
-	settling   *settling   // nil if nothing is followed
-	listed     bool        // the API servers' addresses were listed correctly
-	served     bool        // every API server acknowledged a write and opened a watch, before a fault
-	added      []namedNode // in the order of joining, those that still exist
-	removed    []namedNode // in the order of leaving, those that were not replaced
-	background []func()    // stops what runs beside the timeline
+	settling   *settling        // nil if nothing is followed
+	listed     bool             // the API servers' addresses were listed correctly
+	reporters  map[string]bool  // nodes that reported their connections
+	peerings   map[peering]bool // connections of etcd members that existed
+	served     bool             // every API server acknowledged a write and opened a watch, before a fault
+	added      []namedNode      // in the order of joining, those that still exist
+	removed    []namedNode      // in the order of leaving, those that were not replaced
+	background []func()         // stops what runs beside the timeline
 	trust      workload.Trust
 	undoing    sync.WaitGroup // what actions did
 

@@ -46,19 +46,26 @@ func (r *run) settle(ctx context.Context, from time.Time, limit time.Duration) {
 	}
 }
 
+// follow checks a part until it is steady. Each check shows the state at its start, and the last one
+// starts when the limit is over.
 func (r *run) follow(ctx context.Context, p part, from time.Time) {
 	s := record.Steady{Phase: record.SteadyPart, Part: p.name, Limit: p.limit}
 	for ctx.Err() == nil {
-		err := p.missing(ctx)
 		s.Took = time.Since(from)
-		if s.OK = err == nil; !s.OK && ctx.Err() == nil && s.Took > p.limit {
+		look, done := ctx, context.CancelFunc(func() {})
+		if s.Took < p.limit {
+			look, done = context.WithDeadline(ctx, from.Add(p.limit))
+		}
+		err := p.missing(look)
+		done()
+		if s.OK = err == nil; !s.OK && ctx.Err() == nil && s.Took >= p.limit {
 			s.Problems = []string{err.Error()}
 		}
 		if s.OK || len(s.Problems) > 0 {
 			_ = r.w.Append(record.KindSteady, s) // the writer keeps its error
 			return
 		}
-		client.Pause(ctx, settleEach)
+		client.Pause(ctx, min(settleEach, p.limit-time.Since(from)))
 	}
 }
 
@@ -67,6 +74,7 @@ func (r *run) follow(ctx context.Context, p part, from time.Time) {
 func (r *run) disturb(ctx context.Context) {
 	r.unsettle()
 	r.lookListed(ctx)
+	r.lookConnected(ctx)
 	r.served = r.served || len(r.unhealed()) == 0 && r.throughEach(r.serves)(ctx) == nil
 }
 
@@ -122,7 +130,7 @@ func (r *run) parts(limit time.Duration) (all []part) {
 			}
 			election := l + p*44/10
 			if seen.Coordinated {
-				election += record.CoordinatedElection + record.ElectionController
+				election = max(election, record.ElectionController) + record.CoordinatedElection
 			}
 			all = append(all, part{record.PartLease + string(c), limit + election + s.Margin,
 				func(context.Context) error { return r.renewed(c, since, p) }})

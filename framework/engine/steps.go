@@ -130,7 +130,8 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		r.say("injecting %s failed: %v", in.ID, err)
 		// What was touched has been undone, or judges take into account that it may not have been;
 		// a component may still be starting.
-		r.recovery = recovery{from: time.Now(), limit: record.ComponentStart + baseRecovery(r.cluster.Settings())}
+		now := time.Now()
+		r.recovery = recovery{from: now, until: now.Add(record.ComponentStart + baseRecovery(r.cluster.Settings()))}
 		if err := r.w.Append(record.KindFault, entry); err != nil {
 			return err
 		}
@@ -303,12 +304,8 @@ func (r *run) final(ctx context.Context) error {
 // healing. It waits for longer than the limit, so that the record says how long
 // it took.
 func (r *run) recover(ctx context.Context) error {
-	unbounded := cmp.Or(r.recovery.limit, baseRecovery(r.cluster.Settings()))
+	from, unbounded := r.recovery.limits(r.cluster.Settings())
 	limit := min(longestRecovery, unbounded)
-	from := r.recovery.from
-	if from.IsZero() || r.recovery.checked {
-		from = time.Now()
-	}
 	if err := r.phase("recovery, limit %s", limit); err != nil {
 		return err
 	}

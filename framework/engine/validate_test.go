@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -146,4 +147,41 @@ func TestRecoveryLimit(t *testing.T) {
 			t.Errorf("%s for %s: %s, want %s", test.fault.Name, test.lasted, got, test.want)
 		}
 	}
+}
+
+// TestRecoveryLimits: each healing has a limit of its own, and none once the cluster was checked.
+func TestRecoveryLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := framework.Settings{ElectionTimeout: time.Second, Margin: 2 * time.Second}
+		cut := &activeFault{fault: fault.Isolate, inj: injectionAt{called: time.Now().Add(-20 * time.Second)}} // until 31 s
+		kill := func() *activeFault {
+			return &activeFault{fault: fault.Kill, inj: injectionAt{called: time.Now(), target: fault.Target{Component: framework.APIServer}}} // 4 s
+		}
+		for _, tc := range []struct {
+			name  string
+			then  time.Duration // from the healing of the cut to that of the kill; 0 for none
+			later time.Duration
+			seen  bool
+			want  time.Duration // from the last healing
+		}{
+			{name: "alone", want: 31 * time.Second},
+			{name: "alone, after a while", later: 8 * time.Second, want: 31 * time.Second},
+			{name: "another one soon", then: 10 * time.Second, want: 21 * time.Second},
+			{name: "another one when the limit is over", then: time.Minute, want: 4 * time.Second},
+			{name: "checked since", later: 8 * time.Second, seen: true, want: 4 * time.Second},
+		} {
+			r, now := recovery{}, time.Now()
+			r.add(s, cut, now, now)
+			if tc.then > 0 {
+				r.add(s, kill(), now.Add(tc.then), now.Add(tc.then))
+			}
+			time.Sleep(tc.then + tc.later)
+			r.checked = tc.seen
+			from, limit := r.limits(s)
+			if since := now.Add(tc.then); !tc.seen && !from.Equal(since) || tc.seen && !from.Equal(time.Now()) || limit != tc.want {
+				t.Errorf("%s: %s from %s on, want %s", tc.name, limit, from.Sub(now), tc.want)
+			}
+			cut.inj = injectionAt{called: time.Now().Add(-20 * time.Second)}
+		}
+	})
 }

@@ -298,6 +298,9 @@ func TestSteadyParts(t *testing.T) {
 		{name: "some", want: Pass, says: "The slowest of each kind: leases after 1s. Not judged, since the record does not show them: addresses", story: func() *story {
 			return removed().part("lease of kube-scheduler", time.Second)
 		}},
+		{name: "one checked too late", want: Inconclusive, says: "writes and watches was steady when it was checked after 46s, later than 43.8s", story: func() *story {
+			return removed().at(59).part("lease of kube-scheduler", time.Second).part(record.PartRequests, 46*time.Second)
+		}},
 		{name: "two not", want: Fail, says: "not steady again: dead addresses in default/kubernetes (not within 43.8s, checked for 50s: 10.9.9.9); connections between nodes", story: func() *story {
 			return removed().at(59).part(record.PartUnlisted, 50*time.Second, "10.9.9.9").part("lease of kube-scheduler", time.Second).part(record.PartConnections, time.Minute, "node-1 to node-2")
 		}},

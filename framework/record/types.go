@@ -386,7 +386,8 @@ const (
 	PartUnlisted = "dead addresses in default/kubernetes"
 	// PartRequests: every API server acknowledges a write and opens a watch.
 	PartRequests = "writes and watches"
-	// PartConnections: no TCP connection between control-plane nodes waits for a retransmission.
+	// PartConnections: no TCP connection between control-plane nodes waits for a retransmission,
+	// and none is missing that etcd members had before the fault.
 	PartConnections = "connections between nodes"
 )
 
@@ -402,7 +403,11 @@ type Steady struct {
 	// Unbounded is the limit without the catalogue's ceiling, if that shortens it: after a long
 	// fault, connections may back off for as long.
 	Unbounded time.Duration `json:"unbounded,omitempty"`
-	Problems  []string      `json:"problems,omitempty"`
+	// Since is from when Took counts, and First when the state was first checked; for
+	// PartConnections.
+	Since    Nanos    `json:"since,omitempty"`
+	First    Nanos    `json:"first,omitempty"`
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Phase marks the start of a step of the experiment.

@@ -42,6 +42,7 @@ func judgeSteadyState(m *facts.Case) Finding {
 		return Inconclusive("the record has no steady-state check after the experiment")
 	}
 	outstanding, since, last, limit := partsOutstanding(m.Run)
+	unseen := partsUnseen(m.Run)
 	late := !after.V.OK || lateness(after.V) != recovered || len(outstanding) > 0
 	for _, id := range slices.Sorted(maps.Keys(m.Faults)) {
 		// A fault that may still be active is not the cluster's doing.
@@ -76,6 +77,8 @@ func judgeSteadyState(m *facts.Case) Finding {
 	case lateness(s) == tooLate:
 		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
 			text.Short(s.Limit), text.Short(s.Took)).Rests(from, after.At)
+	case len(unseen) > 0:
+		f = Inconclusive("it is not known whether each part was back to its steady state within its limit: %s", strings.Join(unseen, "; "))
 	}
 	return bounded(verdict.Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit})(f.Took(s.Took))
 }
@@ -108,6 +111,16 @@ func partsOutstanding(run *record.Run) (outstanding []string, since, last record
 		}
 	}
 	return outstanding, since, last, limit
+}
+
+// partsUnseen describes the parts that were not checked until their limits were over.
+func partsUnseen(run *record.Run) (unseen []string) {
+	for _, s := range run.Steadies {
+		if s.V.Phase == record.SteadyPart && s.V.OK && s.V.Took > s.V.Limit+run.Meta.Settings["M"] {
+			unseen = append(unseen, fmt.Sprintf("%s was steady when it was checked after %s, later than %s", s.V.Part, text.Short(s.V.Took), text.Short(s.V.Limit)))
+		}
+	}
+	return unseen
 }
 
 // partsSteady describes how long each part took at most, and which ones are not known, as in
