@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// endOf returns the time of the last entry of the record.
 func endOf(run *record.Run) record.Nanos {
 	end := run.EndAt
 	for _, p := range run.Probes {
@@ -69,7 +68,6 @@ func (in *injection) what() string {
 
 func (in *injection) proven() bool { return in.injected != nil && in.injected.Proven }
 
-// latency returns the time from the call to the effect of a proven injection.
 func (in *injection) latency() record.Nanos { return in.injected.Effect - in.injected.Called }
 
 // began returns when the fault took effect or, without a proof, when it was called for.
@@ -189,7 +187,6 @@ func (s *probeSeries) longest() time.Duration {
 	return longest
 }
 
-// unavailable returns how long all outages lasted together.
 func (s *probeSeries) unavailable() (all time.Duration) {
 	for _, o := range s.outages() {
 		all += time.Duration(o.to - o.from)

@@ -99,7 +99,6 @@ func renderJUnit(in input) ([]byte, error) {
 	return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
 }
 
-// add adds a case, and counts it.
 func (s *junitSuite) add(c junitCase) {
 	s.Cases = append(s.Cases, c)
 	s.Tests++

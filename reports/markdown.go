@@ -119,7 +119,6 @@ func mdTable(b *bytes.Buffer, reqs []Requirement) {
 	}
 }
 
-// mdDetails writes the evidence for everything that did not pass.
 func mdDetails(b *bytes.Buffer, in input) {
 	first := true
 	for _, r := range in.Results.Results {
@@ -140,7 +139,6 @@ func mdDetails(b *bytes.Buffer, in input) {
 	}
 }
 
-// mdTimes says where the time went.
 func mdTimes(b *bytes.Buffer, run Run) {
 	rows := timeRows(run)
 	if len(rows) == 0 {
@@ -165,7 +163,6 @@ var mdEscaper = strings.NewReplacer(
 // fact is one line of the run info.
 type fact struct{ Name, Value string }
 
-// runFacts returns the run info as text.
 func runFacts(run Run) []fact {
 	facts := []fact{
 		{"Run", run.ID},

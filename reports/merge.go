@@ -50,7 +50,6 @@ func ExitCode(results []judge.Result) int {
 	return code
 }
 
-// broken reports whether a verdict is a failure of the run.
 func broken(level string, v judge.Verdict) bool {
 	return v == judge.Fail && level != levelInfo
 }

@@ -121,7 +121,6 @@ func (m *metrics) records(in input) {
 	})
 }
 
-// operationsOf counts the traffic's operations by "type/outcome".
 func operationsOf(run *record.Run) map[string]int {
 	counts := map[string]int{}
 	for _, op := range run.Ops {

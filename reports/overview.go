@@ -85,7 +85,6 @@ func groupsOf(in input, reqs []Requirement) (groups []group) {
 	return groups
 }
 
-// evidenceOf returns the evidence of the result that decided a requirement.
 func evidenceOf(r Requirement, results []judge.Result) []string {
 	i := slices.IndexFunc(results, func(one judge.Result) bool {
 		return one.Requirement == r.ID && one.Scenario == r.DecidedBy && one.Sentence == r.Sentence
@@ -155,7 +154,6 @@ func beyond(r *Results, c *Certificate) string {
 	return fmt.Sprintf("Of %s that its experiments also judge, %s.", Plural(total, "other requirement"), strings.Join(parts, " and "))
 }
 
-// shortened lists the first few items of all.
 func shortened(all []string, most int) string {
 	if len(all) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)

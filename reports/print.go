@@ -99,7 +99,6 @@ func named(sentence, formula string) bool {
 	return strings.Contains(formula, " ") && strings.Contains(sentence, formula)
 }
 
-// label returns the verdict as printed.
 func label(r Requirement) string { return displayAt(r.Level, r.Verdict).label }
 
 func tint(r Requirement, text string) string {

@@ -56,7 +56,6 @@ func clusterSettings(run Run) (all []setting) {
 	return all
 }
 
-// settingsText describes the settings with their names.
 func settingsText(run Run) string {
 	var parts []string
 	for _, s := range clusterSettings(run) {

@@ -129,7 +129,6 @@ func timeRows(run Run) []timeRow {
 	return append(rows, row("in all", "", all))
 }
 
-// timeText describes the sum.
 func timeText(run Run) string {
 	all := run.Spent()
 	if len(run.Times) == 0 || all.Total() == 0 {

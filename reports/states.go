@@ -69,7 +69,6 @@ func (t *track) finish(end, step record.Nanos, name string) []bar {
 // alarming reports whether a bar shows something missing or wrong.
 func (b bar) alarming() bool { return b.class == "gone" || b.class == "bad" }
 
-// nodeState is a state in the colour of a node.
 func nodeState(run *record.Run, node, text string) state {
 	if i := nodeIndex(run, node); i >= 0 {
 		return state{"node n" + strconv.Itoa(i%nodeColours), text}

@@ -110,7 +110,6 @@ func Plural(n int, one string) string {
 	return strconv.Itoa(n) + " " + one + "s"
 }
 
-// verb returns the form of a verb for n things.
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return one

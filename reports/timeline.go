@@ -174,12 +174,10 @@ func mergeOutages(list []outage, step record.Nanos) []outage {
 	return merged
 }
 
-// tip returns a tooltip with the times of what it reports.
 func tip(text string, from, to record.Nanos) string {
 	return fmt.Sprintf("%s\n%s to %s (%s)", text, at(from), at(to), human(time.Duration(to-from)))
 }
 
-// at formats a time in seconds from the start.
 func at(t record.Nanos) string {
 	return fmt.Sprintf("%.2fs", time.Duration(t).Seconds())
 }

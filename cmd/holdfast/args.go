@@ -38,7 +38,6 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// usage returns the command line of a command.
 func usage(cmd *cobra.Command) string { return strings.TrimSuffix(cmd.UseLine(), " [flags]") }
 
 // subcommand is the check of a command's arguments if they do not begin with a subcommand.
@@ -62,7 +61,6 @@ func wantSubcommands(cmd *cobra.Command) {
 	}
 }
 
-// helpTopic is the check of the arguments of help.
 func helpTopic(cmd *cobra.Command, args []string) error {
 	about, rest, err := cmd.Root().Find(args)
 	if err == nil && len(rest) > 0 && about.HasSubCommands() {
@@ -90,7 +88,6 @@ func emptyFlag(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// flagError describes a flag that cobra refuses.
 func flagError(_ *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -40,7 +40,6 @@ apiserver-count fix proposal, *resilience* the control plane resilience overview
 has hit users since.
 `
 
-// printRequirements prints requirements, by area.
 func printRequirements(w io.Writer, entries []catalogEntry) error {
 	settings, err := clusters.Settings(clusters.Default())
 	if err != nil {

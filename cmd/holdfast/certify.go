@@ -160,7 +160,6 @@ for another reason, or the run had a problem, such as a cluster that it could no
 	return cmd
 }
 
-// printBriefly prints the plan of a certification in a few lines.
 func printBriefly(w io.Writer, p *run.Plan) {
 	here := rememberedPace(p.Provider)
 	for _, line := range certify.PlanLines(p, here.of(p.Expected)) {

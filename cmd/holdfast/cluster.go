@@ -83,7 +83,6 @@ with -o json as one JSON object after another.`,
 // watchInterval is how often a watched status is polled.
 const watchInterval = time.Second
 
-// watchStatus shows the status of a cluster whenever it changes.
 func watchStatus(cmd *cobra.Command, h *keeper.Handle, asJSON bool) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	last := ""

@@ -2,7 +2,6 @@ package main
 
 import "github.com/spf13/cobra"
 
-// addCommands adds every command, in the groups in which the help lists them.
 func addCommands(root *cobra.Command) {
 	add := func(title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})

@@ -19,7 +19,6 @@ import (
 // values returns the completions for a word.
 type values func() []string
 
-// completed returns a cobra function that completes to values, and to no file.
 func completed(all values) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return all(), cobra.ShellCompDirectiveNoFileComp
@@ -99,7 +98,6 @@ func versions(p release.Product) []string {
 	return slices.Compact(all)
 }
 
-// completeFault completes the name of a fault, and then its parameters.
 func completeFault(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return faultNames(), cobra.ShellCompDirectiveNoFileComp

@@ -38,7 +38,6 @@ func describeFault(f *fault.Fault) faultEntry {
 	return e
 }
 
-// injectCommand turns the example of a fault into a command line.
 func injectCommand(name, example string) string {
 	target, params, _ := strings.Cut(example, " ")
 	return strings.TrimSpace(fmt.Sprintf("holdfast inject %s --on %s --for 30s %s", name, target, params))
@@ -104,7 +103,6 @@ func printFault(out io.Writer, f faultEntry) error {
 	return w.Flush()
 }
 
-// printFaultsPage writes the page docs/faults.md.
 func printFaultsPage(out io.Writer, all []faultEntry) error {
 	var b strings.Builder
 	b.WriteString(`# Faults

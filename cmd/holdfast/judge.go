@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-// judged judges the records of a results directory.
 func judged(dir string) (*run.Verdicts, error) {
 	v, err := run.Judge(dir)
 	if errors.Is(err, run.ErrNoResults) {
@@ -47,7 +46,6 @@ func reportOn(v *run.Verdicts, dir string) string {
 	return reportIn(dir)
 }
 
-// reportIn says where the report in a results directory is.
 func reportIn(dir string) string {
 	path := filepath.Join(dir, reports.HTMLFile)
 	if abs, err := filepath.Abs(path); err == nil {

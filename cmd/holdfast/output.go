@@ -47,7 +47,6 @@ func oneOf(words []string) string {
 	return strings.TrimPrefix(strings.Join(words[:last], ", ")+" or "+strings.Join(words[last:], ""), " or ")
 }
 
-// json reports whether the user asked for JSON.
 func (o *outputFlag[T]) json() bool { return o.format == "json" }
 
 // print prints v as JSON if the user asked for it, and otherwise calls text.

@@ -19,7 +19,6 @@ type pace struct {
 // paceWeight is how much time of scenarios the last run's pace counts for.
 const paceWeight = time.Minute
 
-// add counts a completed scenario.
 func (p *pace) add(spent, expected time.Duration) {
 	p.spent, p.expected = p.spent+spent, p.expected+expected
 }

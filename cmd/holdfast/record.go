@@ -142,7 +142,6 @@ func (p *recordPrinter) open(ctx context.Context, dir string) (*record.Reader, e
 	return record.Open(dir)
 }
 
-// entries prints the meta data and what follows it.
 func (p *recordPrinter) entries(ctx context.Context, r *record.Reader, out *bufio.Writer) error {
 	meta, err := json.Marshal(r.Meta())
 	if err != nil {

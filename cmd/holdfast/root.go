@@ -62,7 +62,6 @@ func usageError(format string, args ...any) error {
 	return exitWith(exitUsage, fmt.Errorf(format, args...))
 }
 
-// exitCode returns the exit code for err.
 func exitCode(err error) int {
 	var e *exitError
 	switch {

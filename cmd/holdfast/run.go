@@ -306,7 +306,6 @@ func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, er
 	return p, provider, err
 }
 
-// printLeft prints what a resumed run still has to do.
 func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 	left := p.Unsettled(dir)
 	if asJSON {
@@ -316,7 +315,6 @@ func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 	return err
 }
 
-// resumed continues a run in its results directory.
 func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output *outputFlag[*reports.Results]) error {
 	p, provider, err := resumable(cmd, dir)
 	if err == nil && len(p.Rows) > 0 {

@@ -208,7 +208,6 @@ func (b *board) watch() (stop func()) {
 	}
 }
 
-// status returns the board in one line.
 func (b *board) status(now time.Time) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -49,7 +49,6 @@ YAML language server complete and check a scenario file that begins with the lin
 	return cmd
 }
 
-// schemaNames are the names of schemas.
 func schemaNames() []string {
 	names := []string{"results", "scenario"}
 	files, _ := fs.ReadDir(schemas, "schemas") // embedded
@@ -60,7 +59,6 @@ func schemaNames() []string {
 	return names
 }
 
-// schemaOf returns the schema of a document, or of a command's output.
 func schemaOf(name string) ([]byte, error) {
 	switch name {
 	case "scenario":

@@ -89,7 +89,6 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
 	return cmd
 }
 
-// printRows prints the table.
 func printRows(w io.Writer, rows []selftest.Row, markdown, list bool) error {
 	header := []string{"GUARANTEE", "PLANTED VIOLATION", "CAUGHT", "HEALTHY TWIN", "TIME"}
 	if list {

@@ -91,7 +91,6 @@ type outcomesHead struct {
 	Holdfast string `json:"holdfast"` // its version
 }
 
-// load reads the outcomes of an earlier selftest.
 func (p *planting) load(dir string) error {
 	f, err := os.Open(filepath.Join(dir, outcomesFile))
 	if err != nil {

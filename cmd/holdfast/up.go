@@ -214,7 +214,6 @@ func (f *clusterFlags) prepared(ctx context.Context, provider clusters.Provider,
 	return spec, prepare(ctx, provider, p, spec)
 }
 
-// describe returns the description of an existing cluster to take over.
 func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, name string) (*clusters.Cluster, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok {

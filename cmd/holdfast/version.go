@@ -23,7 +23,6 @@ func holdfastVersion() string {
 	return "devel"
 }
 
-// versionLine returns the version as one line of text.
 func versionLine() string {
 	return fmt.Sprintf("holdfast %s (%s, %s/%s)", holdfastVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -44,7 +44,6 @@ func newFinder(s string) *finder {
 	return f
 }
 
-// find finds a word from an index on.
 func (f *finder) find(word, from int) {
 	f.next[word] = len(f.low)
 	if i := strings.Index(f.low[from:], words[word]); i >= 0 {

@@ -68,7 +68,6 @@ func (d *Decoder) rule(path string) Rule {
 	return d.format.Rules[index.ReplaceAllString(path, "[]")]
 }
 
-// broken adds a problem with what the file has at a path.
 func (d *Decoder) broken(node *yaml.Node, path, format string, args ...any) {
 	d.reported[path] = true
 	d.problems = append(d.problems, problem{node.Line, fmt.Errorf("%s%s", d.position(node.Line), fmt.Sprintf(format, args...))})
@@ -302,7 +301,6 @@ func (d *Decoder) entries(node *yaml.Node, path string, entry func(key, value *y
 // Join returns the path of a field of the mapping at a path.
 func Join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
-// describe returns what the file contains, for errors.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:

@@ -164,7 +164,6 @@ func DescribeAction(a record.Action) string {
 		a.Verb, what, name, by, a.Code, text.When(a.Received), text.When(a.Completed))
 }
 
-// doubtfulStamps reports whether the stamps of an entry come from another clock.
 func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 	lag := time.Duration(a.At - a.V.Completed)
 	return lag < -stampAhead || lag > margin-stampAhead || a.V.Received > a.V.Completed

@@ -19,7 +19,6 @@ type auditLog struct {
 	moved bool // a fault moved the clock
 }
 
-// auditLogs returns the audit logs of all API servers.
 func auditLogs(run *record.Run, shifts []clockShift, margin time.Duration) map[string]*auditLog {
 	logs := map[string]*auditLog{}
 	for _, t := range run.Actions {

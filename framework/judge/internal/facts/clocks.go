@@ -46,7 +46,6 @@ func clockShifts(run *record.Run, margin time.Duration) (all []clockShift) {
 	return all
 }
 
-// clockFaults returns the injections that moved clocks.
 func clockFaults(run *record.Run) []*Injection {
 	return slices.DeleteFunc(slices.Collect(maps.Values(Injections(run))), func(inj *Injection) bool {
 		return inj.Injected == nil || !inj.Injected.Has(record.EffectClock)

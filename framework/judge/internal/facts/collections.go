@@ -70,7 +70,6 @@ func (c *Collections) timeline(api, name string) *Timeline {
 	return t
 }
 
-// addWatches makes a stream of each watch.
 func (c *Collections) addWatches(run *record.Run) {
 	byID := map[string]*Stream{}
 	for i := range run.Watches {

@@ -30,7 +30,6 @@ func (l Listing) oneVersion() bool {
 	return l.API == APIEtcd || !slices.ContainsFunc(l.Pages, func(p record.Page) bool { return p.Revision != l.Pages[0].Revision })
 }
 
-// name describes a list.
 func (l Listing) name() string {
 	of := l.Collection
 	if l.Group != "" {

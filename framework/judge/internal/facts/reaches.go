@@ -202,7 +202,6 @@ func (m *Case) wroteLease(component, node string, from, to record.Nanos) bool {
 	})
 }
 
-// mayLead reports whether the etcd member of one of some nodes may have led between two times.
 func (m *Case) mayLead(nodes []string, from, to record.Nanos) bool {
 	leaders := map[string]bool{}
 	for _, e := range m.Run.Etcd {
@@ -215,7 +214,6 @@ func (m *Case) mayLead(nodes []string, from, to record.Nanos) bool {
 	})
 }
 
-// isElected reports whether the instances of a component elect an active one.
 func (m *Case) isElected(component string) bool {
 	return slices.Contains(text.SplitList(DefaultElected), component) ||
 		slices.ContainsFunc(m.Run.Leases, func(l record.Timed[record.Lease]) bool { return l.V.Name == component })

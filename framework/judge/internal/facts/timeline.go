@@ -145,7 +145,6 @@ func newTimeline() *Timeline {
 	}
 }
 
-// add takes a write into account.
 func (t *Timeline) add(op *record.Op) {
 	pair := PairOf{op.Key, op.Value}
 	if op.Outcome == record.Refused {

@@ -91,7 +91,6 @@ type tokenIssue struct {
 	until record.Nanos // when it expires, at the earliest
 }
 
-// issueOf reads the operation that issued a token.
 func issueOf(op record.Op) (t tokenIssue) {
 	seconds := 0
 	if n, _ := fmt.Sscanf(op.Value, "issued by key %s for %ds", &t.key, &seconds); n != 2 || op.Outcome != record.OK {

@@ -78,7 +78,6 @@ func unusedByChanges(m *facts.Case, entrance string, changes []record.NodeChange
 	return Inconclusive("no client of %s used an API server in the %s before its node was changed (%s)", entrance, usedBefore, text.And(slices.Compact(nodes))).problem()
 }
 
-// stopsAPIServer reports whether a change stops the API server of its node.
 func stopsAPIServer(c record.NodeChange) bool {
 	switch {
 	case !slices.Contains(c.Node.Components, "kube-apiserver") || c.Action == "upgrade-etcd":

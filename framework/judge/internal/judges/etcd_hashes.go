@@ -88,7 +88,6 @@ func leftOut(m *facts.Case, compared map[string]record.EtcdStatus, at record.Nan
 	return slices.Sorted(maps.Keys(others))
 }
 
-// hashes describes the last hash of each node.
 func hashes(m *facts.Case) (list []string) {
 	last := map[string]record.EtcdStatus{}
 	for _, e := range m.Run.Etcd {

@@ -71,13 +71,11 @@ func (f Finding) Took(d time.Duration) Finding {
 	return f
 }
 
-// counted adds a measured number.
 func (f Finding) counted(format string, args ...any) Finding {
 	f.Measured = fmt.Sprintf(format, args...)
 	return f
 }
 
-// number adds a measured number of things.
 func (f Finding) number(n int, thing string) Finding {
 	return f.counted("%s", text.Plural(n, thing))
 }

@@ -78,7 +78,6 @@ func (h *keyHistories) addLists(m *facts.Case, api string) {
 	}
 }
 
-// traffic says in words how much was answered.
 func (h *keyHistories) traffic(reads string) string {
 	s := fmt.Sprintf("%d acknowledged writes and %d %s reads", h.writes, h.reads, reads)
 	if h.lists > 0 {

@@ -169,7 +169,6 @@ type versionStage struct {
 	version string
 }
 
-// stagesOf returns which versions a component of a node had.
 func stagesOf(m *facts.Case, node, component string) []versionStage {
 	all := []versionStage{{0, m.Run.Meta.Versions[node][component]}}
 	for _, t := range m.Run.Steps {
@@ -181,7 +180,6 @@ func stagesOf(m *facts.Case, node, component string) []versionStage {
 	return all
 }
 
-// versionAt returns the version at a time.
 func versionAt(all []versionStage, t record.Nanos) (version string) {
 	for _, s := range all {
 		if s.at <= t {

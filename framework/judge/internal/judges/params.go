@@ -13,7 +13,6 @@ import (
 // flag are the values of a parameter that is true or false.
 var flag = []string{"true", "false"}
 
-// countParam returns a parameter of the check that is a number, least or more.
 func countParam(m *facts.Case, name string, def, least int) (int, *Finding) {
 	n, err := strconv.Atoi(m.Param(name, strconv.Itoa(def)))
 	if err == nil && n >= least {

@@ -266,7 +266,6 @@ func (r *replay) delete() bool {
 	return false
 }
 
-// stuck returns the operations at which the replay stopped.
 func (r *replay) stuck() []*move {
 	list := []*move{r.horizon()}
 	for _, m := range []*move{r.setter, r.unread()} {

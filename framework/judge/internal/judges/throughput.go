@@ -58,7 +58,6 @@ func judgeThroughput(m *facts.Case) Finding {
 		counted("%s", measured)
 }
 
-// rate is how many operations were acknowledged in some time.
 type rate struct {
 	when   string
 	acks   int

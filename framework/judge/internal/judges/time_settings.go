@@ -77,7 +77,6 @@ func judgeTimeSettings(m *facts.Case) Finding {
 		counted("%d of %d settings", len(within), len(settings))
 }
 
-// others describes the other known settings.
 func others(within []string) string {
 	if len(within) == 0 {
 		return ""

@@ -36,7 +36,6 @@ func trustLooks(m *facts.Case, changes []record.NodeChange) []trustLook {
 	return all
 }
 
-// issuerOf is the CA of a certificate that was served.
 func issuerOf(op record.Op) string {
 	_, ca, _ := strings.Cut(op.Value, " ")
 	return ca
@@ -45,10 +44,8 @@ func issuerOf(op record.Op) string {
 // etcdPorts are the names of a member's ports.
 var etcdPorts = []string{"client", "peer"}
 
-// etcdClient is the client of a CA on a port of a member.
 func etcdClient(node, port, ca string) [2]string { return [2]string{node, "etcd-" + port + "/" + ca} }
 
-// refusedByEtcd reports whether a member refused a client for its certificate.
 func refusedByEtcd(op record.Op) bool { return op.Outcome == record.Refused && op.Value == "TLS alert" }
 
 // membersTrustWhatIsServed checks that no etcd member refuses clients of a CA that is in use by

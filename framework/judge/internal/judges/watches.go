@@ -121,7 +121,6 @@ func met(m *facts.Case, f Finding, by map[string]*encounters, least int) Finding
 		short, through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), least)
 }
 
-// attempted counts operations by entrance.
 func attempted(by map[string]*encounters) string {
 	var all []string
 	for _, entrance := range slices.Sorted(maps.Keys(by)) {
@@ -134,7 +133,6 @@ func attempted(by map[string]*encounters) string {
 // what it left out.
 func hasMessages(s *facts.Stream) bool { return len(s.Messages) > 0 }
 
-// hasEvents reports whether the watch showed a change.
 func hasEvents(s *facts.Stream) bool { return len(s.Index) > 0 }
 
 func etcdEvents(s *facts.Stream) bool { return s.Watch.API == facts.APIEtcd && hasEvents(s) }
