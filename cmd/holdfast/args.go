@@ -49,15 +49,27 @@ func subcommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q: want %s%s", args[0], cmd.CommandPath(), oneOf(names), nearest.Meant(names, args[0]))
 }
 
+// eachCommand calls do for cmd and all commands below it.
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, do)
+	}
+}
+
 // wantSubcommands makes a missing or unknown subcommand an error, in place of cobra's help with
-// exit code 0, in every command that only has subcommands.
+// exit code 0, if a command only has subcommands.
 func wantSubcommands(cmd *cobra.Command) {
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = subcommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without it cobra does not call Args
 	}
-	for _, sub := range cmd.Commands() {
-		wantSubcommands(sub)
+}
+
+// wantNoArguments makes an argument an error, if a command does not say which ones it takes.
+func wantNoArguments(cmd *cobra.Command) {
+	if cmd.Runnable() && cmd.Args == nil {
+		cmd.Args = arguments()
 	}
 }
 

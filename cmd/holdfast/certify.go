@@ -71,7 +71,6 @@ for another reason, or the run had a problem, such as a cluster that it could no
   holdfast certify --inventory nodes.yaml --rows observed
   holdfast certify --resume results/20261121-080000
   holdfast certify --rows conformance --dry-run`,
-		Args: arguments(),
 	}
 	f.add(cmd, "cluster", "")
 	flags := cmd.Flags()

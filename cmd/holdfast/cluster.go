@@ -51,7 +51,6 @@ with -o json as one JSON object after another.`,
 		Example: `  holdfast status
   holdfast status --watch
   holdfast status --name five -o json`,
-		Args: arguments(),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again whenever it changes")
 	open := addNameFlag(cmd)
@@ -219,7 +218,6 @@ processes were killed. A cluster that 'holdfast up --attach' took over is kept; 
 holdfast added is removed, unless --delete is given.`,
 		Example: `  holdfast down --name five
   holdfast down --name theirs --delete`,
-		Args: arguments(),
 	}
 	var o keeper.DownOptions
 	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster even if holdfast did not create it but took it over")
@@ -288,7 +286,6 @@ func newKubeconfigCommand() *cobra.Command {
 machine. It points to the load balancer, and works until the cluster is deleted.`,
 		Example: `  export KUBECONFIG=$(holdfast kubeconfig)
   kubectl get nodes`,
-		Args: arguments(),
 	}
 	open := addNameFlag(cmd)
 	output := addOutputFlag[clusterKubeconfig](cmd)
@@ -311,6 +308,7 @@ func newKubectlCommand() *cobra.Command {
 kubectl's first argument; everything after it belongs to kubectl.`,
 		Example: `  holdfast kubectl get nodes
   holdfast kubectl --name five get leases -n kube-system`,
+		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().SetInterspersed(false)
 	open := addNameFlag(cmd)
@@ -343,6 +341,7 @@ Without HOST it runs on the machine that holdfast runs on, in the cluster's netw
   holdfast shell node-1 -- etcdctl endpoint status --cluster -w table
   holdfast shell --name demo demo-control-plane2 -- journalctl -u kubelet
   holdfast shell -- curl -k https://10.77.0.10:6443/readyz`,
+		Args: cobra.ArbitraryArgs,
 	}
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

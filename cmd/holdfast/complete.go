@@ -25,8 +25,7 @@ func completed(all values) cobra.CompletionFunc {
 	}
 }
 
-// completeFlags registers completions for the flags that a command shares with others, and for
-// those of its subcommands.
+// completeFlags registers completions for the flags that a command shares with others.
 func completeFlags(cmd *cobra.Command) {
 	known := map[string]values{
 		"scenario":    scenarioNames,
@@ -61,9 +60,6 @@ func completeFlags(cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, completed(all)) // fails only for an unknown flag
 		}
 	})
-	for _, sub := range cmd.Commands() {
-		completeFlags(sub)
-	}
 }
 
 func scenarioNames() []string {

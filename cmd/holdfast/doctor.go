@@ -70,7 +70,6 @@ opened, a Docker engine runs a container. Exit code 3 means that no local cluste
 run here until something is changed.`,
 		Example: `  holdfast doctor
   holdfast doctor -o json`,
-		Args: arguments(),
 	}
 	inside := cmd.Flags().Bool("inside", false, "")
 	_ = cmd.Flags().MarkHidden("inside") // fails only for an unknown flag

@@ -129,6 +129,7 @@ while several faults are active; 3 failed, or healing is not proven.`,
 		Example: `  holdfast heal
   holdfast heal kill-1 latency-2
   holdfast heal --all`,
+		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "heal every active fault")
 	output := addOutputFlag[[]fault.Entry](cmd)

@@ -43,7 +43,6 @@ Exit codes: 0 the inventory was written, whatever the checks found, 2 bad input,
 not answer or lists no nodes.`,
 		Example: `  holdfast inventory init > nodes.yaml
   holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
-		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "an administrator's kubeconfig (default kubectl's)")
@@ -176,7 +175,6 @@ Levels:
                webhooks and roles; fill the volume of a member's data`,
 		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
   holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,
-		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")

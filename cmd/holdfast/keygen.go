@@ -30,7 +30,6 @@ func newKeygenCommand() *cobra.Command {
 the public key to verify them with. Existing files are not overwritten.`,
 		Example: `  holdfast keygen
   holdfast keygen --out ~/keys/vendor.key`,
-		Args: arguments(),
 	}
 	cmd.Flags().StringVar(&out, "out", keyFile, "`file` for the private key")
 	output := addOutputFlag[keyPair](cmd)

@@ -41,7 +41,6 @@ Starting it requires root.`,
 
   # stop it; 'remove' also deletes images, containers and volumes
   holdfast kind engine stop`,
-		Args: arguments(),
 	}
 	output := addOutputFlag[engine.Engine](cmd)
 	cmd.RunE = runEngine(output, engine.Ensure)
@@ -89,7 +88,6 @@ func newKindEngineStartCommand() *cobra.Command {
 holdfast uses it from then on, unless DOCKER_HOST names another.`,
 		Example: `  holdfast kind engine start
   holdfast kind engine start -o json`,
-		Args: arguments(),
 	}
 	output := addOutputFlag[engine.Engine](cmd)
 	cmd.RunE = runEngine(output, engine.Start)
@@ -103,7 +101,6 @@ func newKindEngineStopCommand() *cobra.Command {
 		Long: `Stop the engine that holdfast started, with all of its containers. Images, containers
 and volumes stay on disk and are available again after the next start.`,
 		Example: `  holdfast kind engine stop`,
-		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stopped, err := engine.Stop(cmd.Context())
 			if err != nil {
@@ -126,7 +123,6 @@ func newKindEngineRemoveCommand() *cobra.Command {
 		Long: `Stop the engine that holdfast started, and remove its images, containers and
 volumes. Nothing remains.`,
 		Example: `  holdfast kind engine remove`,
-		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			removed, err := engine.Remove(cmd.Context(), engineConfig(cmd))
 			if err != nil {
@@ -161,7 +157,6 @@ func newKindEngineStatusCommand() *cobra.Command {
 		Short: "Show which engine holdfast uses, and the state of its own",
 		Example: `  holdfast kind engine status
   holdfast kind engine status -o json`,
-		Args: arguments(),
 	}
 	output := addOutputFlag[engineStatus](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -222,6 +217,7 @@ func newKindEngineShellCommand() *cobra.Command {
 reached, with DOCKER_HOST set. Files and processes are those of this machine.`,
 		Example: `  holdfast kind engine shell
   holdfast kind engine shell -- curl -k https://172.18.0.2:6443/readyz`,
+		Args: cobra.ArbitraryArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {

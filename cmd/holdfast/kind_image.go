@@ -47,7 +47,6 @@ the engine is replaced.`,
 
   # the names as JSON
   holdfast kind image -o json`,
-		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&config.Kubernetes, "kubernetes", nil, "`version` of Kubernetes, once for each image (default "+release.DefaultKubernetes+")")

@@ -18,7 +18,6 @@ missing here; the line is empty if none is missing. If a Docker engine is found,
 those required to build images are listed.`,
 		Example: `  apt-get install --no-install-recommends $(holdfast kind packages)
   holdfast kind packages -o json`,
-		Args: arguments(),
 	}
 	output := addOutputFlag[[]string](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -31,7 +31,6 @@ func newListCommand() *cobra.Command {
 is ready, not ready, or why it cannot be read.`,
 		Example: `  holdfast list
   holdfast list -o json`,
-		Args: arguments(),
 	}
 	output := addOutputFlag[[]listed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -103,11 +103,11 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.InitDefaultCompletionCmd()
 	help, _, _ := root.Find([]string{"help"}) // it was just added
 	help.Args = helpTopic
-	wantSubcommands(root)
+	eachCommand(root, wantSubcommands)
 
 	// A failure before the command's own code runs is a usage error.
 	running := false
-	markRunning(root, &running)
+	eachCommand(root, func(cmd *cobra.Command) { markRunning(cmd, &running) })
 
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -136,9 +136,6 @@ func markRunning(cmd *cobra.Command, running *bool) {
 			*running = true
 			return run(cmd, args)
 		}
-	}
-	for _, sub := range cmd.Commands() {
-		markRunning(sub, running)
 	}
 }
 
@@ -169,7 +166,8 @@ input; 3 inconclusive or not certified, or holdfast itself failed.`,
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	addCommands(root)
-	completeFlags(root)
+	eachCommand(root, completeFlags)
+	eachCommand(root, wantNoArguments)
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root

@@ -36,7 +36,6 @@ The CAs do not change, so the components accept each other's old and new certifi
 Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast rotate certificates
   holdfast rotate certificates --node node-2 -o json`,
-		Args: arguments(),
 	}
 	cmd.Flags().StringVar(&node, "node", "", "`name` of the only node to change (default: all)")
 	open := addNameFlag(cmd)
@@ -74,7 +73,6 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 failed.`,
 		Example: `  holdfast rotate ca
   holdfast rotate ca --undo
   holdfast rotate ca --name demo -o json`,
-		Args: arguments(),
 	}
 	cmd.Flags().BoolVar(&undo, "undo", false, "return to the old CAs, whatever stage was reached")
 	open := addNameFlag(cmd)

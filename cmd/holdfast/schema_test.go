@@ -87,14 +87,6 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// eachCommand calls f for cmd and all commands below it.
-func eachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
-	f(cmd)
-	for _, sub := range cmd.Commands() {
-		eachCommand(sub, f)
-	}
-}
-
 var camelCase = regexp.MustCompile(`^[a-z][A-Za-z0-9]*$`)
 
 // schemaFor returns the schema of a type as JSON.

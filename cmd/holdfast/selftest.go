@@ -44,7 +44,6 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast itself failed.`,
   holdfast selftest --requirement 'HA-EP-*'
   holdfast selftest --resume results/selftest
   holdfast selftest --list`,
-		Args: arguments(),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wildcards (default all)")

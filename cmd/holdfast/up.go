@@ -152,7 +152,6 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
   holdfast up --provider kind --name demo --wait
   kind create cluster --name theirs && holdfast up --provider kind --attach theirs
   holdfast up -f cluster.yaml`,
-		Args: arguments(),
 	}
 	f.add(cmd, "file", "f")
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")

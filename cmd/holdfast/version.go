@@ -40,7 +40,6 @@ func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of holdfast",
-		Args:  arguments(),
 	}
 	output := addOutputFlag[programVersion](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
