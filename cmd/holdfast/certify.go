@@ -29,15 +29,13 @@ type certified struct {
 
 func newCertifyCommand() *cobra.Command {
 	var (
-		f        clusterFlags
-		rows     string
-		key      string
-		seed     uint64
-		out      string
-		resume   string
-		attach   string
-		parallel int
-		dryRun   bool
+		f      clusterFlags
+		w      wanted
+		rows   string
+		key    string
+		out    string
+		resume string
+		dryRun bool
 	)
 	cmd := &cobra.Command{
 		Use:   "certify",
@@ -76,11 +74,11 @@ for another reason, or the run had a problem, such as a cluster that it could no
 	flags := cmd.Flags()
 	flags.StringVar(&rows, "rows", "must", "must, conformance, observed, or IDs of requirements")
 	flags.StringVar(&key, "key", keyFile, "`file` of the key to sign with; see holdfast keygen")
-	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random; the bundle contains it)")
+	flags.Uint64Var(&w.seed, "seed", 0, "seed of traffic and faults (default random; the bundle contains it)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that stopped early, to continue")
-	f.addTakeOver(cmd, &attach)
-	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
+	f.addTakeOver(cmd, &w.attach)
+	flags.IntVar(&w.parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
 	output := addOutputFlag[certified](cmd)
 	cmd.AddCommand(newCertifyPRCommand(), newCertifySignCommand())
@@ -104,7 +102,7 @@ for another reason, or the run had a problem, such as a cluster that it could no
 				err = usageError("the run in %s is not a certification: continue it with holdfast run --resume %s", resume, resume)
 			}
 		} else {
-			p, provider, err = certification(cmd, &f, ids, profile, wanted{attach: attach, parallel: parallel, seed: seed})
+			p, provider, err = certification(cmd, &f, ids, profile, w)
 			if err == nil {
 				dir = cmp.Or(out, filepath.Join("results", p.Started.Format("20060102-150405")))
 				err = checkResultsDir(dir)

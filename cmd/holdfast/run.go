@@ -29,17 +29,15 @@ import (
 func newRunCommand() *cobra.Command {
 	var (
 		f         clusterFlags
+		w         wanted
 		profile   string
 		globs     []string
 		files     []string
-		seed      uint64
 		intensity int
 		out       string
 		dryRun    bool
 		skip      []string
 		timeout   time.Duration
-		parallel  int
-		attach    string
 		victims   string
 		resume    string
 	)
@@ -98,11 +96,11 @@ Exit codes: 0 no requirement failed or is inconclusive, 1 a requirement failed, 
 	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wildcards")
 	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, and report what is settled by then (default none)")
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own instead of a profile, in addition to --scenario; - is standard input")
-	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default random; it is printed)")
+	flags.Uint64Var(&w.seed, "seed", 0, "seed of traffic and faults (default random; it is printed)")
 	flags.IntVar(&intensity, "intensity", 0, "multiple of the scenarios' usual traffic (default 1; 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
-	flags.IntVar(&parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
-	f.addTakeOver(cmd, &attach)
+	flags.IntVar(&w.parallel, "parallel", 0, "number of clusters at a time (default as many as fit); fewer if the machine turns out to be too slow")
+	f.addTakeOver(cmd, &w.attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat scenarios that could hit another node, so that each node is hit in turn (default each for the profile full and for scenarios about each node, otherwise one)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of an interrupted run, to continue it")
@@ -139,7 +137,7 @@ Exit codes: 0 no requirement failed or is inconclusive, 1 a requirement failed, 
 		} else if intensity < 1 || intensity > workload.MaxIntensity {
 			return usageError("--intensity %d: want 1 to %d", intensity, workload.MaxIntensity)
 		}
-		w := wanted{scenarios: chosen, attach: attach, parallel: parallel, seed: seed}
+		w.scenarios = chosen
 		repeats := (*scenarios.Scenario).MissesNodes
 		if victims == "each" || victims == "" && profile == "full" {
 			repeats = (*scenarios.Scenario).Chooses
