@@ -114,11 +114,9 @@ Exit codes: 0 all can be reached, 1 something cannot or the consent is missing, 
 			return err
 		}
 		all := remote.Examine(cmd.Context(), i)
-		problems := printChecks(io.Discard, all)
-		err = output.print(cmd, all, func(w io.Writer) error {
-			printChecks(w, all)
-			return nil
-		})
+		var table strings.Builder
+		problems := printChecks(&table, all)
+		err = output.printf(cmd, all, "%s", table.String())
 		if err == nil && problems > 0 {
 			err = exitWith(exitFail, fmt.Errorf("%d of %d checks failed", problems, len(all)))
 		}
