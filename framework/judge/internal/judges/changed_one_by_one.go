@@ -25,9 +25,6 @@ var changedOneByOne = Definition{Doc{
 	Values: map[string][]string{"complete": flag},
 }, given(changedInPlace, judgeChangedOneByOne)}
 
-// fleet is which version the components of each node have.
-type fleet map[string]map[string]string
-
 func judgeChangedOneByOne(m *facts.Case, changes []record.NodeChange) Finding {
 	var evidence []string
 	var longest time.Duration
@@ -65,27 +62,9 @@ func judgeChangedOneByOne(m *facts.Case, changes []record.NodeChange) Finding {
 		len(changes), text.Short(longest), steps).number(len(changes), "change").Shows(evidence...)
 }
 
-// versionsOf returns which versions components and etcd members answered between two times, the last
-// answer of each.
-func versionsOf(m *facts.Case, from, to record.Nanos) fleet {
-	answered := fleet{}
-	answer := func(node, component, version string) {
-		if answered[node] == nil {
-			answered[node] = map[string]string{}
-		}
-		answered[node][component] = version
-	}
-	for _, o := range m.Run.Ops {
-		if op := o.V; op.Purpose == "version" && slices.Contains(upgradedComponents("upgrade"), op.Key) && op.Outcome == record.OK && op.Call >= from && op.Return <= to {
-			answer(op.Entrance, op.Key, op.Value)
-		}
-	}
-	for _, e := range m.Run.Etcd {
-		if e.V.OK && e.V.Version != "" && e.At >= from && e.At <= to {
-			answer(e.V.Node, "etcd", etcdVersion(e.V))
-		}
-	}
-	return answered
+// within accepts what was asked and answered between two times.
+func within(from, to record.Nanos) func(call, ret record.Nanos) bool {
+	return func(call, ret record.Nanos) bool { return call >= from && ret <= to }
 }
 
 // answeredSkew checks whether components or etcd members answered with versions that break the policy
@@ -100,7 +79,7 @@ func answeredSkew(m *facts.Case, c record.NodeChange) *Finding {
 			until = min(until, next.V.Called)
 		}
 	}
-	if why := versionsOf(m, c.Effect, until).skew(); why != "" {
+	if why := versionsOf(m, within(c.Effect, until)).skew(); why != "" {
 		return Failed("The version skew policy must hold at every step: after %s, %s.", facts.InPlaceWords(c), why).problem()
 	}
 	return nil
@@ -114,7 +93,7 @@ func beforeItsTurn(m *facts.Case, first, c record.NodeChange) *Finding {
 	}) {
 		return nil
 	}
-	before, early := versionsOf(m, 0, first.Called)[c.Node.Name], versionsOf(m, first.Called, c.Called)[c.Node.Name]
+	before, early := versionsOf(m, within(0, first.Called))[c.Node.Name], versionsOf(m, within(first.Called, c.Called))[c.Node.Name]
 	for _, component := range upgradedComponents(c.Action) {
 		if before[component] != "" && before[component] != c.To && early[component] == c.To {
 			return Failed("Nodes must be changed one after the other: %s on %s reported %s before its turn (its own upgrade began %s).",

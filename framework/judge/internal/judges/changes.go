@@ -77,6 +77,32 @@ func upgrades(c record.NodeChange) bool { return strings.HasPrefix(c.Action, "up
 // etcdVersion is a member's version as releases are named.
 func etcdVersion(s record.EtcdStatus) string { return "v" + strings.TrimPrefix(s.Version, "v") }
 
+// fleet is which version the components of each node have.
+type fleet map[string]map[string]string
+
+// versionsOf returns which versions components and etcd members answered, the last answer of each
+// that counts.
+func versionsOf(m *facts.Case, counts func(call, ret record.Nanos) bool) fleet {
+	answered := fleet{}
+	answer := func(node, component, version string) {
+		if answered[node] == nil {
+			answered[node] = map[string]string{}
+		}
+		answered[node][component] = version
+	}
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == "version" && slices.Contains(upgradedComponents("upgrade"), op.Key) && op.Outcome == record.OK && counts(op.Call, op.Return) {
+			answer(op.Entrance, op.Key, op.Value)
+		}
+	}
+	for _, e := range m.Run.Etcd {
+		if e.V.OK && e.V.Version != "" && counts(e.At, e.At) {
+			answer(e.V.Node, "etcd", etcdVersion(e.V))
+		}
+	}
+	return answered
+}
+
 // answersIn checks what the components of a changed node reported before they were changed again.
 func answersIn(m *facts.Case, c record.NodeChange) *Finding {
 	if !upgrades(c) {
@@ -88,17 +114,7 @@ func answersIn(m *facts.Case, c record.NodeChange) *Finding {
 			until = min(until, v.Called)
 		}
 	}
-	answered := map[string]string{}
-	for _, o := range m.Run.Ops {
-		if op := o.V; op.Purpose == "version" && op.Entrance == c.Node.Name && op.Outcome == record.OK && op.Call >= c.Effect && op.Call < until {
-			answered[op.Key] = op.Value
-		}
-	}
-	for _, e := range m.Run.Etcd {
-		if s := e.V; s.OK && s.Node == c.Node.Name && e.At >= c.Effect && e.At < until {
-			answered["etcd"] = etcdVersion(s)
-		}
-	}
+	answered := versionsOf(m, func(call, _ record.Nanos) bool { return call >= c.Effect && call < until })[c.Node.Name]
 	for _, component := range upgradedComponents(c.Action) {
 		if !slices.Contains(c.Node.Components, component) {
 			continue

@@ -21,13 +21,15 @@ var versionSkew = Definition{Doc{
 func judgeVersionSkew(m *facts.Case) Finding {
 	var missing, hidden []string
 	var servers, clients []facts.Released
+	_, to := m.Quiet()
+	answered := versionsOf(m, func(call, _ record.Nanos) bool { return call <= to })
 	noProcesses := slices.Contains(m.Run.Meta.NoAccess, record.Processes)
 	for _, n := range m.Run.Meta.Nodes {
 		for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			if !slices.Contains(n.Components, c) {
 				continue
 			}
-			r := facts.Released{Node: n.Name, Component: c, Version: versionOf(m, n.Name, c)}
+			r := facts.Released{Node: n.Name, Component: c, Version: cmp.Or(answered[n.Name][c], m.Run.Meta.Versions[n.Name][c])}
 			var ok bool
 			switch r.Minor, ok = facts.ParseMinor(r.Version); {
 			case r.Version == "" && noProcesses && c != "kube-apiserver":
@@ -133,18 +135,6 @@ func skewOfServers(servers []facts.Released) *Finding {
 		return nil
 	}
 	return Failed("API servers must be at most one minor version apart: %s and %s are not.", oldest, newest).problem()
-}
-
-// versionOf returns the version that a component reported, or that the cluster reports for it.
-func versionOf(m *facts.Case, node, component string) string {
-	_, to := m.Quiet()
-	version := m.Run.Meta.Versions[node][component]
-	for _, o := range m.Run.Ops {
-		if op := o.V; op.Purpose == "version" && op.Entrance == node && op.Key == component && op.Outcome == record.OK && op.Call <= to {
-			version = op.Value
-		}
-	}
-	return version
 }
 
 // asked returns the nodes whose API server a component uses: that of its own node, and those that
