@@ -63,8 +63,8 @@ func (m *Case) Quiet(harmless ...string) (from, to record.Nanos) {
 // end, apart from those on the given nodes.
 func (m *Case) APIServers(except ...string) []string {
 	return slices.DeleteFunc(slices.Clone(m.Run.Meta.Entrances), func(e string) bool {
-		return slices.Contains(except, e) || !slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool {
-			return n.Name == e && n.From == 0 && n.Until == Endless
+		return slices.Contains(except, e) || !slices.ContainsFunc(LivesOf(m.Run, e), func(n NodeLife) bool {
+			return n.From == 0 && n.Until == Endless
 		})
 	})
 }
@@ -74,9 +74,7 @@ func (m *Case) IsNode(name string) bool {
 }
 
 // WasNode reports whether a control-plane node of that name ever existed.
-func (m *Case) WasNode(name string) bool {
-	return slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool { return n.Name == name })
-}
+func (m *Case) WasNode(name string) bool { return len(LivesOf(m.Run, name)) > 0 }
 
 // NodesWith returns the nodes that should run a component.
 func (m *Case) NodesWith(component string) []record.Node {
@@ -85,10 +83,8 @@ func (m *Case) NodesWith(component string) []record.Node {
 
 // Address returns the address of a node, empty if it never existed.
 func (m *Case) Address(node string) string {
-	for _, n := range NodeLives(m.Run) {
-		if n.Name == node {
-			return n.Address
-		}
+	if all := LivesOf(m.Run, node); len(all) > 0 {
+		return all[0].Address
 	}
 	return ""
 }

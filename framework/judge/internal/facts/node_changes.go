@@ -40,31 +40,28 @@ func NodeLives(run *record.Run) []NodeLife {
 	return all
 }
 
+// LivesOf returns the lives of the nodes of a name, in the order of joining.
+func LivesOf(run *record.Run, node string) []NodeLife {
+	return slices.DeleteFunc(NodeLives(run), func(l NodeLife) bool { return l.Name != node })
+}
+
 // LifeAt returns the life of a node at a time, and false if it was not part of the cluster then. A
 // name that never was a control-plane node's has an endless one.
 func LifeAt(run *record.Run, node string, t record.Nanos) (life NodeLife, there bool) {
-	known := false
-	for _, l := range NodeLives(run) {
-		if l.Name != node {
-			continue
-		}
-		if known = true; l.From <= t && t < l.Until {
+	all := LivesOf(run, node)
+	for _, l := range all {
+		if l.From <= t && t < l.Until {
 			return l, true
 		}
 	}
-	return NodeLife{Until: Endless}, !known
+	return NodeLife{Until: Endless}, len(all) == 0
 }
 
 // Stays reports whether a node is part of the cluster at the end: it may have come back under its
 // name.
 func (m *Case) Stays(node string) bool {
-	stays := true
-	for _, l := range NodeLives(m.Run) {
-		if l.Name == node {
-			stays = l.Until == Endless // the last one counts
-		}
-	}
-	return stays
+	all := LivesOf(m.Run, node)
+	return len(all) == 0 || all[len(all)-1].Until == Endless
 }
 
 // NextChange is when the first change of the set of nodes after a time was requested; endless for

@@ -108,10 +108,6 @@ func follow(m *facts.Case, c record.NodeChange) following {
 // watchesThroughout reports whether an entrance existed for a whole period; the balancer always
 // does.
 func watchesThroughout(m *facts.Case, entrance string, from, to record.Nanos) bool {
-	for _, n := range facts.NodeLives(m.Run) {
-		if n.Name == entrance {
-			return n.From <= from && n.Until >= to
-		}
-	}
-	return true
+	all := facts.LivesOf(m.Run, entrance)
+	return len(all) == 0 || all[0].From <= from && all[0].Until >= to
 }

@@ -115,10 +115,8 @@ func hides(m *facts.Case, node string, access record.Access) bool {
 }
 
 func componentsOf(m *facts.Case, node string) (components []string) {
-	for _, n := range facts.NodeLives(m.Run) {
-		if n.Name == node {
-			components = n.Components
-		}
+	for _, life := range facts.LivesOf(m.Run, node) {
+		components = life.Components // the last one counts
 	}
 	return components
 }
