@@ -25,7 +25,8 @@ const mostGoaway = 0.02
 
 // keeping describes the connections that clients keep, in a period.
 type keeping struct {
-	clients  map[string]bool // that made requests; true for those with a new connection
+	clients  map[string]bool // that made requests
+	moved    map[string]bool // of these: to a new connection
 	requests int             // on kept connections
 	made     int             // new connections that replaced kept ones
 	reached  int             // of these: to the API server that came back
@@ -35,7 +36,7 @@ type keeping struct {
 // kept returns what happened to the connections through an entrance. A client's first connection
 // does not replace a closed one.
 func kept(m *facts.Case, entrance, node string, from, to record.Nanos) keeping {
-	k, had := keeping{clients: map[string]bool{}}, map[string]bool{}
+	k, had := keeping{clients: map[string]bool{}, moved: map[string]bool{}}, map[string]bool{}
 	var probes []record.Probe
 	for _, p := range m.Run.ClientProbes {
 		if p.V.Entrance == entrance && p.V.Status > 0 && p.V.Start <= to {
@@ -49,12 +50,13 @@ func kept(m *facts.Case, entrance, node string, from, to record.Nanos) keeping {
 		if p.Start < from || first {
 			continue
 		}
-		k.clients[p.Client] = k.clients[p.Client] || !p.Reused
+		k.clients[p.Client] = true
 		switch {
 		case p.Server == "":
 			k.unnamed++
 		case !p.Reused:
 			k.made++
+			k.moved[p.Client] = true
 			if p.Server == node {
 				k.reached++
 			}
@@ -63,16 +65,6 @@ func kept(m *facts.Case, entrance, node string, from, to record.Nanos) keeping {
 		}
 	}
 	return k
-}
-
-// moved returns how many clients made a new connection.
-func (k keeping) moved() (n int) {
-	for _, moved := range k.clients {
-		if moved {
-			n++
-		}
-	}
-	return n
 }
 
 func judgeSpreadsAgain(m *facts.Case) Finding {
@@ -116,9 +108,9 @@ func judgeSpreadsAgain(m *facts.Case) Finding {
 			k.reached, k.made, m.Bound, m.Fault.What(), node).Rests(from, to))
 	case unlucky < facts.Doubtful || k.reached == 0:
 		return Inconclusive("%d of %d HTTP/2 connections that clients opened again more than %s after the API server on %s was back reached it, too few to decide whether they are spread", k.reached, k.made, m.Bound, node)
-	case chance == 0 && 2*k.moved() < len(k.clients):
+	case chance == 0 && 2*len(k.moved) < len(k.clients):
 		// A connection lost for another reason does not show that a balancer closes them.
-		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))
+		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", len(k.moved), len(k.clients))
 	}
 	return asked(Passed("Persistent HTTP/2 connections are spread again: %d of %d that clients opened again more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
 		k.reached, k.made, m.Bound, node, len(k.clients), k.requests+k.made, chance))
