@@ -27,7 +27,7 @@ func judged(b *testing.B, run *record.Run, want Verdict) {
 	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
-		if f := judges.JudgeLinearizable(&facts.Case{Run: run}, judges.LinearizeLimit); f.Verdict != want {
+		if f := judges.JudgeLinearizable(&facts.Case{Run: run}, judges.LinearizeLimit, judges.SearchRoom); f.Verdict != want {
 			b.Fatal(f.Sentence)
 		}
 	}
@@ -119,7 +119,7 @@ func BenchmarkAgainstPlainChecker(b *testing.B) {
 			undecided := 0.0
 			for b.Loop() {
 				begin := time.Now()
-				if f := judges.JudgeLinearizable(&facts.Case{Run: run}, judges.LinearizeLimit); f.Verdict != want {
+				if f := judges.JudgeLinearizable(&facts.Case{Run: run}, judges.LinearizeLimit, judges.SearchRoom); f.Verdict != want {
 					b.Fatal(f.Sentence)
 				}
 				ours += time.Since(begin)

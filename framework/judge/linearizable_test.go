@@ -120,7 +120,7 @@ func busy(clients, rounds int) *story {
 func TestCheckerOutOfTime(t *testing.T) {
 	s := busy(20, 5)
 	s.read("b", "k", "v0", 0, 50, 51)
-	f := judges.JudgeLinearizable(&facts.Case{Run: s.run}, time.Nanosecond)
+	f := judges.JudgeLinearizable(&facts.Case{Run: s.run}, time.Nanosecond, judges.SearchRoom)
 	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "ran out of time") {
 		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}

@@ -37,7 +37,7 @@ func TestSearchKeepsItsTime(t *testing.T) {
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	begin := worked()
-	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(40).run}, limit)
+	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(40).run}, limit, judges.SearchRoom)
 	if took := worked() - begin; took > limit+time.Second {
 		t.Errorf("it took %s of processor time, the limit is %s", took, limit)
 	}
@@ -54,7 +54,7 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const room = 16 << 20
-	f := judges.JudgeWithin(&facts.Case{Run: tangle(40).run}, time.Hour, room)
+	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(40).run}, time.Hour, room)
 	runtime.ReadMemStats(&after)
 	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "memory (16 MiB)") {
 		t.Errorf("%s: %s", f.Verdict, f.Sentence)
@@ -74,13 +74,13 @@ func TestOtherKeysAreDecided(t *testing.T) {
 		op.V.Key = "z" + op.V.Key
 		s.run.Ops = append(s.run.Ops, op)
 	}
-	if f := judges.JudgeWithin(&facts.Case{Run: s.run}, time.Hour, 16<<20); f.Verdict != Fail {
+	if f := judges.JudgeLinearizable(&facts.Case{Run: s.run}, time.Hour, 16<<20); f.Verdict != Fail {
 		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
 }
 
 func TestSmallTangleIsDecided(t *testing.T) {
-	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(4).run}, judges.LinearizeLimit)
+	f := judges.JudgeLinearizable(&facts.Case{Run: tangle(4).run}, judges.LinearizeLimit, judges.SearchRoom)
 	if f.Verdict != Fail || f.Exhibit == nil || len(f.Exhibit.Spans) != 6 {
 		t.Errorf("%s: %s\n%+v", f.Verdict, f.Sentence, f.Exhibit)
 	}

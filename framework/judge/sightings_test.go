@@ -55,7 +55,7 @@ func TestSightings(t *testing.T) {
 			if got, by := tried(tt.story.run, ops); got != tt.want || by != tt.by {
 				t.Errorf("%s by %s, want %s by %s", got, by, tt.want, tt.by)
 			}
-			if f := judges.JudgeLinearizable(&facts.Case{Run: tt.story.run}, time.Minute); (f.Verdict == Pass) != (tt.want == porcupine.Ok) {
+			if f := judges.JudgeLinearizable(&facts.Case{Run: tt.story.run}, time.Minute, judges.SearchRoom); (f.Verdict == Pass) != (tt.want == porcupine.Ok) {
 				t.Errorf("%s: %s", f.Verdict, f.Sentence)
 			}
 		})

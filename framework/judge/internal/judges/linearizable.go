@@ -18,13 +18,9 @@ var linearizable = Definition{Doc{
 			"if it lasted for a moment or hit most nodes, how many operations must have been answered after it (default 10, the minimum)",
 		"faults": "further injections, separated by commas, that must have taken effect",
 	},
-}, func(m *facts.Case) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
+}, func(m *facts.Case) Finding { return JudgeLinearizable(m, LinearizeLimit, SearchRoom) }}
 
-func JudgeLinearizable(m *facts.Case, limit time.Duration) Finding {
-	return JudgeWithin(m, limit, SearchRoom)
-}
-
-func JudgeWithin(m *facts.Case, limit time.Duration, room int64) Finding {
+func JudgeLinearizable(m *facts.Case, limit time.Duration, room int64) Finding {
 	least, problem := countParam(m, "attempts", enoughExposed, enoughExposed)
 	if problem != nil {
 		return *problem
