@@ -163,9 +163,7 @@ func budgetOf(m *facts.Case, s changePeriod, k facts.ProbeKind, probes []record.
 	if s.changes > 1 {
 		whole.Formula = fmt.Sprintf("%d × (%s)", s.changes, whole.Formula)
 	}
-	all := *m
-	all.Bound = &whole
-	b.whole = *withSplitVotes(&all, s.from, s.until).Bound
+	b.whole = *withSplitVotes(boundBy(m, whole), s.from, s.until).Bound
 	return b
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -62,10 +63,7 @@ func withSplitVotes(m *facts.Case, from, to record.Nanos) *facts.Case {
 	if !elects || n == 0 {
 		return m
 	}
-	extended := *m
-	bound := m.Bound.Plus("split votes", time.Duration(2*n)*e)
-	extended.Bound = &bound
-	return &extended
+	return boundBy(m, m.Bound.Plus("split votes", time.Duration(2*n)*e))
 }
 
 // withElection extends the bound of a takeover, if the fault cost etcd its leader and members wait for
@@ -79,10 +77,14 @@ func withElection(m *facts.Case, component string) *facts.Case {
 	if n == 0 || 10*e <= 11*p {
 		return m
 	}
-	extended := *m
-	bound := m.Bound.Plus("election of etcd", time.Duration(2*n)*e)
-	extended.Bound = &bound
-	return &extended
+	return boundBy(m, m.Bound.Plus("election of etcd", time.Duration(2*n)*e))
+}
+
+// boundBy returns the case with another bound.
+func boundBy(m *facts.Case, b verdict.Bound) *facts.Case {
+	other := *m
+	other.Bound = &b
+	return &other
 }
 
 // enoughAttempts is how many writes, and how many quorum reads, must have been tried through each

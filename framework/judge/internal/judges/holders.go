@@ -90,9 +90,7 @@ func coordinated(judge func(*facts.Case) Finding) func(*facts.Case) Finding {
 		if bound.Limit == m.Bound.Limit {
 			return judge(m)
 		}
-		longer := *m
-		longer.Bound = &bound
-		f := judge(&longer)
+		f := judge(boundBy(m, bound))
 		if f.Bound == nil {
 			f.Bound = &bound
 		}
