@@ -289,12 +289,9 @@ func restart(ctx context.Context, c framework.Cluster, n framework.Node, compone
 func until(ctx context.Context, attempt func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, serveLimit)
 	defer cancel()
-	for {
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := attempt(limited)
-		cancel()
-		if err == nil || !client.Pause(ctx, pause) {
-			return err
-		}
-	}
+	return client.Until(ctx, pause, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return attempt(ctx)
+	})
 }

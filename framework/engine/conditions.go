@@ -152,19 +152,10 @@ func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bo
 		}
 		look = convergence(r.traffic.Application)
 	}
-	for {
-		err := look(ctx)
-		if err == nil {
-			return true, ""
-		}
-		if ctx.Err() == nil || why == "" {
-			why = err.Error()
-		}
-		if ctx.Err() != nil {
-			return false, why
-		}
-		client.Pause(ctx, conditionPause)
+	if err := client.Until(ctx, conditionPause, look); err != nil {
+		return false, err.Error()
 	}
+	return true, ""
 }
 
 // condition checks once and returns what is missing.

@@ -89,31 +89,21 @@ func (r *run) awaitElected(ctx context.Context) error {
 		// The cluster's clock may differ.
 		return at.After(first[c]) || time.Since(at).Abs() <= 2*s.RetryPeriod
 	}
-	for last := error(nil); ; {
-		err := r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-			for _, c := range elected {
-				var l lease
-				err := get(ctx, api, leasePath+string(c), nil, &l)
-				switch {
-				case errors.Is(err, errNotFound):
-				case err != nil:
-					return err
-				case l.Spec.HolderIdentity == "" || !renewed(c, l.Spec.RenewTime):
-					return fmt.Errorf("no instance renews the lease of %s", c)
-				}
+	look := func(ctx context.Context, api *client.API) error {
+		for _, c := range elected {
+			var l lease
+			err := get(ctx, api, leasePath+string(c), nil, &l)
+			switch {
+			case errors.Is(err, errNotFound):
+			case err != nil:
+				return err
+			case l.Spec.HolderIdentity == "" || !renewed(c, l.Spec.RenewTime):
+				return fmt.Errorf("no instance renews the lease of %s", c)
 			}
-			return nil
-		})
-		if err == nil {
-			return nil
 		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		if !client.Pause(ctx, conditionPause) {
-			return last
-		}
+		return nil
 	}
+	return client.Until(ctx, conditionPause, func(ctx context.Context) error { return r.everywhere(ctx, look) })
 }
 
 // locksTaken returns what is missing until every component that a supervisor elects runs on a

@@ -124,14 +124,9 @@ func prepareProbes(ctx context.Context, entrances []framework.Entrance, probers 
 		}
 	}
 	for _, object := range objects {
-		for {
-			last := prepare(ctx, probers, object)
-			if last == nil {
-				break
-			}
-			if !client.Pause(ctx, 250*time.Millisecond) {
-				return fmt.Errorf("failed to create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, last)
-			}
+		err := client.Until(ctx, 250*time.Millisecond, func(ctx context.Context) error { return prepare(ctx, probers, object) })
+		if err != nil {
+			return fmt.Errorf("failed to create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, err)
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -74,21 +73,20 @@ func removeMember(ctx context.Context, access framework.EtcdAccess, node, peer s
 		return err
 	}
 	defer etcd.Close()
-	for {
-		try, cancel := context.WithTimeout(ctx, stepTimeout)
-		var list *clientv3.MemberListResponse
-		if list, err = etcd.MemberList(try); err == nil {
-			for _, m := range list.Members {
-				if slices.Contains(m.PeerURLs, peer) {
-					_, err = etcd.MemberRemove(try, m.ID)
-				}
+	err = client.Until(ctx, tokenPause, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		defer cancel()
+		list, err := etcd.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range list.Members {
+			if slices.Contains(m.PeerURLs, peer) {
+				_, err = etcd.MemberRemove(ctx, m.ID)
 			}
 		}
-		cancel()
-		if err == nil || !client.Pause(ctx, tokenPause) {
-			break
-		}
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("failed to remove the etcd member at %s, which was added on purpose: %w", peer, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/scratch"
 	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // refusal is the text of a clusters.ErrUnsafe, as a worker reports it.
@@ -60,18 +61,13 @@ func stillPermitted(ctx context.Context, c framework.Cluster) error {
 	if !ok {
 		return nil
 	}
-	deadline := time.Now().Add(healthyLimit)
-	for {
-		err := owner.Permitted(ctx)
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Second):
-		}
+	limited, cancel := context.WithTimeout(ctx, healthyLimit)
+	defer cancel()
+	err := client.Until(limited, time.Second, owner.Permitted)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return err
 }
 
 // healthyLimit is how long a taken-over cluster may take to become healthy.

@@ -89,11 +89,6 @@ func killed(node int, component framework.Component, hold time.Duration) func(co
 		}
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
-		for {
-			err := k.Kill(ctx, component, hold)
-			if err == nil || !client.Pause(ctx, 20*time.Millisecond) {
-				return err
-			}
-		}
+		return client.Until(ctx, 20*time.Millisecond, func(ctx context.Context) error { return k.Kill(ctx, component, hold) })
 	}
 }

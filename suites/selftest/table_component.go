@@ -62,12 +62,7 @@ func loopScheduler(ctx context.Context, c framework.Cluster) error {
 func crashLoop(ctx context.Context, l framework.CrashLooper, c framework.Component, lasting time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for {
-		err := l.CrashLoop(ctx, c, 500*time.Millisecond, lasting)
-		if err == nil || !client.Pause(ctx, 20*time.Millisecond) {
-			return err
-		}
-	}
+	return client.Until(ctx, 20*time.Millisecond, func(ctx context.Context) error { return l.CrashLoop(ctx, c, 500*time.Millisecond, lasting) })
 }
 
 // makeNamespaces creates a namespace every half second, each of which gives the controller
