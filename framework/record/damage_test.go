@@ -368,6 +368,9 @@ func TestPack(t *testing.T) {
 	} else if run, err := gatherBytes(out.Bytes()); err != nil || !run.Complete || len(run.Ops) != 4 {
 		t.Errorf("%+v, %v", run, err)
 	}
+	if file := repacked(t, out.Bytes()); !bytes.Equal(unpack(t, file), unpack(t, out.Bytes())) {
+		t.Errorf("its entries were packed into %s", unpack(t, file))
+	}
 	changed := bytes.Clone(data)
 	changed[len(changed)-1]++
 	for name, bad := range map[string][]byte{"cut off": data[:len(data)-20], "without a seal": data[:len(data)-sealLen], "a byte changed": changed, "empty": nil} {
@@ -375,6 +378,30 @@ func TestPack(t *testing.T) {
 			t.Errorf("%s: packed", name)
 		}
 	}
+}
+
+// repacked packs the entries of a file.
+func repacked(t *testing.T, file []byte) []byte {
+	r, err := NewReader(bytes.NewReader(file), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []Entry
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	var out bytes.Buffer
+	if err := PackEntries(&out, r.Meta(), entries); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 // TestPackedDamage: the checksum of its last line proves a packed record, and without it nothing of

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 
@@ -52,6 +54,10 @@ func newPackerOf(out io.Writer, options ...zstd.EOption) (*packer, error) {
 	return p, err
 }
 
+func newBestPacker(out io.Writer) (*packer, error) {
+	return newPackerOf(out, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow))
+}
+
 // Pack rewrites the file of a complete record, a third smaller: with the best compression, for
 // which a run has no time, and without checksums on the lines between the first and the last one.
 // These are the part of a line that cannot be compressed, and the last one proves all others.
@@ -61,7 +67,7 @@ func Pack(out io.Writer, in io.Reader) error {
 		return err
 	}
 	defer u.dec.Close()
-	p, err := newPackerOf(out, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(maxWindow))
+	p, err := newBestPacker(out)
 	if err != nil {
 		return err
 	}
@@ -70,6 +76,29 @@ func Pack(out io.Writer, in io.Reader) error {
 		err = u.checkSeal()
 	}
 	return errors.Join(err, p.Close())
+}
+
+// PackEntries writes the file of a complete record, as Pack does. The last entry is the end.
+func PackEntries(out io.Writer, meta Meta, entries []Entry) error {
+	data, err := json.Marshal(meta)
+	if err != nil {
+		return err
+	}
+	var lines bytes.Buffer
+	sum := seedSum(meta.Run)
+	for _, e := range append([]Entry{{Kind: KindMeta, Data: data}}, entries...) {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		sum = sum.next(line)
+		fmt.Fprintf(&lines, "%s %s\n", sum[:], line)
+	}
+	p, err := newBestPacker(out)
+	if err != nil {
+		return err
+	}
+	return errors.Join(packLines(p.enc, bufio.NewReader(&lines)), p.Close())
 }
 
 // packLines copies lines, all but the first and the last one without their checksums.

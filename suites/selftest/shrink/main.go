@@ -10,18 +10,14 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -59,15 +55,15 @@ func shrink(dir, name, fixtures string) error {
 	defer os.RemoveAll(scratch)
 	path := filepath.Join(scratch, record.FileName)
 	try := func(entries []record.Entry) (verdicts string, size int, err error) {
-		file, err := pack(meta, entries)
-		if err != nil {
+		var file bytes.Buffer
+		if err := record.PackEntries(&file, meta, entries); err != nil {
 			return "", 0, err
 		}
-		if err := os.WriteFile(path, file, 0o644); err != nil {
+		if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
 			return "", 0, err
 		}
 		verdicts, err = shown(scratch, plants[i])
-		return verdicts, len(file), err
+		return verdicts, file.Len(), err
 	}
 	want, before, err := try(entries)
 	if err != nil {
@@ -153,37 +149,4 @@ func read(dir string) (meta record.Meta, entries []record.Entry, err error) {
 		}
 		entries = append(entries, e)
 	}
-}
-
-// pack writes a record file in the format of docs/record.md.
-func pack(meta record.Meta, entries []record.Entry) ([]byte, error) {
-	data, err := json.Marshal(meta)
-	if err != nil {
-		return nil, err
-	}
-	table := crc32.MakeTable(crc32.Castagnoli)
-	sum := fmt.Sprintf("%08x", crc32.Checksum([]byte(meta.Run), table))
-	var lines, file bytes.Buffer
-	for _, e := range append([]record.Entry{{Kind: record.KindMeta, Data: data}}, entries...) {
-		line, err := json.Marshal(e)
-		if err != nil {
-			return nil, err
-		}
-		sum = fmt.Sprintf("%08x", crc32.Checksum(append([]byte(sum), line...), table))
-		fmt.Fprintf(&lines, "%s %s\n", sum, line)
-	}
-	enc, err := zstd.NewWriter(&file, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(1<<20))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := enc.Write(lines.Bytes()); err != nil {
-		return nil, err
-	}
-	if err := enc.Close(); err != nil {
-		return nil, err
-	}
-	seal := binary.LittleEndian.AppendUint32(nil, 0x184D2A5C)
-	seal = binary.LittleEndian.AppendUint32(seal, 4)
-	seal = binary.LittleEndian.AppendUint32(seal, crc32.Checksum(file.Bytes(), table))
-	return append(file.Bytes(), seal...), nil
 }
