@@ -31,7 +31,7 @@ func memberKinds() map[string]kind {
 // memberPlants are those for requirements on etcd's members.
 func memberPlants() []Plant {
 	const phantom = "left and 1 have joined"
-	const cut = "must not go without a successful request"
+	const unavailable = "must not go without a successful request"
 	return []Plant{
 		{Name: "phantom-member", Violation: "another process adds a member that no node runs whenever one was removed, and removes it 2 s later",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/nodes-scaled", From: 3, Do: phantomMember,
@@ -42,16 +42,16 @@ func memberPlants() []Plant {
 				{Requirement: "HA-MB-004", Says: phantom},
 			}, May: []string{"steady-state"}},
 		{Name: "clients-cut-off-with-a-loss", Violation: "clients are cut off from the load balancer for 30 s when a node is lost",
-			Cluster: growing, Twin: growing, Scenario: "catalogue/nodes-scaled", From: 3, Do: cutClientsOnce,
-			Catches: []Catch{{Requirement: "HA-MB-005", Says: cut}}, May: []string{"steady-state", "watch-alive"}},
+			Cluster: growing, Twin: growing, Scenario: "catalogue/nodes-scaled", From: 3, Do: cut(toBalancer, 30*time.Second),
+			Catches: []Catch{{Requirement: "HA-MB-005", Says: unavailable}}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "clients-cut-off", Violation: "clients are cut off from the load balancer for 60 s in each 66 s while members are replaced",
-			Cluster: growing, Twin: growing, Scenario: "catalogue/members-replaced", From: 5, Do: cutClients,
+			Cluster: growing, Twin: growing, Scenario: "catalogue/members-replaced", From: 5, Do: cutAgain(toBalancer, time.Minute, 6*time.Second),
 			Catches: []Catch{
-				{Requirement: "HA-MB-001", Says: cut},
-				{Requirement: "HA-MB-008", Says: cut},
+				{Requirement: "HA-MB-001", Says: unavailable},
+				{Requirement: "HA-MB-008", Says: unavailable},
 				{Requirement: "HA-MB-009", Says: "must not see errors for longer than"},
-				{Requirement: "HA-MB-010", Says: cut},
-				{Requirement: "HA-MB-011", Says: cut},
+				{Requirement: "HA-MB-010", Says: unavailable},
+				{Requirement: "HA-MB-011", Says: unavailable},
 			}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "members-not-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none, a single node that becomes three",
 			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/members-replaced",
@@ -62,59 +62,67 @@ func memberPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-MB-008", Says: phantom}}, May: []string{"HA-MB-003", "steady-state"}},
 		{Name: "balancer-stays", Violation: "the load balancer runs with a single node, too",
 			Cluster: growing, Twin: onDemand, Scenario: "catalogue/balancer-on-demand", From: 3,
-			Catches: []Catch{
-				{Judge: "balancer-follows", Says: "with 1 control-plane node after the removal"},
-				{Requirement: "HA-MB-006", Says: "with 1 control-plane node after the removal"},
-			}},
+			Catches: both("HA-MB-006", "balancer-follows", "with 1 control-plane node after the removal")},
 		{Name: "any-member-taken", Violation: "etcd --strict-reconfig-check=false",
 			Cluster: unstrict, Scenario: "catalogue/etcd-members-killed",
-			Catches: []Catch{
-				{Judge: "unsafe-member-refused", Says: "must refuse another voting member"},
-				{Requirement: "HA-MB-007", Says: "must refuse another voting member"},
-				// It costs the quorum.
-				{Requirement: "HA-QR-004", Says: "must resume within"},
-			}, May: []string{"steady-state", "restarts", "watch-alive"}},
+			Catches: append(both("HA-MB-007", "unsafe-member-refused", "must refuse another voting member"),
+				Catch{Requirement: "HA-QR-004", Says: "must resume within"}), // it costs the quorum
+			May: []string{"steady-state", "restarts", "watch-alive"}},
 	}
 }
 
-// cut cuts links for ttl.
-func cut(ctx context.Context, c framework.Cluster, links []framework.Link, ttl time.Duration) error {
-	n, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return fmt.Errorf("the network of cluster %s cannot be cut", c.Name())
+// cut cuts links of a cluster for ttl.
+func cut(links func(framework.Cluster) []framework.Link, ttl time.Duration) func(context.Context, framework.Cluster) error {
+	return func(ctx context.Context, c framework.Cluster) error {
+		n, ok := c.(framework.NetworkFaulter)
+		if !ok {
+			return fmt.Errorf("the network of cluster %s cannot be cut", c.Name())
+		}
+		_, err := n.Impair(ctx, links(c), framework.Impairment{Cut: true}, ttl)
+		return err
 	}
-	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, ttl)
-	return err
+}
+
+// cutAgain alternates between cutting links and leaving them whole, until ctx is done.
+func cutAgain(links func(framework.Cluster) []framework.Link, ttl, whole time.Duration) func(context.Context, framework.Cluster) error {
+	once := cut(links, ttl)
+	return func(ctx context.Context, c framework.Cluster) error {
+		if err := once(ctx, c); err != nil {
+			return err
+		}
+		go func() {
+			for client.Pause(ctx, ttl+whole) && once(ctx, c) == nil {
+			}
+		}()
+		return nil
+	}
 }
 
 // between returns the links from each node to each other one, to these ports only if any are given.
-func between(c framework.Cluster, ports ...uint16) (links []framework.Link) {
-	for _, from := range c.Nodes() {
-		for _, to := range c.Nodes() {
-			if from.Name() != to.Name() {
-				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: ports})
+func between(ports ...uint16) func(framework.Cluster) []framework.Link {
+	return func(c framework.Cluster) (links []framework.Link) {
+		for _, from := range c.Nodes() {
+			for _, to := range c.Nodes() {
+				if from.Name() != to.Name() {
+					links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: ports})
+				}
 			}
 		}
+		return links
+	}
+}
+
+// toBalancer returns the path of clients to the load balancer.
+func toBalancer(framework.Cluster) []framework.Link {
+	return []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}
+}
+
+// fromBalancer returns the paths of the load balancer to nodes.
+func fromBalancer(c framework.Cluster) (links []framework.Link) {
+	for _, n := range c.Nodes() {
+		links = append(links, framework.Link{From: framework.BalancerHost, To: n.Name()})
 	}
 	return links
-}
-
-// toBalancer is the path of clients to the load balancer.
-var toBalancer = []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}
-
-// cutClientsOnce cuts clients off from the balancer once.
-func cutClientsOnce(ctx context.Context, c framework.Cluster) error {
-	return cut(ctx, c, toBalancer, 30*time.Second)
-}
-
-// cutMembersOnce cuts the etcd members off from each other once.
-func cutMembersOnce(ctx context.Context, c framework.Cluster) error {
-	return cut(ctx, c, between(c, 2380), 6*time.Second)
-}
-
-// cutClients repeatedly cuts clients off from the balancer, until ctx is done.
-func cutClients(ctx context.Context, c framework.Cluster) error {
-	return cutAgain(ctx, c, toBalancer, time.Minute, 6*time.Second)
 }
 
 // phantomMember adds a voting member that no process runs as soon as one has left, and removes it

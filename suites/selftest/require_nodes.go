@@ -62,10 +62,8 @@ func nodePlants() []Plant {
 			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/nodes-scaled",
 			Catches: follow("still held []"), May: []string{"learns-addresses", "endpoints-never-empty"}},
 		{Name: "nothing-to-learn", Violation: "kube-apiserver --endpoint-reconciler-type=none, a client that knows the first addresses",
-			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/addresses-learnt", Catches: []Catch{
-				{Judge: "learns-addresses", Says: "must learn new ones from the kubernetes service"},
-				{Requirement: "HA-CL-002", Says: "must learn new ones from the kubernetes service"},
-			}},
+			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/addresses-learnt",
+			Catches: both("HA-CL-002", "learns-addresses", "must learn new ones from the kubernetes service")},
 		{Name: "dark-for-good", Violation: "no standby controller manager can write its lease once the node of the active one has lost power",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/active-node-power-lost", From: 1,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},

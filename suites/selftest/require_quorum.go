@@ -98,7 +98,7 @@ func quorumPlants() []Plant {
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-disk-slow", From: 2, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-017", Says: "of the writes must succeed"}}},
 		{Name: "long-pause-with-slow-disk", Violation: "the etcd members are cut off from each other for 6 s while the leader's disk is slow",
-			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-disk-slow", From: 2, Do: cutMembersOnce,
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-disk-slow", From: 2, Do: cut(between(2380), 6*time.Second),
 			Catches: []Catch{{Requirement: "HA-QR-017", Says: "must resume within"}}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "late-without-leader", Violation: "writes that are in flight when the etcd leader is lost take 12 s",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-killed", From: 1, Until: 4,
@@ -122,8 +122,10 @@ func parted(ctx context.Context, c framework.Cluster) error {
 	if err != nil {
 		return err
 	}
-	links := slices.DeleteFunc(between(c), func(l framework.Link) bool { return l.From == leader.Node || l.To == leader.Node })
-	return cut(ctx, c, links, partedTime)
+	links := func(c framework.Cluster) []framework.Link {
+		return slices.DeleteFunc(between()(c), func(l framework.Link) bool { return l.From == leader.Node || l.To == leader.Node })
+	}
+	return cut(links, partedTime)(ctx, c)
 }
 
 // killLeader kills the etcd member that leads; its watcher starts it again.

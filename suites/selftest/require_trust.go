@@ -69,7 +69,7 @@ func trustPlants() []Plant {
 			Cluster: growing, Twin: growing, Scenario: "catalogue/certificates-rotated", From: 3, Do: replaceCA,
 			Catches: both("HA-SEC-004", "certificates-rotated", "A CA must be trusted everywhere before"), May: []string{"steady-state", "restarts"}},
 		{Name: "no-way-in-while-rotating", Violation: "a load balancer that repeatedly loses every API server for 10 s while certificates are replaced",
-			Cluster: growing, Twin: growing, Scenario: "catalogue/certificates-rotated", From: 3, Do: cutBalancer,
+			Cluster: growing, Twin: growing, Scenario: "catalogue/certificates-rotated", From: 3, Do: cutBalancer(),
 			Catches: []Catch{{Requirement: "HA-SEC-004", Says: "must not go without a successful request"}}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "token-key-dropped", Violation: "an API server loses the old key of service accounts while tokens that it signed are valid",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/ca-replaced", From: 19, Do: dropTokenKey,
