@@ -17,13 +17,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// answers checks whether a component serves.
-type answers = look
-
 // componentAnswers returns a check of whether a component serves: an API server and a load
 // balancer by /readyz through their entrance, etcd by its Status, a node agent by a process that
 // it keeps running. It returns nil for a component without a check.
-func componentAnswers(c framework.Cluster, node string, component framework.Component) (answers, error) {
+func componentAnswers(c framework.Cluster, node string, component framework.Component) (look, error) {
 	switch component {
 	case framework.APIServer, framework.LoadBalancer:
 		e, ok := entranceOf(c, node, component)

@@ -32,17 +32,17 @@ var CPUPressure = onMachines(&Fault{
 		intParam("workers", "by=load: the number of busy loops on each node", framework.EveryProcessor, 1, workersHigh).unless("one per CPU of the node"),
 	},
 	Example: "node/2 quota=50 workers=4",
-}, func(r Request) (Inject, error) {
+}, func(r Request, machines []*burden) (Inject, error) {
 	quota, workers := Value[int](r, "quota"), Value[int](r, "workers")
 	limit := framework.Limit{CPU: float64(quota)}
-	w, err := r.chooseWay(limit, []string{"quota"}, []string{"workers"})
+	w, err := r.chooseWay(machines, limit, []string{"quota"}, []string{"workers"})
 	if w.by == byCgroup {
 		// These loops want more than the quota, whatever the load of the target.
 		probe := framework.Pressure{Loops: min(quota/100+1, workersHigh)}
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r, limit, probe) }, err
 	}
 	return func(ctx context.Context) (Injection, error) {
-		return chosen(byLoad)(r.press(ctx, framework.Pressure{Loops: workers}, w.busy))
+		return chosen(byLoad)(r.press(ctx, machines, framework.Pressure{Loops: workers}, w.busy))
 	}, err
 })
 

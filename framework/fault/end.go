@@ -32,11 +32,26 @@ type end struct {
 	orderly bool // an exit by SIGKILL is reported
 	ttl     time.Duration
 	starter framework.Starter
+	// finish stops or kills the component, and holds it down for a time.
+	finish func(context.Context, framework.Component, time.Duration) error
 }
 
-// end returns the end for the request's component.
-func (r Request) end() (e end, err error) {
-	e = end{fault: r.Fault.Name, ttl: r.TTL}
+// end returns the end for the request's component: orderly, or by SIGKILL.
+func (r Request) end(orderly bool) (e end, err error) {
+	e = end{fault: r.Fault.Name, ttl: r.TTL, orderly: orderly}
+	if orderly {
+		stopper, err := onTarget[framework.Stopper](r)
+		if err != nil {
+			return e, err
+		}
+		e.finish = stopper.Stop
+	} else {
+		killer, err := onTarget[framework.Killer](r)
+		if err != nil {
+			return e, err
+		}
+		e.finish = killer.Kill
+	}
 	if e.process, err = r.process(); err != nil {
 		return e, err
 	}
@@ -44,16 +59,14 @@ func (r Request) end() (e end, err error) {
 	return e, err
 }
 
-// ending returns the end for the request's component by a call that takes how long to hold it
-// down.
-func (r Request) ending(orderly bool, call func(context.Context, framework.Component, time.Duration) error) (Inject, error) {
-	e, err := r.end()
-	e.orderly, e.restart = orderly, Value[bool](r, restartParam.Name)
-	return func(ctx context.Context) (Injection, error) { return e.inject(ctx, call) }, err
+// ending ends the request's component, orderly or by SIGKILL.
+func (r Request) ending(orderly bool) (Inject, error) {
+	e, err := r.end(orderly)
+	e.restart = Value[bool](r, restartParam.Name)
+	return e.inject, err
 }
 
-// inject stops the component with kill, which takes how long to hold it down.
-func (e end) inject(ctx context.Context, kill func(context.Context, framework.Component, time.Duration) error) (Injection, error) {
+func (e end) inject(ctx context.Context) (Injection, error) {
 	old, none, err := e.before(ctx)
 	if err != nil || none != nil {
 		return none, err
@@ -66,7 +79,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	a := attempt{
 		target: e.target,
 		what:   fmt.Sprintf("%s of %s", e.fault, e.target.String()),
-		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
+		ask:    func(ctx context.Context) error { return e.finish(ctx, e.target.Component, hold) },
 		effect: e.gone(old, &killed),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
 		healed: e.orAway(e.runs),

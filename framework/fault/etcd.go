@@ -32,33 +32,27 @@ func openMembers(c framework.Cluster) (members.All, error) {
 
 // etcdAnswers checks whether a member answers Status.
 func etcdAnswers(ctx context.Context, c framework.Cluster, node string) (bool, string) {
-	m, err := openMember(c, node)
-	if err != nil {
-		return false, err.Error()
-	}
-	defer m.Client.Close()
-	s, err := m.Status(ctx)
-	if err != nil {
-		return false, err.Error()
-	}
-	return true, fmt.Sprintf("etcd on %s answers Status (term %d)", node, s.RaftTerm)
+	return lookOn(c, node, func(m members.Member) (bool, string) {
+		s, err := m.Status(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		return true, fmt.Sprintf("etcd on %s answers Status (term %d)", node, s.RaftTerm)
+	})
 }
 
 // etcdReads checks whether a member answers a linearizable read, which needs a majority of the
 // members.
 func etcdReads(ctx context.Context, c framework.Cluster, node string) (bool, string) {
-	m, err := openMember(c, node)
-	if err != nil {
-		return false, err.Error()
-	}
-	defer m.Client.Close()
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	// The key that etcd's own health check reads; it need not exist.
-	if _, err := m.Client.Get(ctx, "health"); err != nil {
-		return false, fmt.Sprintf("linearizable read from etcd on %s: %v", node, err)
-	}
-	return true, fmt.Sprintf("etcd on %s answers a linearizable read", node)
+	return lookOn(c, node, func(m members.Member) (bool, string) {
+		// The key that etcd's own health check reads; it need not exist.
+		if _, err := m.Client.Get(ctx, "health"); err != nil {
+			return false, fmt.Sprintf("linearizable read from etcd on %s: %v", node, err)
+		}
+		return true, fmt.Sprintf("etcd on %s answers a linearizable read", node)
+	})
 }
 
 // leadership is what a majority of the members reports.

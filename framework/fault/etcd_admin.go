@@ -67,6 +67,18 @@ func onMember(c framework.Cluster, node string, do func(members.Member) error) e
 	return do(m)
 }
 
+// lookOn looks at the member on a node; it does not hold if the cluster gives no access to it.
+func lookOn(c framework.Cluster, node string, l func(members.Member) (held bool, seen string)) (held bool, seen string) {
+	err := onMember(c, node, func(m members.Member) error {
+		held, seen = l(m)
+		return nil
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return held, seen
+}
+
 // onMembers calls do with clients of all members.
 func onMembers(c framework.Cluster, do func(members.All) error) error {
 	all, err := openMembers(c)
@@ -116,14 +128,7 @@ func takesWrites(ctx context.Context, all members.All) (bool, string) {
 
 // etcdWrites checks whether the member on a node accepts a write.
 func etcdWrites(ctx context.Context, c framework.Cluster, node string) (held bool, seen string) {
-	err := onMember(c, node, func(m members.Member) error {
-		held, seen = takesWrites(ctx, members.All{m})
-		return nil
-	})
-	if err != nil {
-		return false, err.Error()
-	}
-	return held, seen
+	return lookOn(c, node, func(m members.Member) (bool, string) { return takesWrites(ctx, members.All{m}) })
 }
 
 // metric reads one sample, without labels, from the metrics that a member

@@ -1,9 +1,5 @@
 package fault
 
-import (
-	"github.com/holdfast-ha/holdfast/framework"
-)
-
 // Kill kills a component without notice (SIGKILL).
 var Kill = &Fault{
 	Name:    "kill",
@@ -13,11 +9,5 @@ var Kill = &Fault{
 	Needs:   []string{"Killer", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},
 	Example: "etcd/leader restart=true",
 	Effects: ends,
-	Prepare: func(r Request) (Inject, error) {
-		killer, err := onTarget[framework.Killer](r)
-		if err != nil {
-			return nil, err
-		}
-		return r.ending(false, killer.Kill)
-	},
+	Prepare: func(r Request) (Inject, error) { return r.ending(false) },
 }

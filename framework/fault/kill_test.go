@@ -71,7 +71,7 @@ func TestKillNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Scheduler)
 		target := component("node-1", framework.Scheduler)
-		e, err := requestOf(t, Kill, c, target, nil).end()
+		e, err := requestOf(t, Kill, c, target, nil).end(false)
 		if err != nil {
 			t.Fatal(err)
 		}

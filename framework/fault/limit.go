@@ -54,7 +54,7 @@ type limited struct {
 
 // chooseWay decides how pressure is created. Of the fault's parameters, those named in ofCgroup
 // and ofLoad apply to one way only.
-func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way, error) {
+func (r Request) chooseWay(machines []*burden, want framework.Limit, ofCgroup, ofLoad []string) (way, error) {
 	by := Value[string](r, "by")
 	given := func(names []string) string {
 		for _, name := range names {
@@ -73,7 +73,7 @@ func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way
 	case by == byLoad, by == byAuto && forLoad != "" && forCgroup == "":
 		return way{by: byLoad}, nil
 	}
-	all, err := r.limited(want)
+	all, err := r.limited(machines, want)
 	var missing *MissingAbility
 	switch {
 	case err == nil:
@@ -85,13 +85,8 @@ func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way
 }
 
 // limited returns the processes of the target to put under a limit.
-func (r Request) limited(want framework.Limit) ([]*limited, error) {
-	loads, err := r.burdens()
-	if err != nil {
-		return nil, err
-	}
-	var all []*limited
-	for _, b := range loads {
+func (r Request) limited(machines []*burden, want framework.Limit) (all []*limited, err error) {
+	for _, b := range machines {
 		l := &limited{burden: b}
 		what := r.what() + " by=cgroup"
 		if l.limiter, err = Ability[framework.Limiter](b.presser, b.name, what); err != nil {

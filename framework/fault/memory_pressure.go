@@ -28,16 +28,16 @@ var MemoryPressure = onMachines(&Fault{
 		sizeParam("size", "by=load: the memory to allocate on each node, at most half of what is available", sizeUnset, sizeLow, sizeHigh),
 	},
 	Example: "node/2 size=512Mi",
-}, func(r Request) (Inject, error) {
+}, func(r Request, machines []*burden) (Inject, error) {
 	size, limit := Value[int64](r, "size"), framework.Limit{Memory: Value[int64](r, "limit"), Hard: Value[bool](r, "oom")}
-	w, err := r.chooseWay(limit, []string{"limit", "oom"}, []string{"size"})
+	w, err := r.chooseWay(machines, limit, []string{"limit", "oom"}, []string{"size"})
 	if w.by == byCgroup {
 		return func(ctx context.Context) (Injection, error) {
 			return w.inject(ctx, r, limit, framework.Pressure{Memory: limit.Memory + beyondLimit})
 		}, err
 	}
 	return func(ctx context.Context) (Injection, error) {
-		return chosen(byLoad)(r.press(ctx, framework.Pressure{Memory: size}, func(b *burden) look {
+		return chosen(byLoad)(r.press(ctx, machines, framework.Pressure{Memory: size}, func(b *burden) look {
 			return func(ctx context.Context) (bool, string) {
 				now, absent := b.load(ctx)
 				if absent != "" {

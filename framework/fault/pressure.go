@@ -14,16 +14,17 @@ import (
 const pressLimit = 30 * time.Second
 
 // onMachines completes a pressure fault. For a component it acts on the machine that runs it.
-func onMachines(f *Fault, prepare func(Request) (Inject, error)) *Fault {
+func onMachines(f *Fault, prepare func(Request, []*burden) (Inject, error)) *Fault {
 	f.Targets = []string{"node", "zone", "nodes", "component", "agent", "balancer", "kwok", "workers"}
 	f.Params = append(f.Params, byParam)
 	f.Needs = []string{"Presser", "HostPresser (balancer, kwok, workers)", "Limiter (by=cgroup)"}
 	f.Effects = does(record.EffectLoad)
 	f.Prepare = func(r Request) (Inject, error) {
-		if _, err := r.burdens(); err != nil {
+		all, err := r.burdens()
+		if err != nil {
 			return nil, err
 		}
-		return prepare(r)
+		return prepare(r, all)
 	}
 	return f
 }
@@ -70,12 +71,8 @@ func (r Request) burdens() ([]*burden, error) {
 	return all, nil
 }
 
-// press puts all machines of the target under load. shown returns what proves it.
-func (r Request) press(ctx context.Context, want framework.Pressure, shown func(*burden) look) (Injection, error) {
-	all, err := r.burdens()
-	if err != nil {
-		return nil, err
-	}
+// press puts machines under load. shown returns what proves it.
+func (r Request) press(ctx context.Context, all []*burden, want framework.Pressure, shown func(*burden) look) (Injection, error) {
 	var shares []share
 	for _, b := range all {
 		shares = append(shares, share{b.node, attempt{

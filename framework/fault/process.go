@@ -88,7 +88,7 @@ func (p process) runs(ctx context.Context) (bool, string) {
 		return false, fmt.Sprintf("%s, %s, is in state %s", p.target.String(), now.ID(), now.State)
 	}
 	seen := fmt.Sprintf("%s runs as %s", p.target.String(), now.ID())
-	var answer answers
+	var answer look
 	if answer, err = componentAnswers(p.cluster, p.target.Node, p.target.Component); err != nil {
 		return false, seen + ", but " + err.Error()
 	} else if answer == nil {
@@ -99,7 +99,7 @@ func (p process) runs(ctx context.Context) (bool, string) {
 }
 
 // agentAnswers returns a function that checks whether a node's process watcher answers.
-func agentAnswers(c framework.Cluster, name string) (answers, error) {
+func agentAnswers(c framework.Cluster, name string) (look, error) {
 	n, err := nodeNamed(c, name, "agent/"+name)
 	if err != nil {
 		return nil, err

@@ -29,78 +29,61 @@ var Restart = &Fault{
 	Example: "apiserver/2 signal=TERM",
 	Effects: does(record.EffectRestarted),
 	Prepare: func(r Request) (Inject, error) {
-		e, err := r.end()
-		if err != nil {
-			return nil, err
-		}
-		if Value[string](r, "signal") == "KILL" {
-			killer, err := onTarget[framework.Killer](r)
-			if err != nil {
-				return nil, err
-			}
-			return e.restarting(killer.Kill), nil
-		}
-		stopper, err := onTarget[framework.Stopper](r)
-		if err != nil {
-			return nil, err
-		}
-		e.orderly = true
-		return e.restarting(stopper.Stop), nil
+		e, err := r.end(Value[string](r, "signal") == "TERM")
+		return e.restarting, err
 	},
 }
 
-// restarting stops the component with finish and starts it again.
-func (e end) restarting(finish func(context.Context, framework.Component, time.Duration) error) Inject {
+// restarting stops or kills the component and starts it again.
+func (e end) restarting(ctx context.Context) (Injection, error) {
 	t := e.target
-	return func(ctx context.Context) (Injection, error) {
-		old, none, err := e.before(ctx)
-		if err != nil || none != nil {
-			return none, err
-		}
-		start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
-		refused := false // it is held down by another fault that started in the meantime
-		killed, restarted := false, false
-		exited := e.shows(func(now framework.Process) (bool, string) {
-			if killed = e.orderly && now.LastExit == killedExit; killed {
-				return true, "it did not stop gracefully within its grace period, and was killed"
-			}
-			return true, "it exited" + lastExit(now)
-		})
-		i, err := attempt{
-			target: t,
-			what:   "restart of " + t.String(),
-			ask: func(ctx context.Context) error {
-				// Held down until it is started, so that it never waits for the watcher's
-				// back-off.
-				err := finish(ctx, t.Component, e.ttl)
-				if refused = errors.Is(err, framework.ErrNothingDone); err != nil {
-					return err
-				}
-				if err := start(ctx); err != nil {
-					return err
-				}
-				if _, restarted, _ := await(ctx, firstBackOff, e.orStandsBy(e.replaced(old))); restarted || ctx.Err() != nil {
-					return nil
-				}
-				return start(ctx)
-			},
-			effect: func(ctx context.Context) (held bool, seen string) {
-				restarted, seen = all(e.orStandsBy(e.replaced(old)), exited)(ctx)
-				return restarted, fmt.Sprintf("%s, %s: %s", t.String(), old.ID(), seen)
-			},
-			undo: func(ctx context.Context) error {
-				if refused || restarted { // if it is down again, another fault holds it down
-					return nil
-				}
-				return start(ctx)
-			},
-			healed:   e.orHeld(all(e.replaced(old), e.runs)),
-			patience: restartedLimit,
-		}.inject(ctx)
-		if err != nil {
-			return nil, err
-		}
-		i.proof.Killed = killed
-		return i, nil
+	old, none, err := e.before(ctx)
+	if err != nil || none != nil {
+		return none, err
 	}
+	start := func(ctx context.Context) error { return e.starter.Start(ctx, t.Component) }
+	refused := false // it is held down by another fault that started in the meantime
+	killed, restarted := false, false
+	exited := e.shows(func(now framework.Process) (bool, string) {
+		if killed = e.orderly && now.LastExit == killedExit; killed {
+			return true, "it did not stop gracefully within its grace period, and was killed"
+		}
+		return true, "it exited" + lastExit(now)
+	})
+	i, err := attempt{
+		target: t,
+		what:   "restart of " + t.String(),
+		ask: func(ctx context.Context) error {
+			// Held down until it is started, so that it never waits for the watcher's
+			// back-off.
+			err := e.finish(ctx, t.Component, e.ttl)
+			if refused = errors.Is(err, framework.ErrNothingDone); err != nil {
+				return err
+			}
+			if err := start(ctx); err != nil {
+				return err
+			}
+			if _, restarted, _ := await(ctx, firstBackOff, e.orStandsBy(e.replaced(old))); restarted || ctx.Err() != nil {
+				return nil
+			}
+			return start(ctx)
+		},
+		effect: func(ctx context.Context) (held bool, seen string) {
+			restarted, seen = all(e.orStandsBy(e.replaced(old)), exited)(ctx)
+			return restarted, fmt.Sprintf("%s, %s: %s", t.String(), old.ID(), seen)
+		},
+		undo: func(ctx context.Context) error {
+			if refused || restarted { // if it is down again, another fault holds it down
+				return nil
+			}
+			return start(ctx)
+		},
+		healed:   e.orHeld(all(e.replaced(old), e.runs)),
+		patience: restartedLimit,
+	}.inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.proof.Killed = killed
+	return i, nil
 }

@@ -1,9 +1,5 @@
 package fault
 
-import (
-	"github.com/holdfast-ha/holdfast/framework"
-)
-
 // Stop stops a component gracefully (SIGTERM). If it still runs 30 s later, it receives SIGKILL,
 // as from the kubelet: the fault was then not graceful, and settles nothing that depends on that.
 var Stop = &Fault{
@@ -14,11 +10,5 @@ var Stop = &Fault{
 	Needs:   []string{"Stopper", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},
 	Example: "kcm/active",
 	Effects: ends,
-	Prepare: func(r Request) (Inject, error) {
-		stopper, err := onTarget[framework.Stopper](r)
-		if err != nil {
-			return nil, err
-		}
-		return r.ending(true, stopper.Stop)
-	},
+	Prepare: func(r Request) (Inject, error) { return r.ending(true) },
 }
