@@ -1,9 +1,29 @@
 package fault
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// String writes the reference in its shortest form.
+func (r reference) String() string {
+	switch {
+	case r.host != nil:
+		return r.host.names[0]
+	case r.zone != "":
+		return zonePrefix + r.zone
+	case r.nodes:
+		return everyNode
+	case r.of != nil:
+		return r.kind.names[0] + "/" + r.of.String()
+	case r.role != "":
+		return r.kind.names[0] + "/" + string(r.role)
+	case r.number != 0:
+		return r.kind.names[0] + "/" + strconv.Itoa(r.number)
+	}
+	return r.kind.names[0] + "/" + r.node
+}
 
 func TestParseTarget(t *testing.T) {
 	for in, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,19 +44,12 @@ func Names(target string) (Naming, error) {
 // Shifted returns a target with the number of each node raised by a shift, modulo the number of
 // nodes. A target without a number is unchanged.
 func Shifted(target string, by, nodes int) string {
-	r, err := parseTarget(target)
-	if err != nil {
+	n, err := Names(target)
+	if err != nil || n.Number == 0 || n.Number > nodes {
 		return target
 	}
-	last := &r
-	for last.of != nil {
-		last = last.of
-	}
-	if last.number == 0 || last.number > nodes {
-		return target
-	}
-	last.number = (last.number-1+by)%nodes + 1
-	return r.String()
+	number := strings.LastIndexByte(target, '/') + 1
+	return target[:number] + strconv.Itoa((n.Number-1+by)%nodes+1)
 }
 
 // ShiftedParams is Shifted for the parameters of a fault that name parties.
