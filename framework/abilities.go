@@ -76,6 +76,16 @@ type PowerSwitch interface {
 	Powered(ctx context.Context) (bool, error)
 }
 
+// PoweredOff reports whether a node is known to be off.
+func PoweredOff(ctx context.Context, node any) bool {
+	power, ok := node.(PowerSwitch)
+	if !ok {
+		return false
+	}
+	on, err := power.Powered(ctx)
+	return err == nil && !on
+}
+
 // PowerChecker is the ability of a cluster to report in advance what PowerOff would refuse.
 type PowerChecker interface {
 	// CheckPowerOff returns why the power of these nodes cannot be cut at the same time; nil if it

@@ -198,10 +198,8 @@ func restorable(ctx context.Context, c framework.Cluster) (framework.EtcdAccess,
 		if !operates || !kills || !starts {
 			return nil, nil, fmt.Errorf("etcd on %s cannot be restored: its node does not let holdfast stop etcd and replace its data", n.Name())
 		}
-		if power, ok := n.(framework.PowerSwitch); ok {
-			if on, err := power.Powered(ctx); err == nil && !on {
-				return nil, nil, fmt.Errorf("node %s has no power: power it on (`holdfast heal`), or remove it", n.Name())
-			}
+		if framework.PoweredOff(ctx, n) {
+			return nil, nil, fmt.Errorf("node %s has no power: power it on (`holdfast heal`), or remove it", n.Name())
 		}
 		all = append(all, Member{n.Name(), operator, killer, starter})
 	}

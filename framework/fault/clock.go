@@ -23,7 +23,6 @@ type clockShift struct {
 	ttl      time.Duration
 	shifter  framework.ClockShifter
 	reporter framework.ProcessReporter
-	power    framework.PowerSwitch // nil if the node has none
 	clocks   []*movedClock
 
 	handle string
@@ -78,7 +77,6 @@ func (r Request) clocks() (*clockShift, error) {
 	if x.reporter, err = onTarget[framework.ProcessReporter](r); err != nil {
 		return nil, err
 	}
-	x.power, _ = holder.(framework.PowerSwitch)
 	lister, err := onTarget[framework.EndpointLister](r)
 	if err != nil {
 		return nil, err
@@ -282,7 +280,7 @@ func (m *movedClock) lasts(ctx context.Context) (bool, string) {
 func (m *movedClock) back(ctx context.Context) (bool, string) {
 	t := m.target
 	t.Component = m.component
-	return process{cluster: m.cluster, target: t, reporter: m.reporter, power: m.power}.orHeld(m.right)(ctx)
+	return process{cluster: m.cluster, target: t, reporter: m.reporter}.orHeld(m.right)(ctx)
 }
 
 // right checks whether a running component has the clock that it would have without this fault.

@@ -61,9 +61,7 @@ func (r Request) disk() (d badDisk, err error) {
 // member returns the target, an etcd member that need not be reachable.
 func (r Request) member() (p process, err error) {
 	p = process{cluster: r.Cluster, target: r.Target}
-	if p.reporter, err = onTarget[framework.ProcessReporter](r); err == nil {
-		p.power, _ = p.reporter.(framework.PowerSwitch)
-	}
+	p.reporter, err = onTarget[framework.ProcessReporter](r)
 	return p, err
 }
 
@@ -155,10 +153,8 @@ func (d badDisk) untouched(handle *string) look {
 // memberRuns checks whether the member runs and answers. A member that another fault holds down,
 // or whose node is off, need not.
 func (p process) memberRuns(ctx context.Context) (bool, string) {
-	if p.power != nil {
-		if on, err := p.power.Powered(ctx); err == nil && !on {
-			return true, fmt.Sprintf("node %s is powered off", p.target.Node)
-		}
+	if framework.PoweredOff(ctx, p.reporter) {
+		return true, fmt.Sprintf("node %s is powered off", p.target.Node)
 	}
 	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {

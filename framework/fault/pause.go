@@ -109,10 +109,8 @@ func (s suspended) lasts(ctx context.Context) (bool, string) {
 // fault.
 func (s suspended) goesOn(ctx context.Context) (bool, string) {
 	name := s.node.Name()
-	if s.power != nil {
-		if on, err := s.power.Powered(ctx); err == nil && !on {
-			return true, fmt.Sprintf("node %s is powered off", name)
-		}
+	if framework.PoweredOff(ctx, s.node) {
+		return true, fmt.Sprintf("node %s is powered off", name)
 	}
 	paused, err := s.pauser.Paused(ctx)
 	switch {

@@ -15,8 +15,6 @@ type process struct {
 	cluster  framework.Cluster
 	target   Target
 	reporter framework.ProcessReporter
-	// power is nil if the node has no power switch.
-	power framework.PowerSwitch
 }
 
 // processTargets are the kinds of target of a fault on a process.
@@ -32,7 +30,6 @@ func (r Request) process() (p process, err error) {
 	if p.reporter, err = Ability[framework.ProcessReporter](holder, of, r.what()); err != nil {
 		return p, err
 	}
-	p.power, _ = holder.(framework.PowerSwitch)
 	if r.Target.Component == framework.Etcd {
 		_, err = Ability[framework.EtcdAccess](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on etcd")
 	}
@@ -44,10 +41,8 @@ func (r Request) process() (p process, err error) {
 func (p process) before(ctx context.Context) (now framework.Process, none Injection, err error) {
 	now, err = p.reporter.Process(ctx, p.target.Component)
 	if err != nil {
-		if p.power != nil {
-			if on, powerErr := p.power.Powered(ctx); powerErr == nil && !on {
-				return now, notInjected(p.target, "node %s is powered off", p.target.Node), nil
-			}
+		if framework.PoweredOff(ctx, p.reporter) {
+			return now, notInjected(p.target, "node %s is powered off", p.target.Node), nil
 		}
 		return now, nil, fmt.Errorf("failed to ask for the process of %s before the fault: %w", p.target.String(), err)
 	}
@@ -178,11 +173,8 @@ func (p process) orAway(l look) look {
 	l = p.orStandsBy(l)
 	return func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
-		if held || p.power == nil {
+		if held || !framework.PoweredOff(ctx, p.reporter) {
 			return held, seen
-		}
-		if on, err := p.power.Powered(ctx); err != nil || on {
-			return false, seen
 		}
 		return true, fmt.Sprintf("node %s is powered off by another fault", p.target.Node)
 	}

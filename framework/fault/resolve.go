@@ -240,10 +240,8 @@ func (c resolver) fromFirst(nodes []framework.Node) []framework.Node {
 // down describes that a component does not run, or that the node does not if component is empty;
 // empty means that it does or that the provider does not report it.
 func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
-	if power, ok := n.(framework.PowerSwitch); ok {
-		if on, err := power.Powered(ctx); err == nil && !on {
-			return fmt.Sprintf("node %s is powered off", n.Name())
-		}
+	if framework.PoweredOff(ctx, n) {
+		return fmt.Sprintf("node %s is powered off", n.Name())
 	}
 	if reporter, ok := n.(framework.ProcessReporter); ok && component != "" {
 		p, err := reporter.Process(ctx, component)

@@ -53,10 +53,8 @@ func eachCaching(ctx context.Context, nodes []framework.Node, do func(key string
 			}
 			now, err := reporter.Process(ctx, component)
 			if err != nil {
-				if power, ok := n.(framework.PowerSwitch); ok {
-					if on, powerErr := power.Powered(ctx); powerErr == nil && !on {
-						continue
-					}
+				if framework.PoweredOff(ctx, n) {
+					continue
 				}
 				problems = append(problems, fmt.Errorf("failed to ask for the process of %s on %s: %w", component, n.Name(), err))
 				continue
