@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -112,23 +111,17 @@ func (x *impairment) probe(ctx context.Context, links []counted, wants int) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, knockLimit)
 	defer cancel()
-	errs := make([]error, len(links))
-	sent := make([]bool, len(links))
-	var all sync.WaitGroup
+	var need []int
 	for i, l := range links {
-		packets := wants
-		if l.Matched == 0 {
-			packets = max(packets, 1)
-		}
-		if sent[i] = packets > 0 && !x.mute[i]; sent[i] {
-			all.Go(func() { errs[i] = prober.ProbeLink(ctx, l.Link, packets) })
+		if !x.mute[i] && (wants > 0 || l.Matched == 0) {
+			need = append(need, i)
 		}
 	}
-	all.Wait()
-	for i, err := range errs {
-		if sent[i] && err == nil {
+	errs := framework.Map(need, func(i int) error { return prober.ProbeLink(ctx, links[i].Link, max(wants, 1)) })
+	for n, i := range need {
+		if errs[n] == nil {
 			x.probed[i] = true
-		} else if sent[i] {
+		} else {
 			x.mute[i] = true // for example, of a node without power
 		}
 	}

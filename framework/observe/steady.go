@@ -90,20 +90,17 @@ func (s *steadyCheck) close() { closeMembers(s.members) }
 
 // round checks everything once, in parallel. leader names etcd's leader and term.
 func (s *steadyCheck) round(ctx context.Context) (leader string, problems []string) {
-	ready := make([]string, len(s.apis))
-	states := make([]record.EtcdStatus, len(s.members))
-	var all sync.WaitGroup
-	for i, api := range s.apis {
-		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, steadyTimeout)
-			defer cancel()
-			ready[i] = api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"}).Problem()
-		})
-	}
-	for i, m := range s.members {
-		all.Go(func() { states[i] = m.status(ctx) })
-	}
-	all.Wait()
+	var states []record.EtcdStatus
+	var etcd sync.WaitGroup
+	etcd.Go(func() {
+		states = framework.Map(s.members, func(m etcdMember) record.EtcdStatus { return m.status(ctx) })
+	})
+	ready := framework.Map(s.apis, func(api *client.API) string {
+		ctx, cancel := context.WithTimeout(ctx, steadyTimeout)
+		defer cancel()
+		return api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"}).Problem()
+	})
+	etcd.Wait()
 	for i, p := range ready {
 		if p != "" {
 			problems = append(problems, fmt.Sprintf("/readyz through %s: %s", s.entrances[i].Name, p))
