@@ -73,6 +73,17 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 	return w.Err()
 }
 
+// asked makes the request of an operation on the Kubernetes API, and returns the operation as it is
+// to be recorded.
+func asked(ctx context.Context, api *client.API, w *record.Writer, op record.Op, r client.Request) (record.Op, client.Answer) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	op.API, op.Call = "kubernetes", w.Now()
+	a := api.Do(ctx, r)
+	op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
+	return op, a
+}
+
 // Ready queries /readyz at every entrance, each on its own connection (purpose "ready"). The
 // value is the response body.
 func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
@@ -82,11 +93,8 @@ func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 			return fmt.Errorf("readiness of %s: %w", e.Name, err)
 		}
 		defer api.Close()
-		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-		defer cancel()
-		op := record.Op{Client: "ready", Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "/readyz", Purpose: "ready", Call: w.Now()}
-		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
-		op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
+		op, a := asked(ctx, api, w, record.Op{Client: "ready", Entrance: e.Name, Type: record.OpGet, Key: "/readyz", Purpose: "ready"},
+			client.Request{Method: http.MethodGet, Path: "/readyz"})
 		if op.Outcome == record.OK {
 			op.Found, op.Value = true, client.Shorten(strings.TrimSpace(string(a.Body)))
 		}

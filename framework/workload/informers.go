@@ -224,11 +224,8 @@ func storeKeys(inf cache.SharedIndexInformer) (names []string) {
 
 // list is a quorum list through an API server.
 func (i *informers) list(ctx context.Context, r *registers, e framework.Entrance) record.Op {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	op := record.Op{Client: "informed/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Consistency: "quorum", Key: "configmaps", Purpose: informedList, Call: i.w.Now()}
-	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path("")})
-	op.Return, op.Outcome, op.Error = i.w.Now(), a.Outcome(), a.Problem()
+	op, a := asked(ctx, r.api, i.w, record.Op{Client: "informed/" + e.Name, Entrance: e.Name, Type: record.OpGet, Consistency: "quorum", Key: "configmaps", Purpose: informedList},
+		client.Request{Method: http.MethodGet, Path: r.path("")})
 	var list metav1.PartialObjectMetadataList
 	if op.Outcome == record.OK {
 		if err := json.Unmarshal(a.Body, &list); err != nil || list.Kind != "ConfigMapList" {

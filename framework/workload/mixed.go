@@ -281,12 +281,7 @@ func (m *mixed) ask(ctx context.Context, s mixedServer, kind record.OpType, key 
 
 // request makes one request, and returns it as it is to be recorded.
 func (m *mixed) request(ctx context.Context, s mixedServer, kind record.OpType, key string, r client.Request) (record.Op, client.Answer) {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	op := record.Op{Client: "mixed", Entrance: s.name, API: "kubernetes", Type: kind, Key: key, Purpose: mixedPurpose, Call: m.w.Now()}
-	a := s.api.Do(ctx, r)
-	op.Return, op.Outcome, op.Error = m.w.Now(), a.Outcome(), a.Problem()
-	return op, a
+	return asked(ctx, s.api, m.w, record.Op{Client: "mixed", Entrance: s.name, Type: kind, Key: key, Purpose: mixedPurpose}, r)
 }
 
 // differences lists the fields that differ from the wanted ones; nil means that a field must be

@@ -39,11 +39,8 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 		}
 		all.Go(func() {
 			defer api.Close()
-			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-			defer cancel()
-			op := record.Op{Client: "versions", Entrance: node, API: "kubernetes", Type: record.OpGet, Key: string(component), Purpose: "version", Call: w.Now()}
-			a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: path})
-			op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
+			op, a := asked(ctx, api, w, record.Op{Client: "versions", Entrance: node, Type: record.OpGet, Key: string(component), Purpose: "version"},
+				client.Request{Method: http.MethodGet, Path: path})
 			if emulated := emulatedVersion(a.Body); component == framework.APIServer && op.Outcome == record.OK && emulated != "" {
 				own := op
 				own.Purpose, own.Value, own.Found = "emulated-version", emulated, true
