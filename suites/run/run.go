@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/gofrs/flock"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -123,19 +123,15 @@ func Failed(results []judge.Result) bool {
 // lock locks the results directory for one process at a time. The kernel unlocks it when the
 // process exits, for any reason.
 func lock(dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
-	if err == nil {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			f.Close()
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: the results directory %s is in use by another holdfast process; wait for it to finish, or stop it", ErrBusy, dir)
-	}
+	l := flock.New(dir, flock.SetFlag(os.O_RDONLY))
+	held, err := l.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("failed to lock the results directory: %w", err)
 	}
-	return func() { f.Close() }, nil
+	if !held {
+		return nil, fmt.Errorf("%w: the results directory %s is in use by another holdfast process; wait for it to finish, or stop it", ErrBusy, dir)
+	}
+	return func() { _ = l.Close() }, nil
 }
 
 // ErrBusy is in the error of a run whose results directory another process writes to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,5 +212,23 @@ func TestVictims(t *testing.T) {
 		if r.Verdict == judge.Fail {
 			t.Errorf("%s in %s: %s", r.Requirement, r.Scenario, r.Sentence)
 		}
+	}
+}
+
+// A results directory is locked for one process at a time, until it is unlocked.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		unlock, err := lock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lock(dir); !errors.Is(err, ErrBusy) {
+			t.Errorf("locked twice: %v", err)
+		}
+		unlock()
+	}
+	if _, err := lock(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrBusy) {
+		t.Errorf("locked a directory that does not exist: %v", err)
 	}
 }
