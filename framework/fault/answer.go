@@ -1,20 +1,16 @@
 package fault
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // componentAnswers returns a check of whether a component serves: an API server and a load
@@ -71,72 +67,25 @@ func get(ctx context.Context, e framework.Entrance, path string) (body []byte, s
 // send makes a request through an entrance on its own connection: a kept connection may have died
 // with the fault, and says nothing about the server.
 func send(ctx context.Context, e framework.Entrance, method, path string, object []byte) (body []byte, status int, err error) {
-	return sendFor(ctx, tryLimit, e, method, path, object)
+	return sendFor(ctx, tryLimit, e, client.Request{Method: method, Path: path, Body: object})
 }
 
 // sendFor is send with another time limit.
-func sendFor(ctx context.Context, limit time.Duration, e framework.Entrance, method, path string, object []byte) (body []byte, status int, err error) {
+func sendFor(ctx context.Context, limit time.Duration, e framework.Entrance, r client.Request) (body []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	config := rest.CopyConfig(e.Config)
-	base, _, err := rest.DefaultServerUrlFor(config)
+	api, err := client.NewAPI(e.Config, client.Options{NewConnections: true, DialTimeout: dialLimit})
 	if err != nil {
-		return nil, 0, fmt.Errorf("address of entrance %s: %w", e.Name, err)
+		return nil, 0, fmt.Errorf("entrance %s: %w", e.Name, err)
 	}
-	transport, err := freshTransport(config)
-	if err != nil {
-		return nil, 0, fmt.Errorf("credentials of entrance %s: %w", e.Name, err)
-	}
-	path, query, _ := strings.Cut(path, "?")
-	url := base.JoinPath(path)
-	url.RawQuery = query
-	req, err := http.NewRequestWithContext(ctx, method, url.String(), bytes.NewReader(object))
-	if err != nil {
-		return nil, 0, err
-	}
-	req.Header.Set("Accept", "application/json")
-	if object != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	return body, resp.StatusCode, err
+	defer api.Close()
+	a := api.Do(ctx, r)
+	return a.Body, a.Status, a.Err
 }
 
 // dialLimit is short because a packet lost to a cut that has just healed is only retransmitted
 // after a second; a new attempt succeeds sooner.
 const dialLimit = 500 * time.Millisecond
-
-// freshTransport returns a transport that uses a connection once.
-func freshTransport(config *rest.Config) (http.RoundTripper, error) {
-	transport, _, err := ownTransport(config, dialLimit, func(t *http.Transport) { t.DisableKeepAlives = true })
-	return transport, err
-}
-
-// ownTransport returns a transport that shares no connections, unlike those of client-go, and a
-// function that closes its kept ones, which client-go's wrappers do not pass on.
-func ownTransport(config *rest.Config, dialing time.Duration, set func(*http.Transport)) (transport http.RoundTripper, closeIdle func(), err error) {
-	base, closeIdle := config.Transport, func() {}
-	if base == nil {
-		tls, err := rest.TLSConfigFor(config)
-		if err != nil {
-			return nil, nil, err
-		}
-		dial := config.Dial
-		if dial == nil {
-			dial = (&net.Dialer{Timeout: dialing}).DialContext
-		}
-		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls}
-		set(own)
-		base, closeIdle = own, own.CloseIdleConnections
-	}
-	transport, err = rest.HTTPWrappersForConfig(config, base)
-	return transport, closeIdle, err
-}
 
 // all checks whether several looks hold, one after the other.
 func all(looks ...look) look {

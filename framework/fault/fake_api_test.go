@@ -40,6 +40,8 @@ func (n *fakeNode) reach(ctx context.Context, c framework.Component, port uint16
 	return nil
 }
 
+func (s *fakeAPIServer) CloseIdleConnections() {}
+
 func (s *fakeAPIServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := s.n.reach(r.Context(), framework.APIServer, 6443); err != nil {
 		return nil, err

@@ -113,12 +113,16 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 func (o *crowd) connect() error {
 	config := rest.CopyConfig(o.entrance.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: overloadUser}
-	rt, hangUp, err := ownTransport(config, tryLimit, func(t *http.Transport) {
-		// An HTTP/2 connection on which a request was just cancelled is not idle yet when the
-		// others are closed.
-		t.ForceAttemptHTTP2, t.MaxIdleConnsPerHost, t.IdleConnTimeout = true, 100, 2*time.Second
-	})
-	o.client, o.hangUp = &http.Client{Transport: rt, Timeout: healLimit}, hangUp
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err
+	}
+	// An HTTP/2 connection on which a request was just cancelled is not idle yet when the others are
+	// closed.
+	own := &http.Transport{Proxy: config.Proxy, DialContext: client.Dialer(config, tryLimit), TLSClientConfig: tls,
+		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second}
+	rt, err := rest.HTTPWrappersForConfig(config, own)
+	o.client, o.hangUp = &http.Client{Transport: rt, Timeout: healLimit}, own.CloseIdleConnections
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // silence is how long requests to the API server of a node that is reported as paused must go
@@ -89,7 +90,7 @@ func (s suspended) still(ctx context.Context) (bool, string) {
 	case !paused:
 		return false, fmt.Sprintf("node %s is not paused", name)
 	}
-	if _, status, err := sendFor(ctx, silence, *s.entrance, http.MethodGet, "/readyz", nil); err == nil {
+	if _, status, err := sendFor(ctx, silence, *s.entrance, client.Request{Method: http.MethodGet, Path: "/readyz"}); err == nil {
 		return false, fmt.Sprintf("node %s is paused, but its API server answers (status %d)", name, status)
 	}
 	return true, fmt.Sprintf("node %s is paused and its API server does not answer", name)

@@ -3,15 +3,14 @@ package fault
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // carries reports whether packets of a protocol are impaired.
@@ -172,31 +171,16 @@ func (x *impairment) knockers() []knocker {
 }
 
 func knockAPI(e framework.Entrance) (knocker, error) {
-	config := rest.CopyConfig(e.Config)
-	base, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return knocker{}, err
-	}
-	transport, closeIdle, err := ownTransport(config, dialLimit, func(*http.Transport) {})
+	api, err := client.NewAPI(e.Config, client.Options{DialTimeout: dialLimit})
 	if err != nil {
 		return knocker{}, err
 	}
 	return knocker{
-		close: closeIdle,
+		close: api.Close,
 		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/livez/ping").String(), nil)
-			if err != nil {
-				return false
-			}
-			resp, err := transport.RoundTrip(req)
-			if err != nil {
-				return false
-			}
-			_, err = io.Copy(io.Discard, resp.Body) // otherwise the connection is not kept
-			_ = resp.Body.Close()
-			return err == nil
+			return api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/livez/ping"}).Err == nil
 		},
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 const (
@@ -159,7 +161,8 @@ func (w *hangingWebhook) create(ctx context.Context, e framework.Entrance) error
 	if err != nil {
 		return err
 	}
-	answer, status, err := sendFor(ctx, w.timeout+tryLimit, e, http.MethodPost, "/api/v1/namespaces/"+space+"/configmaps?dryRun=All", body)
+	answer, status, err := sendFor(ctx, w.timeout+tryLimit, e, client.Request{Method: http.MethodPost,
+		Path: "/api/v1/namespaces/" + space + "/configmaps", Query: url.Values{"dryRun": {"All"}}, Body: body})
 	if err == nil && status/100 != 2 {
 		err = &refusedError{status, string(answer)}
 	}

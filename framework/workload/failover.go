@@ -89,7 +89,7 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 		return nil, fmt.Errorf("failover client: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	transport := &http.Transport{Proxy: entrances[0].Config.Proxy, DialContext: client.Dialer(entrances[0].Config), TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
+	transport := &http.Transport{Proxy: entrances[0].Config.Proxy, DialContext: client.Dialer(entrances[0].Config, 0), TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
 	learner := &http.Client{Transport: servers.Wrap(transport)}
 	wrapped := rest.CopyConfig(entrances[0].Config)
 	wrapped.Wrap(servers.Wrap)
@@ -98,7 +98,7 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 		dialing, end := context.WithCancel(dialing)
 		defer end()
 		defer context.AfterFunc(ctx, end)()
-		return client.Dialer(entrances[0].Config)(dialing, network, address)
+		return client.Dialer(entrances[0].Config, 0)(dialing, network, address)
 	}
 	read, end, err := of(wrapped)
 	if err != nil {

@@ -45,6 +45,8 @@ type Options struct {
 	// ClientGo connects as client-go does: with its transport, which keeps one HTTP/2 connection
 	// and checks its health (k8s.io/apimachinery/pkg/util/net).
 	ClientGo bool
+	// DialTimeout limits a dial that is not by the configuration's own dialer; at most 5 s, as for 0.
+	DialTimeout time.Duration
 }
 
 // Request is one request to the API.
@@ -110,8 +112,8 @@ func retryAfter(h http.Header) int {
 const dialTimeout = 5 * time.Second
 
 // NewAPI returns a client for a configuration, which it does not change. Rate limits, timeouts
-// and proxies from the environment do not apply; a proxy, dialer or wrapper in the configuration
-// does.
+// and proxies from the environment do not apply; a proxy, dialer, transport or wrapper in the
+// configuration does.
 func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	cfg = rest.CopyConfig(cfg)
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -139,6 +141,9 @@ func clientGoTransport(cfg *rest.Config, _ Options) (http.RoundTripper, error) {
 }
 
 func bareTransport(cfg *rest.Config, opts Options) (http.RoundTripper, error) {
+	if cfg.Transport != nil {
+		return rest.HTTPWrappersForConfig(cfg, cfg.Transport)
+	}
 	tlsConfig, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		return nil, err
@@ -150,7 +155,7 @@ func bareTransport(cfg *rest.Config, opts Options) (http.RoundTripper, error) {
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
 		Proxy:               cfg.Proxy,
-		DialContext:         Dialer(cfg),
+		DialContext:         Dialer(cfg, opts.DialTimeout),
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		Protocols:           protocols,
@@ -162,15 +167,15 @@ func bareTransport(cfg *rest.Config, opts Options) (http.RoundTripper, error) {
 	return rest.HTTPWrappersForConfig(cfg, t)
 }
 
-// Dialer returns the dial function for a configuration: its own dialer, if it has one. A dial
-// outlives the request that it was for, until the transport is closed: without a limit, dials
+// Dialer returns the dial function for a configuration: its own dialer, if it has one, or one with
+// a limit, if that is above 0. A dial outlives the request that it was for, until the transport is closed: without a limit, dials
 // would pile up while packets are lost.
-func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+func Dialer(cfg *rest.Config, limit time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := cfg.Dial
 	if dial == nil {
 		// Keep-alives detect a machine that lost power on a connection where neither side sends
 		// anything, such as that of a watch.
-		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+		d := &net.Dialer{Timeout: limit, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 		dial = d.DialContext
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -258,7 +258,7 @@ func TestDialsEnd(t *testing.T) {
 			defer dialling.Add(-1)
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}}, Options{})
+		}}, Options{DialTimeout: time.Millisecond}) // which is not for the configuration's own dialer
 		if err != nil {
 			t.Fatal(err)
 		}
