@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // UpgradePreparer is the ability of a provider to upgrade nodes of a kept cluster, which the
@@ -106,9 +107,7 @@ func (s *server) handleChange(mux *http.ServeMux) {
 			ctx, cancel := context.WithTimeout(r.Context(), changeWait)
 			defer cancel()
 			for !s.changing.TryLock() {
-				select {
-				case <-time.After(100 * time.Millisecond):
-				case <-ctx.Done():
+				if !client.Pause(ctx, 100*time.Millisecond) {
 					_ = out.Encode(changeEvent{Error: fmt.Sprintf("another change of the nodes is under way, and did not finish within %s: try again later", changeWait), Refused: true})
 					return
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 var (
@@ -104,13 +105,8 @@ func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component strin
 		if _, err := io.Copy(out, f); err != nil {
 			return err
 		}
-		if !follow {
+		if !follow || !client.Pause(ctx, 200*time.Millisecond) {
 			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

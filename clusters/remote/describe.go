@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // access is how a cluster is reached.
@@ -113,24 +114,19 @@ const (
 func get(ctx context.Context, e framework.Entrance, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	client, err := await.Client(e.Config)
+	httpClient, err := await.Client(e.Config)
 	if err != nil {
 		return nil, err
 	}
-	defer client.CloseIdleConnections()
+	defer httpClient.CloseIdleConnections()
 	for try := 1; ; try++ {
-		body, err := await.Request(ctx, client, http.MethodGet, e.Config.Host+path, "")
+		body, err := await.Request(ctx, httpClient, http.MethodGet, e.Config.Host+path, "")
 		if err == nil {
 			return body, nil
 		}
 		// A connection that broke says nothing about the cluster: a balancer resets some while
 		// the API server behind it stops.
-		if answered := (await.StatusError{}); errors.As(err, &answered) || try == requestTries {
-			return nil, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
-		}
-		select {
-		case <-time.After(requestPause):
-		case <-ctx.Done():
+		if answered := (await.StatusError{}); errors.As(err, &answered) || try == requestTries || !client.Pause(ctx, requestPause) {
 			return nil, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
 		}
 	}

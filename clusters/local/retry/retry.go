@@ -32,6 +32,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Pauses between attempts: the first, which each further one doubles, and the longest.
@@ -106,10 +108,8 @@ func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
 			why = errors.New(resp.Status)
 		}
 		a.log.Printf("%s %s: %v; again in %v", r.Method, r.URL.Path, why, pause)
-		select {
-		case <-r.Context().Done():
+		if !client.Pause(r.Context(), pause) {
 			return nil, r.Context().Err()
-		case <-time.After(pause):
 		}
 	}
 }

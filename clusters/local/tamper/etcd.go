@@ -236,15 +236,3 @@ func (p *etcdProxy) saw(h *pb.ResponseHeader) {
 }
 
 var errNothingSeen = errors.New("tampering: no answer of the member has been seen yet")
-
-// pause waits, or returns early with the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

@@ -8,6 +8,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 func (p *etcdProxy) ranged(_ context.Context, q *pb.RangeRequest, ask func(*pb.RangeRequest) (*pb.RangeResponse, error)) (*pb.RangeResponse, error) {
@@ -31,8 +33,8 @@ func (p *etcdProxy) ranged(_ context.Context, q *pb.RangeRequest, ask func(*pb.R
 // is to be answered as done, nil where it is to be carried out.
 func (p *etcdProxy) write(ctx context.Context, key string) (*pb.ResponseHeader, error) {
 	if r, ok := p.desk.act(LateWrite, key); ok {
-		if err := pause(ctx, r.For); err != nil {
-			return nil, err
+		if !client.Pause(ctx, r.For) {
+			return nil, ctx.Err()
 		}
 	}
 	if _, ok := p.desk.act(RefusedWrite, key); ok {
@@ -92,8 +94,8 @@ func (p *etcdProxy) txn(ctx context.Context, q *pb.TxnRequest, ask func(*pb.TxnR
 	}
 	if len(q.Compare) > 0 {
 		if r, ok := p.desk.act(NoCompare, key); ok {
-			if err := pause(ctx, r.For); err != nil {
-				return nil, err
+			if !client.Pause(ctx, r.For) {
+				return nil, ctx.Err()
 			}
 			q.Compare = nil
 		}
