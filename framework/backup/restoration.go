@@ -2,11 +2,9 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -64,10 +62,8 @@ func (r Restoration) Run(ctx context.Context) error {
 
 // build makes the data of each member in a directory of its name.
 func (r Restoration) build(ctx context.Context, dir string) error {
-	sum, err := digest(r.Snapshot)
-	if err != nil {
-		return fmt.Errorf("failed to read the snapshot: %w", err)
-	}
+	// The new cluster has a unique identity: a member that still has the old data must not join it.
+	token := "holdfast-" + rand.Text()
 	cluster := members.InitialCluster(r.Peers)
 	for _, m := range r.Members {
 		own, err := m.EtcdPeer(ctx)
@@ -79,36 +75,20 @@ func (r Restoration) build(ctx context.Context, dir string) error {
 			return fmt.Errorf("etcd on %s is called %s, and the members are %s", m.Name, own.Name, cluster)
 		}
 		err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
-			SnapshotPath:   r.Snapshot,
-			Name:           own.Name,
-			OutputDataDir:  filepath.Join(dir, m.Name),
-			PeerURLs:       r.Peers[i].URLs,
-			InitialCluster: cluster,
-			RevisionBump:   r.Bump,
-			MarkCompacted:  r.Bump > 0,
-			// The new cluster has a unique identity: a member that still has the old data must not
-			// join it.
-			InitialClusterToken: fmt.Sprintf("holdfast-%x-%d", sum, r.Bump),
+			SnapshotPath:        r.Snapshot,
+			Name:                own.Name,
+			OutputDataDir:       filepath.Join(dir, m.Name),
+			PeerURLs:            r.Peers[i].URLs,
+			InitialCluster:      cluster,
+			InitialClusterToken: token,
+			RevisionBump:        r.Bump,
+			MarkCompacted:       r.Bump > 0,
 		})
 		if err != nil {
 			return fmt.Errorf("failed to restore the snapshot for %s: %w", m.Name, err)
 		}
 	}
 	return ctx.Err()
-}
-
-// digest returns the SHA-256 of a file, which may be as large as etcd's database.
-func digest(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil, err
-	}
-	return h.Sum(nil), nil
 }
 
 // replace replaces the data of all members by those that build has made.
