@@ -20,7 +20,7 @@ func (c *Cluster) addEtcdBalancer(m *machine) error {
 	for _, n := range c.nodes {
 		config.Backends = append(config.Backends, balancer.Backend{Name: n.Name(), Address: hostPort(n.Address(), component.EtcdClientPort)})
 	}
-	return m.addProgram(framework.EtcdBalancer, "etcd-balancer.json", config, roleBalancer, "--config")
+	return m.addProgram(framework.EtcdBalancer, "etcd-balancer.json", config, roleBalancer)
 }
 
 // EtcdBalancerConfig implements framework.EtcdBalanced.

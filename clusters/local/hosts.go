@@ -54,7 +54,7 @@ func (c *Cluster) makeBalancer() error {
 		fallthrough
 	default:
 		file = filepath.Join(m.dir, builtinFile)
-		spec.Path, spec.Args = system.Self, []string{roleBalancer, "--config", file}
+		spec.Path, spec.Args = system.Self, []string{roleBalancer, file}
 		text, err = json.Marshal(config)
 	}
 	if err != nil {

@@ -168,14 +168,14 @@ func (m *machine) runsItself(c framework.Component, args ...string) agent.Compon
 	return agent.Component{Name: c, Exec: &agent.Exec{Path: system.Self, Args: args, Dir: m.dir, Log: m.logOf(c)}}
 }
 
-// addProgram adds a component that runs itself, with the path of a file with its configuration
-// after args.
-func (m *machine) addProgram(c framework.Component, file string, config any, args ...string) error {
+// addProgram adds a component that is this program in a role, with the path of a file with its
+// configuration as its only argument.
+func (m *machine) addProgram(c framework.Component, file string, config any, role string) error {
 	path := filepath.Join(m.dir, file)
 	if err := system.WriteJSON(path, config); err != nil {
 		return fmt.Errorf("failed to write the configuration of %s on %s: %w", c, m.name, err)
 	}
-	m.config.Components = append(m.config.Components, m.runsItself(c, append(args, path)...))
+	m.config.Components = append(m.config.Components, m.runsItself(c, role, path))
 	return nil
 }
 

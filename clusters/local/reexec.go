@@ -1,8 +1,6 @@
 package local
 
 import (
-	"os"
-
 	"go.etcd.io/etcd/server/v3/etcdmain"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/addons"
@@ -43,10 +41,7 @@ func Main() {
 			etcdmain.Main(append([]string{"etcd"}, args...))
 			return nil
 		},
-		roleBalancer: func(args []string) error {
-			os.Exit(balancer.Main(args))
-			return nil
-		},
+		roleBalancer:  balancer.Main,
 		roleLoad:      runLoad,
 		roleDisk:      disk.Serve,
 		roleTamper:    tamper.Main,

@@ -3,39 +3,30 @@ package balancer
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
-// Main is the balancer as a program, with `--config FILE` in args. SIGTERM and SIGINT stop it
-// gracefully, SIGHUP reloads its file. It returns the exit code: 0, 1 if it failed, 2 for wrong
-// use.
-func Main(args []string) int {
-	set := flag.NewFlagSet("balancer", flag.ContinueOnError)
-	file := set.String("config", "", "`file` with the balancer's configuration (JSON)")
-	if err := set.Parse(args); err != nil {
-		return 2
-	}
-	if *file == "" || set.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "balancer: want --config FILE and nothing else")
-		return 2
+// Main is the balancer's process: args is the file with its configuration. SIGTERM and SIGINT stop
+// it gracefully, SIGHUP reloads its file.
+func Main(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: holdfast-balancer CONFIG")
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	config, err := readConfig(*file)
+	config, err := readConfig(args[0])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "balancer:", err)
-		return 2
+		return err
 	}
 	b, err := Start(config)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "balancer:", err)
-		return 1
+		return err
 	}
 	fmt.Fprintf(os.Stderr, "balancer: serving on %s for %d backends\n", b.Addr(), len(config.Backends))
 	for received := range signals {
@@ -43,7 +34,7 @@ func Main(args []string) int {
 			break
 		}
 		// An unusable file must not take a balancer down.
-		if config, err = readConfig(*file); err == nil {
+		if config, err = readConfig(args[0]); err == nil {
 			err = b.Reconfigure(config)
 		}
 		if err != nil {
@@ -53,10 +44,9 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "balancer: now serving for %d backends\n", len(config.Backends))
 	}
 	if err := b.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, "balancer: failed to stop cleanly:", err)
-		return 1
+		return fmt.Errorf("failed to stop cleanly: %w", err)
 	}
-	return 0
+	return nil
 }
 
 // readConfig reads the file of Main.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +22,11 @@ const asBalancer = "HOLDFAST_TEST_AS_BALANCER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asBalancer) != "" {
-		os.Exit(Main(os.Args[1:]))
+		if err := Main(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -60,7 +65,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := exec.Command(self, "--config", file)
+	program := exec.Command(self, file)
 	program.Env = append(os.Environ(), asBalancer+"=1")
 	program.Stderr = os.Stderr
 	if err := program.Start(); err != nil {
@@ -115,16 +120,16 @@ func TestProgramRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []string
-		want int
+		want string
 	}{
-		{"no file", nil, 2},
-		{"a file that is not there", []string{"--config", filepath.Join(dir, "none")}, 2},
-		{"an unknown field", []string{"--config", unknown}, 2},
-		{"a busy address", []string{"--config", busy}, 1},
-		{"more words", []string{"--config", busy, "more"}, 2},
+		{"no file", nil, "usage"},
+		{"a file that is not there", []string{filepath.Join(dir, "none")}, "failed to read the configuration"},
+		{"an unknown field", []string{unknown}, `unknown field "colour"`},
+		{"a busy address", []string{busy}, "address already in use"},
+		{"more words", []string{busy, "more"}, "usage"},
 	} {
-		if got := Main(tc.args); got != tc.want {
-			t.Errorf("%s: exit code %d, want %d", tc.name, got, tc.want)
+		if err := Main(tc.args); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
 }
