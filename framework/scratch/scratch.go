@@ -26,34 +26,35 @@ func Dir(prefix string) (dir string, remove func() error, err error) {
 			return "", nil, err
 		}
 		var lock *os.File
-		switch lock, err = hold(dir); {
+		switch lock, err = Hold(dir); {
 		case err == nil:
 			return dir, func() error { return errors.Join(os.RemoveAll(dir), lock.Close()) }, nil
-		case !errors.Is(err, errTaken):
+		case !errors.Is(err, ErrTaken):
 			return "", nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
 	return "", nil, err
 }
 
-// errTaken is the error for a directory that another process holds, or has removed.
-var errTaken = errors.New("another process has taken the directory")
+// ErrTaken is the error for a directory that another process holds, or has removed.
+var ErrTaken = errors.New("another process has taken the directory")
 
-// hold locks a directory until the file is closed, at the latest with the process.
-func hold(dir string) (*os.File, error) {
+// Hold locks a directory until the file is closed, at the latest with the process. It does not wait,
+// and returns ErrTaken if another process holds the directory.
+func Hold(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, errTaken
+		return nil, ErrTaken
 	} else if err != nil {
 		return nil, err
 	}
 	switch err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		err = errTaken
+		err = ErrTaken
 	case err != nil:
 		err = fmt.Errorf("failed to lock %s: %w", dir, err)
 	case !HasPath(f, dir):
-		err = errTaken
+		err = ErrTaken
 	}
 	if err != nil {
 		f.Close()
@@ -76,7 +77,7 @@ func HasPath(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
 // removeLeft removes a directory of this user that no process holds. It is tried again next time if
 // that fails.
 func removeLeft(dir string) {
-	lock, err := hold(dir)
+	lock, err := Hold(dir)
 	if err != nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // real returns a place for trees of a controller.
@@ -93,7 +94,7 @@ func TestMakeDuringSweep(t *testing.T) {
 			}
 			for _, name := range subgroups(p.base) {
 				dir := filepath.Join(p.base, name)
-				if lock, err := hold(dir); err == nil {
+				if lock, err := scratch.Hold(dir); err == nil {
 					_ = os.Remove(dir)
 					_ = lock.Close()
 				}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
 
 // prefix is the prefix of the names of all trees.
@@ -39,12 +41,8 @@ func (p Place) Make(name string) (*Tree, error) {
 			return nil, fmt.Errorf("failed to make a control group in %s: %w", p.base, err)
 		}
 		t := &Tree{Place: p, dir: dir}
-		if t.lock, err = hold(dir); err == nil {
-			_, err = os.Stat(dir)
-		}
 		// A sweep may have locked or removed it in between.
-		if (errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist)) && tries < maxTries {
-			_ = t.lock.Close()
+		if t.lock, err = scratch.Hold(dir); errors.Is(err, scratch.ErrTaken) && tries < maxTries {
 			continue
 		}
 		if err == nil && p.V2 {
@@ -57,19 +55,6 @@ func (p Place) Make(name string) (*Tree, error) {
 		}
 		return t, nil
 	}
-}
-
-// hold locks a group for as long as this process lives.
-func hold(dir string) (*os.File, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // Has reports whether the tree has a controller.
@@ -185,8 +170,8 @@ func Sweep() error {
 				continue
 			}
 			dir := filepath.Join(p.base, name)
-			lock, err := hold(dir)
-			if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+			lock, err := scratch.Hold(dir)
+			if errors.Is(err, scratch.ErrTaken) {
 				continue
 			} else if err != nil {
 				errs = append(errs, err)
