@@ -33,7 +33,7 @@ func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 	err := s.provider.Prepare(ctx, clusters.Preparation{Progress: progress, Release: release.Options{Progress: func(e release.Event) {
 		if e.Lasting || time.Since(shown) > 10*time.Second {
 			shown = time.Now()
-			progress(fmt.Sprintf("%s %s: %s", e.Product, e.Version, e.Text))
+			progress(e.String())
 		}
 	}}}, s.plan.Clusters()...)
 	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to prepare for the clusters")

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/image"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework/scratch"
 )
@@ -106,9 +107,9 @@ func nodeVersions(c *clusters.Cluster) []string {
 }
 
 func ensureImages(ctx context.Context, e engine.Engine, versions []string, p clusters.Preparation) (image.Images, error) {
-	config := image.Config{DockerHost: e.Host, CacheDir: p.Release.CacheDir, Release: p.Release, Progress: func(event image.Event) {
+	config := image.Config{DockerHost: e.Host, CacheDir: p.Release.CacheDir, Release: p.Release, Progress: func(event release.Event) {
 		if event.Lasting && p.Progress != nil {
-			p.Progress(event.Text)
+			p.Progress(event.String())
 		}
 	}}
 	config.Kubernetes = slices.Compact(slices.Sorted(slices.Values(versions)))

@@ -33,7 +33,7 @@ const (
 func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
 	name, folder, _ := f.product.archive()
 	url := fmt.Sprintf("%s/%s/%s-linux-%s.tar.gz", f.Mirror, f.version, name, f.arch)
-	f.say("trying the release archive %s", url)
+	f.Progress.Say("trying the release archive %s", url)
 	client := newHTTPClient()
 	defer client.CloseIdleConnections()
 
@@ -51,12 +51,12 @@ func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
 	if err := f.download(ctx, client, url, file); err != nil {
 		return Entry{}, err
 	}
-	f.status("verifying SHA-512")
+	f.Progress.Status("verifying SHA-512")
 	if err := checkSum(file, want); err != nil {
 		os.Remove(file)
 		return Entry{}, fmt.Errorf("%s: %w", url, err)
 	}
-	f.status("unpacking")
+	f.Progress.Status("unpacking")
 	if err := unpack(file, folder, f.product.Files(), dir); err != nil {
 		return Entry{}, fmt.Errorf("failed to unpack %s: %w", url, err)
 	}
@@ -165,7 +165,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		}
 		have = 0
 	default:
-		f.say("continuing the download at %s", Size(have))
+		f.Progress.Say("continuing the download at %s", Size(have))
 	}
 	total := int64(-1)
 	if resp.ContentLength >= 0 {
@@ -180,9 +180,9 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		watchdog.Reset(stallTimeout)
 		have += int64(n)
 		if total > 0 {
-			f.status("downloading: %s of %s", Size(have), Size(total))
+			f.Progress.Status("downloading: %s of %s", Size(have), Size(total))
 		} else {
-			f.status("downloading: %s", Size(have))
+			f.Progress.Status("downloading: %s", Size(have))
 		}
 		return n, err
 	})

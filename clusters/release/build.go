@@ -39,7 +39,7 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 		return Entry{}, err
 	}
 	name := cmp.Or(r.module, "holdfast's own "+r.output)
-	f.say("building %s %s for linux/%s with %s", name, f.version, f.arch, tool.version)
+	f.Progress.Say("building %s %s for linux/%s with %s", name, f.version, f.arch, tool.version)
 	m, err := f.module(ctx, tool, r)
 	if err != nil {
 		return Entry{}, err
@@ -67,7 +67,7 @@ func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, 
 		}
 		return module{}, nil
 	}
-	f.status("downloading the source of %s", r.module)
+	f.Progress.Status("downloading the source of %s", r.module)
 	m, err := tool.download(ctx, r.module, f.version)
 	switch {
 	case strings.Contains(m.Error, tooOld):
@@ -142,14 +142,14 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 	out, err := tool.run(ctx, func(line string) {
 		if name, ok := strings.CutPrefix(line, "go: downloading "); ok {
 			downloads++
-			f.status("downloading modules: %d, %s", downloads, name)
+			f.Progress.Status("downloading modules: %d, %s", downloads, name)
 		}
 	}, slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}stale{{else}}ready{{end}}"}, flags, r.packages())...)
 	if err != nil {
 		return err
 	}
 	stale := bytes.Count(out, []byte("stale"))
-	f.say("compiling %d packages, %d are in Go's build cache", stale, bytes.Count(out, []byte("ready")))
+	f.Progress.Say("compiling %d packages, %d are in Go's build cache", stale, bytes.Count(out, []byte("ready")))
 
 	start, done, tick := time.Now(), 0, make(chan struct{})
 	var last string
@@ -165,9 +165,9 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 			// The programs themselves always count as stale: the build cache does not store
 			// them.
 			if done >= stale-len(r.packages()) {
-				f.status("linking, %s", elapsed)
+				f.Progress.Status("linking, %s", elapsed)
 			} else {
-				f.status("compiled %d of %d packages, %s, %s", done, stale, elapsed, last)
+				f.Progress.Status("compiled %d of %d packages, %s, %s", done, stale, elapsed, last)
 			}
 			select {
 			case line, ok := <-lines:

@@ -48,16 +48,42 @@ type Options struct {
 	// size and modification time.
 	Verify bool
 	// Progress is called with each step, never concurrently.
-	Progress func(Event)
+	Progress Progress
 }
 
-// Event is one step of a fetch, for people.
+// Event is one step, for people.
 type Event struct {
+	// Product and Version are what is fetched, empty in another step.
 	Product Product
 	Version string
 	Text    string
 	// Lasting distinguishes a step from a changing status such as a percentage.
 	Lasting bool
+}
+
+// String returns the text, after what is fetched.
+func (e Event) String() string {
+	if e.Product == "" {
+		return e.Text
+	}
+	return fmt.Sprintf("%s %s: %s", e.Product, e.Version, e.Text)
+}
+
+// Progress receives events; nil discards them.
+type Progress func(Event)
+
+// Say reports a step.
+func (p Progress) Say(format string, args ...any) {
+	if p != nil {
+		p(Event{Text: fmt.Sprintf(format, args...), Lasting: true})
+	}
+}
+
+// Status reports a changing status.
+func (p Progress) Status(format string, args ...any) {
+	if p != nil {
+		p(Event{Text: fmt.Sprintf(format, args...)})
+	}
 }
 
 // DefaultCacheDir returns $XDG_CACHE_HOME/holdfast, or ~/.cache/holdfast if that variable is
@@ -135,26 +161,17 @@ func newFetch(p Product, version string, o Options) (*fetch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to find the cache directory %s: %w", o.CacheDir, err)
 	}
+	if show := o.Progress; show != nil {
+		o.Progress = func(e Event) {
+			e.Product, e.Version = p, v
+			show(e)
+		}
+	}
 	return &fetch{Options: o, product: p, version: v, arch: cmp.Or(o.Arch, runtime.GOARCH),
 		cache: cache(dir), started: time.Now()}, nil
 }
 
 func (f *fetch) key() string { return fmt.Sprintf("%s-%s-%s", f.product, f.version, f.arch) }
-
-func (f *fetch) say(format string, args ...any) {
-	f.event(Event{Text: fmt.Sprintf(format, args...), Lasting: true})
-}
-
-func (f *fetch) status(format string, args ...any) {
-	f.event(Event{Text: fmt.Sprintf(format, args...)})
-}
-
-func (f *fetch) event(e Event) {
-	if f.Progress != nil {
-		e.Product, e.Version = f.product, f.version
-		f.Progress(e)
-	}
-}
 
 // cached returns the entry of the cache if it is good and should be used.
 func (f *fetch) cached(first bool) (Entry, bool) {
@@ -163,7 +180,7 @@ func (f *fetch) cached(first bool) (Entry, bool) {
 	}
 	e, err := f.cache.lookup(f.product, f.version, f.arch, f.Verify)
 	if err != nil && !errors.Is(err, ErrNotCached) && first {
-		f.say("%v: fetching it again", err)
+		f.Progress.Say("%v: fetching it again", err)
 	}
 	return e, err == nil
 }
@@ -171,7 +188,7 @@ func (f *fetch) cached(first bool) (Entry, bool) {
 // lock waits until no other process fetches the same.
 func (f *fetch) lock(ctx context.Context) (unlock func(), err error) {
 	return Lock(ctx, filepath.Join(string(f.cache), "locks", f.key()+".lock"), func() {
-		f.say("another process is fetching it; waiting for that one")
+		f.Progress.Say("another process is fetching it; waiting for that one")
 	})
 }
 
@@ -212,7 +229,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 	for i, s := range sources {
 		e, err := f.from(ctx, s.name, s.get)
 		if err == nil {
-			f.say("ready after %s (%s, from %s)", time.Since(f.started).Round(time.Second), Size(e.Size()), e.Source)
+			f.Progress.Say("ready after %s (%s, from %s)", time.Since(f.started).Round(time.Second), Size(e.Size()), e.Source)
 			return e, nil
 		}
 		if ctx.Err() != nil || errors.Is(err, errChecksum) {
@@ -220,7 +237,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 		}
 		tried = append(tried, err)
 		if i+1 < len(sources) {
-			f.say("%v: trying to %s it instead", err, sources[i+1].name)
+			f.Progress.Say("%v: trying to %s it instead", err, sources[i+1].name)
 		}
 	}
 	// The last source's error counts; that source knows what exists.
@@ -244,7 +261,7 @@ func (f *fetch) from(ctx context.Context, name Source, get func(context.Context,
 		return Entry{}, err
 	}
 	e.Product, e.Version, e.Arch, e.Source = f.product, f.version, f.arch, name
-	f.status("hashing")
+	f.Progress.Status("hashing")
 	return f.cache.publish(out, e)
 }
 

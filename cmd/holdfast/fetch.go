@@ -139,12 +139,12 @@ func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release
 
 // fetchProgress shows the progress of a fetch; commands that fetch as part of something else use
 // it too.
-func fetchProgress(p *progress) func(release.Event) {
+func fetchProgress(p *progress) release.Progress {
 	return func(e release.Event) {
 		if e.Lasting {
-			p.Line("%s %s: %s", e.Product, e.Version, e.Text)
+			p.Line("%s", e)
 		} else {
-			p.Status("%s %s: %s", e.Product, e.Version, e.Text)
+			p.Status("%s", e)
 		}
 	}
 }

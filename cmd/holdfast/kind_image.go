@@ -69,13 +69,7 @@ the engine is replaced.`,
 			return err
 		}
 		p := newProgress(cmd.ErrOrStderr())
-		config.Progress = func(e image.Event) {
-			if e.Lasting {
-				p.Line("%s", e.Text)
-			} else {
-				p.Status("%s", e.Text)
-			}
-		}
+		config.Progress = fetchProgress(p)
 		images, err := image.Ensure(cmd.Context(), config)
 		p.Done()
 		if err != nil {

@@ -41,7 +41,7 @@ func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 		return image, err
 	}
 	why := "the published one is not available: " + reason(err)
-	b.say("balancer: %s; building one instead", why)
+	b.Progress.Say("balancer: %s; building one instead", why)
 	return b.builtBalancer(ctx, why)
 }
 
@@ -66,7 +66,7 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 	if err != nil {
 		return Image{}, err
 	}
-	b.say("making the image of the balancer")
+	b.Progress.Say("making the image of the balancer")
 	// It has a temporary name until it is known to be good.
 	fresh := "holdfast/kind-balancer:new-" + b.scope()
 	made := archive.Image{
@@ -88,9 +88,9 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 	}
 	switch {
 	case old == "":
-		b.say("%s is now the balancer that was built here", image.Name)
+		b.Progress.Say("%s is now the balancer that was built here", image.Name)
 	case label == "":
-		b.say("%s is now the balancer that was built here; the image that had this name stays, as %s", image.Name, old)
+		b.Progress.Say("%s is now the balancer that was built here; the image that had this name stays, as %s", image.Name, old)
 	default:
 		// An earlier one, which has no name any more. If containers use it, it stays.
 		b.engine.cleanup(ctx, "image", "rm", old)

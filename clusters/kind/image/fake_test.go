@@ -58,10 +58,10 @@ func newFake(t *testing.T, source Source) *fake {
 	f.builder, err = newBuilder(Config{
 		DockerHost: "unix:///fake/docker.sock", Kubernetes: []string{"1.99.3"}, Source: source,
 		BalancerProgram: program, CacheDir: filepath.Join(dir, "cache"),
-		Progress: func(e Event) {
+		Progress: func(e release.Event) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.said = append(f.said, e.Text)
+			f.said = append(f.said, e.String())
 		},
 	})
 	if err != nil {

@@ -48,14 +48,7 @@ type Config struct {
 	// are those of this package.
 	Release release.Options
 	// Progress is called with each step, never concurrently.
-	Progress func(Event)
-}
-
-// Event is one step, for people.
-type Event struct {
-	Text string
-	// Lasting distinguishes a step from a changing status such as a percentage.
-	Lasting bool
+	Progress release.Progress
 }
 
 // Images are the images of a cluster.
@@ -155,10 +148,7 @@ func newBuilder(c Config) (*builder, error) {
 		root: os.Geteuid() == 0, answer: answerTimeout, ownDirs: true,
 	}
 	o := c.Release
-	o.CacheDir, o.Arch = c.CacheDir, b.arch
-	o.Progress = func(e release.Event) {
-		b.event(Event{Text: fmt.Sprintf("%s %s: %s", e.Product, e.Version, e.Text), Lasting: e.Lasting})
-	}
+	o.CacheDir, o.Arch, o.Progress = c.CacheDir, b.arch, c.Progress
 	b.fetch = func(ctx context.Context, p release.Product, v string) (release.Entry, error) {
 		return release.Fetch(ctx, p, v, o)
 	}
@@ -189,25 +179,11 @@ func (b *builder) ensure(ctx context.Context) (Images, error) {
 	return images, nil
 }
 
-func (b *builder) say(format string, args ...any) {
-	b.event(Event{Text: fmt.Sprintf(format, args...), Lasting: true})
-}
-
-func (b *builder) status(format string, args ...any) {
-	b.event(Event{Text: fmt.Sprintf(format, args...)})
-}
-
-func (b *builder) event(e Event) {
-	if b.Progress != nil {
-		b.Progress(e)
-	}
-}
-
 // lock waits until no other process builds images from the same cache, and creates the
 // directory of this package.
 func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	return release.Lock(ctx, filepath.Join(b.dir, "lock"), func() {
-		b.say("another process is building images; waiting for it")
+		b.Progress.Say("another process is building images; waiting for it")
 	})
 }
 

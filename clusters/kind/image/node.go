@@ -84,7 +84,7 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 		return Image{}, err
 	}
 	why = fmt.Sprintf("the published one is not available: %s", reason(err))
-	b.say("Kubernetes %s: %s; building one instead", version, why)
+	b.Progress.Say("Kubernetes %s: %s; building one instead", version, why)
 	image, err := b.builtNode(ctx, version, why)
 	if err != nil {
 		err = fmt.Errorf("%w\n\tThe image had to be built because %s", err, why)
@@ -116,7 +116,7 @@ func (b *builder) builtNode(ctx context.Context, version, why string) (Image, er
 	if err := b.buildNode(ctx, image.Name, version, bins, refs); err != nil {
 		return Image{}, err
 	}
-	b.say("Kubernetes %s: built %s", version, image.Name)
+	b.Progress.Say("Kubernetes %s: built %s", version, image.Name)
 	b.keep(ctx, image.Name)
 	return image, nil
 }
@@ -139,7 +139,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	if err != nil {
 		return err
 	}
-	b.say("Kubernetes %s: making the node image", version)
+	b.Progress.Say("Kubernetes %s: making the node image", version)
 	base := archive.Image{
 		Tags: []string{baseName + ":" + version + "-" + b.scope()}, Arch: b.arch,
 		// systemd needs the first variable, and stops only on this signal.
@@ -149,7 +149,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	// Remains of a build that was killed before cleaning up.
 	b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
 	defer b.engine.cleanup(ctx, "image", "rm", base.Tags[0])
-	b.status("loading the base of the node image")
+	b.Progress.Status("loading the base of the node image")
 	if err := b.engine.load(ctx, func(w io.Writer) error { return archive.Write(w, base) }); err != nil {
 		return fmt.Errorf("failed to load the base of the image: %w", err)
 	}
@@ -166,7 +166,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 		return err
 	}
 	for _, p := range payloads {
-		b.status("putting %s into the node image", strings.Join(p.Tags, " and "))
+		b.Progress.Status("putting %s into the node image", strings.Join(p.Tags, " and "))
 		if err := b.importImage(ctx, p); err != nil {
 			return fmt.Errorf("failed to put %s into the image: %w", p.Tags[0], err)
 		}
@@ -174,7 +174,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	if err := b.stopContainerd(ctx, payloads); err != nil {
 		return err
 	}
-	b.status("committing the node image")
+	b.Progress.Status("committing the node image")
 	_, err = b.engine.run(ctx, "commit", "--change", "ENTRYPOINT "+entrypoint, b.container(), name)
 	return err
 }

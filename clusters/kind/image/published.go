@@ -44,13 +44,13 @@ func (b *builder) pull(ctx context.Context, name string) error {
 		cancel(fmt.Errorf("no registry has answered within %s", b.answer))
 	})
 	defer timer.Stop()
-	b.status("asking the registry for %s", name)
+	b.Progress.Status("asking the registry for %s", name)
 	c := b.engine.command("pull", name)
 	c.Lines = func(line string) {
 		if strings.Contains(line, "Pulling from") {
 			timer.Stop()
 		}
-		b.status("pulling %s: %s", name, line)
+		b.Progress.Status("pulling %s: %s", name, line)
 	}
 	_, err := b.engine.do(inner, c)
 	return err
@@ -76,7 +76,7 @@ func (b *builder) published(ctx context.Context, name string) (why string, err e
 	if err := b.pull(ctx, name); err != nil {
 		return "", err
 	}
-	b.say("pulled %s", name)
+	b.Progress.Say("pulled %s", name)
 	return "the registry has it", nil
 }
 

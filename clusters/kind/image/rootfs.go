@@ -73,7 +73,7 @@ func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 		return "", err
 	}
 	defer remove()
-	b.say("making a root file system of Debian %s with debootstrap", debianSuite)
+	b.Progress.Say("making a root file system of Debian %s with debootstrap", debianSuite)
 	root := filepath.Join(work, "root")
 	if err := b.debootstrap(ctx, root); err != nil {
 		return "", fmt.Errorf("failed to make a root file system: %w", err)
@@ -81,7 +81,7 @@ func (b *builder) rootfs(ctx context.Context) (file string, err error) {
 	if err := strip(root); err != nil {
 		return "", fmt.Errorf("failed to strip the root file system: %w", err)
 	}
-	b.status("packing the root file system")
+	b.Progress.Status("packing the root file system")
 	made := filepath.Join(work, "rootfs.tar")
 	if err := pack(ctx, root, made); err != nil {
 		return "", fmt.Errorf("failed to pack the root file system: %w", err)
@@ -98,7 +98,7 @@ func (b *builder) debootstrap(ctx context.Context, root string) error {
 		OwnMounts: b.ownDirs,
 		Lines: func(line string) {
 			if text, ok := strings.CutPrefix(line, "I: "); ok {
-				b.status("debootstrap: %s", text)
+				b.Progress.Status("debootstrap: %s", text)
 			}
 		},
 	}

@@ -24,7 +24,7 @@ func (b *builder) restore(ctx context.Context, name string) bool {
 	if _, err := os.Stat(file); err != nil {
 		return false
 	}
-	b.status("loading %s from the cache", name)
+	b.Progress.Status("loading %s from the cache", name)
 	err := b.engine.load(ctx, func(w io.Writer) error { return decompress(w, file) })
 	if err == nil {
 		var has bool
@@ -34,12 +34,12 @@ func (b *builder) restore(ctx context.Context, name string) bool {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			b.say("%s cannot be loaded from %s (%s): building it again", name, file, reason(err))
+			b.Progress.Say("%s cannot be loaded from %s (%s): building it again", name, file, reason(err))
 			_ = os.Remove(file)
 		}
 		return false
 	}
-	b.say("loaded %s from the cache", name)
+	b.Progress.Say("loaded %s from the cache", name)
 	return true
 }
 
@@ -62,10 +62,10 @@ func decompress(w io.Writer, file string) error {
 // Kubernetes. A new engine then has the image in seconds; if keep fails, the existing image is
 // not affected.
 func (b *builder) keep(ctx context.Context, name string) {
-	b.status("keeping a copy of %s in the cache", name)
+	b.Progress.Status("keeping a copy of %s in the cache", name)
 	file := b.saved(name)
 	if err := b.save(ctx, name, file); err != nil {
-		b.say("no copy of %s is kept in the cache: %s", name, reason(err))
+		b.Progress.Say("no copy of %s is kept in the cache: %s", name, reason(err))
 		return
 	}
 	family := file[:strings.LastIndexByte(file, '-')+1]
