@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -32,6 +33,12 @@ func (e Election) Supervised() bool { return e == ElectionSupervisor || e == Ele
 
 // electable are the components that can be elected in more than one way.
 var electable = []framework.Component{framework.ControllerManager, framework.Scheduler}
+
+// Elects reports whether leader election of a component is on, as it is by default.
+func (n Node) Elects(c framework.Component) bool {
+	on, err := strconv.ParseBool(n.ExtraArgs[c]["leader-elect"])
+	return on || err != nil
+}
 
 // ElectionTimes returns lease duration, renew deadline and retry period of a component on a
 // node.

@@ -39,3 +39,12 @@ func TestElection(t *testing.T) {
 		}
 	}
 }
+
+func TestElects(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "true": true, "1": true, "nonsense": true, "false": false, "f": false, "0": false, "False": false} {
+		n := Node{ExtraArgs: ExtraArgs{framework.Scheduler: {"leader-elect": value}}}
+		if n.Elects(framework.Scheduler) != want || !n.Elects(framework.ControllerManager) {
+			t.Errorf("leader-elect=%s: %t, want %t", value, !want, want)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
@@ -27,16 +26,7 @@ const readyLimit = 5 * time.Minute
 func (c *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
-	g, gctx := errgroup.WithContext(ctx)
-	for _, e := range c.Entrances() {
-		g.Go(func() error {
-			if _, err := await.API(gctx, e, "/readyz", await.Anything); err != nil {
-				return fmt.Errorf("%s %s is not ready: %w", e.Kind, e.Name, err)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+	if err := readiness.Serving(ctx, c.Entrances()); err != nil {
 		return err
 	}
 	e := c.Entrances()[0]
@@ -60,7 +50,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 
 // elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
-	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return n.spec.ExtraArgs[component]["leader-elect"] == "false" })
+	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return !n.spec.Elects(component) })
 }
 
 // podsReady accepts a list in which each pod is ready or completed.

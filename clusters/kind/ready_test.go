@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	kindexec "sigs.k8s.io/kind/pkg/exec"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 func TestPodsReady(t *testing.T) {
@@ -22,6 +25,17 @@ func TestPodsReady(t *testing.T) {
 		err := c.podsReady([]byte(`{"items":[` + test.items + `]}`))
 		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v, want %q", err, test.says)
+		}
+	}
+}
+
+// TestElects: leader election is off for every word that its flag takes for false.
+func TestElects(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "true": true, "false": false, "f": false, "0": false} {
+		args := clusters.ExtraArgs{framework.Scheduler: {"leader-elect": value}}
+		c := &Cluster{nodes: []*node{{}, {spec: clusters.Node{ExtraArgs: args}}}}
+		if c.elects(framework.Scheduler) != want || !c.elects(framework.ControllerManager) {
+			t.Errorf("leader-elect=%s on one node: %t, want %t", value, !want, want)
 		}
 	}
 }

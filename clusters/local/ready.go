@@ -7,10 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/readiness"
@@ -50,17 +47,8 @@ func (c *Cluster) ready(ctx context.Context) error {
 	began := time.Now()
 	since := func() string { return time.Since(began).Round(10 * time.Millisecond).String() }
 
-	g, gctx := errgroup.WithContext(ctx)
-	for _, e := range c.Entrances() {
-		g.Go(func() error {
-			if _, err := await.API(gctx, e, "/readyz", await.Anything); err != nil {
-				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.LogDir)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
+	if err := readiness.Serving(ctx, c.Entrances()); err != nil {
+		return fmt.Errorf("%w; see %s", err, c.o.LogDir)
 	}
 	c.o.Progress("API servers ready after " + since())
 	if err := c.startWorkers(ctx); err != nil {
@@ -83,10 +71,7 @@ func (c *Cluster) ready(ctx context.Context) error {
 
 // elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
-	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool {
-		on, err := strconv.ParseBool(n.spec.ExtraArgs[component]["leader-elect"])
-		return err == nil && !on
-	})
+	return !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return !n.spec.Elects(component) })
 }
 
 // awaitSupervised returns when each component that a supervisor elects runs somewhere.
