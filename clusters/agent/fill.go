@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/etcddata"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -72,7 +73,7 @@ func (f *filler) fill(ctx context.Context, free int64, ttl time.Duration) (strin
 	}
 	s := &filledState{Handle: strings.ToLower(rand.Text()[:12]), Path: filepath.Join(v.data, fillName), Mount: v.point, Until: time.Now().Add(ttl)}
 	// Before there is a file, so that the next agent or the guard deletes it.
-	if err := f.store.updateDurably(func(st *state) { st.Filled = s }); err != nil {
+	if err := f.store.update(func(st *state) { st.Filled = s }); err != nil {
 		f.store.note(func(st *state) { st.Filled = nil })
 		return "", agenthttp.NothingDone(err.Error())
 	}
@@ -270,7 +271,7 @@ func (f *filler) probe() (p framework.DiskProbe, err error) {
 		err := do()
 		s.Took, s.Done = time.Since(began), true
 		if err != nil {
-			s.Error = errorName(err)
+			s.Error = system.ErrnoName(err)
 		}
 		return err == nil
 	}
@@ -295,14 +296,6 @@ func (f *filler) probe() (p framework.DiskProbe, err error) {
 		return err
 	})
 	return p, nil
-}
-
-// errorName returns ENOSPC for ENOSPC, and the text of other errors than the kernel's.
-func errorName(err error) string {
-	if e, ok := errors.AsType[syscall.Errno](err); ok && unix.ErrnoName(e) != "" {
-		return unix.ErrnoName(e)
-	}
-	return err.Error()
 }
 
 func (f *filler) handle(mux *http.ServeMux) {

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -67,7 +67,7 @@ func probe(path string, unsynced func(string) (bool, error), steps chan<- func(*
 	done := func(which func(*framework.DiskProbe) *framework.DiskStep, err error) bool {
 		step := framework.DiskStep{Took: time.Since(began), Done: true}
 		if err != nil {
-			step.Error = errorName(err)
+			step.Error = system.ErrnoName(err)
 		}
 		steps <- func(p *framework.DiskProbe) { *which(p) = step }
 		began = time.Now()
@@ -132,16 +132,6 @@ func (l *leftovers) remove(path string) {
 			l.mu.Unlock()
 		}
 	}
-}
-
-// errorName returns EIO for EIO, and the text of other errors.
-func errorName(err error) string {
-	if e, ok := err.(syscall.Errno); ok {
-		if name := unix.ErrnoName(e); name != "" {
-			return name
-		}
-	}
-	return err.Error()
 }
 
 // ReadFile reads n bytes of a file on a disk, bypassing the page cache.
