@@ -118,7 +118,7 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 		}
 	}
 	// Save the own certificates to disk before they are replaced.
-	err = s.store.updateDurably(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own, Bad: bad} })
+	err = s.store.update(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own, Bad: bad} })
 	if err != nil {
 		s.store.note(func(st *state) { delete(st.Spoilt, c) })
 		return agenthttp.NothingDone(err.Error())

@@ -279,7 +279,7 @@ func (e *etcd) makeRoom(restored string) error {
 	if err != nil {
 		return fmt.Errorf("failed to find the member's data: %w", err)
 	}
-	return e.store.updateDurably(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} })
+	return e.store.update(func(st *state) { st.Restoring = &restoringState{Path: restored, Mount: point} })
 }
 
 // list lists the files of the member's data, relative to their directory.

@@ -58,7 +58,7 @@ func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("failed to look for data that an earlier fault took away: %w", err)
 		}
-		if err := e.store.updateDurably(func(st *state) { st.Wiped = w }); err != nil {
+		if err := e.store.update(func(st *state) { st.Wiped = w }); err != nil {
 			e.store.note(func(st *state) { st.Wiped = nil })
 			return err
 		}

@@ -68,7 +68,7 @@ func (p *promises) give(r request) error {
 	s := &promiseState{Undoing: *r.Undoing, Own: r.Name, Members: r.Members, Until: time.Now().Add(r.For)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.a.store.updateDurably(func(st *state) { st.Promises[r.Handle] = s }); err != nil {
+	if err := p.a.store.update(func(st *state) { st.Promises[r.Handle] = s }); err != nil {
 		p.a.store.note(func(st *state) { delete(st.Promises, r.Handle) })
 		return err
 	}

@@ -157,18 +157,13 @@ func (s *store) complete(c Config) Config {
 
 // update changes the state and saves it. If saving fails the change still applies: a caller
 // that is about to begin a fault reverts it. Faults should take effect immediately, so update
-// does not wait for the disk: a restart of the node loses nothing that was written. It does while a
-// fault is active that outlasts a loss of power, or the file that it replaces would be lost.
-func (s *store) update(change func(*state)) error { return s.write(change, false) }
-
-// updateDurably is update for what must be healed even after the machine under the
-// node lost power.
-func (s *store) updateDurably(change func(*state)) error { return s.write(change, true) }
-
-func (s *store) write(change func(*state), durable bool) error {
+// does not wait for the disk: a restart of the node loses nothing that was written. It does if a fault
+// is active, before or after the change, that must be healed even after the machine under the node
+// lost power: also the file that is replaced must not be lost.
+func (s *store) update(change func(*state)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	durable = durable || s.s.outlasts()
+	durable := s.s.outlasts()
 	change(&s.s)
 	durable = durable || s.s.outlasts()
 	b, err := json.Marshal(&s.s)
