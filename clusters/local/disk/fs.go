@@ -122,31 +122,23 @@ func (fs *fileSystem) Forget(id, lookups uint64) {
 }
 
 func (fs *fileSystem) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if _, status := fs.enter(caller{cancel, h.Pid}, opLook, 0); status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	fs.names.Lock()
-	defer fs.names.Unlock()
-	parent, status := fs.nodeLocked(h.NodeId)
-	if status != fuse.OK {
-		return status
-	}
-	var st syscall.Stat_t
-	if err := syscall.Lstat(filepath.Join(parent.path(), name), &st); err != nil {
-		return fuse.ToStatus(err)
-	}
-	n := parent.children[name]
-	if n == nil {
-		switch st.Mode & syscall.S_IFMT {
-		case syscall.S_IFREG, syscall.S_IFDIR:
-		default:
-			return fuse.Status(syscall.EOPNOTSUPP)
+	return fs.inDirectory(caller{cancel, h.Pid}, opLook, h.NodeId, func(parent *node) fuse.Status {
+		var st syscall.Stat_t
+		if err := syscall.Lstat(filepath.Join(parent.path(), name), &st); err != nil {
+			return fuse.ToStatus(err)
 		}
-		n = fs.newNode(parent, name, st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
-	}
-	fs.entry(n, &st, out)
-	return fuse.OK
+		n := parent.children[name]
+		if n == nil {
+			switch st.Mode & syscall.S_IFMT {
+			case syscall.S_IFREG, syscall.S_IFDIR:
+			default:
+				return fuse.Status(syscall.EOPNOTSUPP)
+			}
+			n = fs.newNode(parent, name, st.Mode&syscall.S_IFMT == syscall.S_IFDIR)
+		}
+		fs.entry(n, &st, out)
+		return fuse.OK
+	})
 }
 
 // stat reads the attributes of the file behind a node.

@@ -12,8 +12,8 @@ import (
 // Changes of names: each is carried out immediately, and recorded in the journal with its undo
 // action.
 
-// changeNames runs f with a directory and the lock on names.
-func (fs *fileSystem) changeNames(c caller, o operation, dir uint64, f func(parent *node) fuse.Status) fuse.Status {
+// inDirectory runs f with a directory and the lock on names.
+func (fs *fileSystem) inDirectory(c caller, o operation, dir uint64, f func(parent *node) fuse.Status) fuse.Status {
 	if _, status := fs.enter(c, o, 0); status != fuse.OK {
 		return status
 	}
@@ -28,7 +28,7 @@ func (fs *fileSystem) changeNames(c caller, o operation, dir uint64, f func(pare
 }
 
 func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	return fs.changeNames(caller{cancel, in.Pid}, opWrite, in.NodeId, func(parent *node) fuse.Status {
+	return fs.inDirectory(caller{cancel, in.Pid}, opWrite, in.NodeId, func(parent *node) fuse.Status {
 		path := filepath.Join(parent.path(), name)
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, in.Mode)
 		if err != nil {
@@ -48,7 +48,7 @@ func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name str
 }
 
 func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	return fs.changeNames(caller{cancel, in.Pid}, opWrite, in.NodeId, func(parent *node) fuse.Status {
+	return fs.inDirectory(caller{cancel, in.Pid}, opWrite, in.NodeId, func(parent *node) fuse.Status {
 		path := filepath.Join(parent.path(), name)
 		if err := unix.Mkdir(path, in.Mode); err != nil {
 			return fuse.ToStatus(err)
@@ -98,7 +98,7 @@ func (fs *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name strin
 
 // removeName removes a name if check allows it.
 func (fs *fileSystem) removeName(cancel <-chan struct{}, h *fuse.InHeader, name string, check func(*node) error) fuse.Status {
-	return fs.changeNames(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
+	return fs.inDirectory(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
 		n, err := fs.child(parent, name)
 		if err != nil {
 			return fuse.ToStatus(err)
@@ -149,7 +149,7 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 	if in.Flags&^unix.RENAME_NOREPLACE != 0 {
 		return fuse.EINVAL
 	}
-	return fs.changeNames(caller{cancel, in.Pid}, opChange, in.NodeId, func(from *node) fuse.Status {
+	return fs.inDirectory(caller{cancel, in.Pid}, opChange, in.NodeId, func(from *node) fuse.Status {
 		to, status := fs.nodeLocked(in.Newdir)
 		if status != fuse.OK {
 			return status
