@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
@@ -228,12 +229,7 @@ func activeOf(c framework.Component, hosts []HostStatus) (node string) {
 
 func etcdStatus(ctx context.Context, access framework.EtcdAccess, node string) *EtcdStatus {
 	st := &EtcdStatus{}
-	err := func() error {
-		etcd, err := client.NewEtcd(access, node)
-		if err != nil {
-			return err
-		}
-		defer etcd.Close()
+	err := client.AskEtcd(ctx, access, node, statusLimit, func(ctx context.Context, etcd *clientv3.Client) error {
 		answer, err := etcd.Status(ctx, etcd.Endpoints()[0])
 		if err != nil {
 			return err
@@ -241,7 +237,7 @@ func etcdStatus(ctx context.Context, access framework.EtcdAccess, node string) *
 		st.Leader = answer.Leader == answer.Header.MemberId
 		st.Term, st.Revision = answer.RaftTerm, answer.Header.Revision
 		return nil
-	}()
+	})
 	if err != nil {
 		st.Error = words(err)
 	}
