@@ -145,5 +145,5 @@ func (n *node) docker(ctx context.Context, args ...string) (string, error) {
 // dial opens a connection to the node's agent: the streams of a program that runs inside and
 // joins them to the agent's socket. It stays open until it is closed.
 func (n *node) dial(context.Context) (net.Conn, error) {
-	return agent.DialCommand(n.cluster.cli.Start("exec", "--interactive", n.name, agent.ConnectPath))
+	return agent.DialCommand(n.cluster.cli.Start(context.Background(), "exec", "--interactive", n.name, agent.ConnectPath))
 }

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
@@ -136,23 +134,17 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // stream runs docker until it exits or ctx ends, with all its output going to out. Its standard
 // input closes with ctx.
 func stream(ctx context.Context, cli docker.CLI, out io.Writer, args ...string) error {
-	in, end, err := os.Pipe()
+	cmd := cli.Start(ctx, args...)
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	defer end.Close()
-	cmd := exec.CommandContext(ctx, "docker", args...)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+cli.Host)
-	// A process group of its own, so that Ctrl-C reaches only this process, which ends the log
-	// in the node.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &said
+	cmd.Stdout, cmd.Stderr = out, &said
 	if args[0] == "logs" {
 		cmd.Stderr = out // what the container writes to standard error
 	} else {
-		cmd.Cancel = end.Close
+		cmd.Cancel = in.Close
 	}
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()

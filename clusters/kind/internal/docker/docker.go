@@ -70,8 +70,8 @@ func (c CLI) Command(args ...string) command.Command {
 
 // Start is Command for os/exec, in a process group of its own, so that Ctrl-C reaches this program
 // alone.
-func (c CLI) Start(args ...string) *exec.Cmd {
-	cmd := exec.Command("docker", args...)
+func (c CLI) Start(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Env = append(os.Environ(), c.env()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
