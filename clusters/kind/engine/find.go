@@ -125,7 +125,7 @@ func ask(ctx context.Context, e Engine) (Engine, error) {
 func parseInfo(out []byte) (info, error) {
 	var i info
 	if err := json.Unmarshal(out, &i); err != nil {
-		return info{}, fmt.Errorf("unexpected output %q: %w", shorten(out), err)
+		return info{}, fmt.Errorf("unexpected output, which begins with %.200q: %w", out, err)
 	}
 	if len(i.ServerErrors) > 0 {
 		return info{}, errors.New(strings.Join(i.ServerErrors, "; "))
@@ -151,12 +151,4 @@ func hint(words string) string {
 		return " (this user has no access to it: run as root, or as a member of the group docker)"
 	}
 	return ""
-}
-
-func shorten(b []byte) string {
-	const most = 200
-	if len(b) > most {
-		return string(b[:most]) + "…"
-	}
-	return string(b)
 }

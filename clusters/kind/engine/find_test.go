@@ -82,7 +82,7 @@ func TestParseInfo(t *testing.T) {
 		{"older", `{"ServerVersion":"19.03.1","Driver":"overlay2"}`, info{ServerVersion: "19.03.1", Driver: "overlay2", CgroupVersion: "1"}, ""},
 		{"not there, says 20.10", `{"ServerErrors":["Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"],"ClientInfo":{}}`, info{}, "Cannot connect"},
 		{"not there, says 28", `{"ID":"","Containers":0,"ServerVersion":""}`, info{}, "version of the engine"},
-		{"no JSON", "panic: " + strings.Repeat("x", 1000), info{}, "…"},
+		{"no JSON", "panic: " + strings.Repeat("x", 1000), info{}, `begins with "panic: ` + strings.Repeat("x", 193) + `":`},
 		{"nothing", "", info{}, "unexpected output"},
 	} {
 		got, err := parseInfo([]byte(test.out))
