@@ -60,7 +60,7 @@ func Main(args []string) error {
 	defer node.Close()
 	var all sync.WaitGroup
 	for _, component := range c.Components {
-		m := &master{Times: component.Times, node: c.Node, component: component.Name, careless: component.Careless, etcd: etcd, agent: node,
+		m := &master{Component: component, node: c.Node, etcd: etcd, agent: node,
 			log: func(format string, args ...any) {
 				fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 			}}

@@ -48,14 +48,11 @@ type Agent interface {
 
 // master competes for one component's lock.
 type master struct {
-	Times
-	node      string
-	component framework.Component
-	// careless leaves the component running when the lock is lost.
-	careless bool
-	etcd     *clientv3.Client
-	agent    Agent
-	log      func(format string, args ...any)
+	Component
+	node  string
+	etcd  *clientv3.Client
+	agent Agent
+	log   func(format string, args ...any)
 }
 
 // forever is the deadline of a component of a careless podmaster.
@@ -68,7 +65,7 @@ var errLost = errors.New("the lock is lost")
 func (m *master) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := m.reign(ctx); err != nil && ctx.Err() == nil {
-			m.log("%s: %v", m.component, err)
+			m.log("%s: %v", m.Name, err)
 		}
 		m.pause(ctx)
 	}
@@ -86,7 +83,7 @@ func (m *master) reign(ctx context.Context) error {
 	if err != nil || lease == 0 {
 		return err
 	}
-	m.log("%s: the lock is taken (lease %x)", m.component, lease)
+	m.log("%s: the lock is taken (lease %x)", m.Name, lease)
 	until := asked + m.Renew
 	for m.admit(ctx, until); ; {
 		m.pause(ctx)
@@ -110,7 +107,7 @@ func (m *master) reign(ctx context.Context) error {
 func (m *master) take(ctx context.Context) (clientv3.LeaseID, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Renew)
 	defer cancel()
-	key := Key(m.component)
+	key := Key(m.Name)
 	held, err := m.etcd.Get(ctx, key)
 	if err != nil || len(held.Kvs) > 0 {
 		return 0, wrap("reading the lock", err)
@@ -138,7 +135,7 @@ func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.D
 	} else if err != nil {
 		return wrap("renewing the lease", err)
 	}
-	held, err := m.etcd.Get(ctx, Key(m.component))
+	held, err := m.etcd.Get(ctx, Key(m.Name))
 	if err != nil {
 		return wrap("reading the lock", err)
 	}
@@ -151,31 +148,31 @@ func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.D
 // admit lets the component run. If the agent does not answer, the component keeps its state,
 // and the lock too.
 func (m *master) admit(ctx context.Context, until time.Duration) {
-	if m.careless {
+	if m.Careless {
 		until = forever
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.Retry)
 	defer cancel()
-	if err := m.agent.Admit(ctx, m.component, until); err != nil {
-		m.log("%s: %v", m.component, err)
+	if err := m.agent.Admit(ctx, m.Name, until); err != nil {
+		m.log("%s: %v", m.Name, err)
 	}
 }
 
 // resign stops the component, and releases the lock once it has exited. It does so after the
 // end of ctx as well; if the agent does not answer, the lock expires.
 func (m *master) resign(ctx context.Context, lease clientv3.LeaseID) {
-	if m.careless {
+	if m.Careless {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Lease)
 	defer cancel()
 	for ctx.Err() == nil {
-		err := m.agent.Admit(ctx, m.component, 0)
+		err := m.agent.Admit(ctx, m.Name, 0)
 		if err == nil {
 			m.revoke(lease)
 			return
 		}
-		m.log("%s: %v", m.component, err)
+		m.log("%s: %v", m.Name, err)
 		m.pause(ctx)
 	}
 }

@@ -67,7 +67,7 @@ func compete(t *testing.T, c *etcdtest.Cluster, node string, careless bool) comp
 		t.Fatal(err)
 	}
 	a := &fakeAgent{}
-	m := &master{Times: times, node: node, component: scheduler, careless: careless, etcd: etcd, agent: a,
+	m := &master{Component: Component{scheduler, times, careless}, node: node, etcd: etcd, agent: a,
 		log: func(format string, args ...any) { t.Logf(node+": "+format, args...) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
