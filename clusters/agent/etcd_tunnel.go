@@ -3,14 +3,14 @@ package agent
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
@@ -25,13 +25,9 @@ func (e EtcdClient) TLS() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the client certificate for etcd: %w", err)
 	}
-	ca, err := os.ReadFile(e.CA)
+	roots, err := cert.NewPool(e.CA)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the CA of etcd: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("failed to read the CA of etcd: %s has no certificate", e.CA)
 	}
 	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

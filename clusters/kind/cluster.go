@@ -309,15 +309,11 @@ func (c *Cluster) findEtcd(ctx context.Context, nodes []*node) error {
 		}
 		parts[i] = []byte(out + "\n")
 	}
-	pair, err := tls.X509KeyPair(parts[1], parts[2])
+	var err error
+	c.etcdTLS, err = rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: parts[0], CertData: parts[1], KeyData: parts[2]}})
 	if err != nil {
-		return fmt.Errorf("failed to read a client certificate for the etcd of cluster %s: %w", c.Name(), err)
+		return fmt.Errorf("failed to read the CA or a client certificate for the etcd of cluster %s: %w", c.Name(), err)
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(parts[0]) {
-		return fmt.Errorf("failed to read the CA of the etcd of cluster %s: it has no certificate", c.Name())
-	}
-	c.etcdTLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	for _, n := range nodes {
 		if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
 			return fmt.Errorf("failed to ask etcd on %s for its version: %w", n.name, err)

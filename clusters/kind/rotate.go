@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
@@ -242,13 +242,9 @@ func changed(before, now map[string]string) (proof string, err error) {
 
 // CAClients implements framework.CertificateRotator. The CA is not replaced.
 func (c *Cluster) CAClients() (map[string]rest.TLSClientConfig, error) {
-	block, _ := pem.Decode(c.admin.CAData)
-	if block == nil {
-		return nil, fmt.Errorf("kind's kubeconfig of cluster %s has no CA", c.Name())
-	}
-	ca, err := x509.ParseCertificate(block.Bytes)
+	cas, err := cert.ParseCertsPEM(c.admin.CAData)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the CA in kind's kubeconfig of cluster %s: %w", c.Name(), err)
 	}
-	return map[string]rest.TLSClientConfig{ca.Subject.CommonName: c.admin.TLSClientConfig}, nil
+	return map[string]rest.TLSClientConfig{cas[0].Subject.CommonName: c.admin.TLSClientConfig}, nil
 }

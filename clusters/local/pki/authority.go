@@ -12,7 +12,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 // Authority signs certificates.
@@ -84,9 +87,9 @@ func (a *Authority) issue(l leaf) (cert, key []byte, err error) {
 		NotBefore: a.cert.NotBefore,
 		NotAfter:  a.cert.NotAfter,
 		KeyUsage:  x509.KeyUsageDigitalSignature,
-		DNSNames:  unique(l.dns),
+		DNSNames:  slices.Compact(slices.Sorted(slices.Values(l.dns))),
 	}
-	for _, addr := range unique(l.addrs) {
+	for _, addr := range slices.Compact(slices.SortedFunc(slices.Values(l.addrs), netip.Addr.Compare)) {
 		if addr.IsValid() {
 			template.IPAddresses = append(template.IPAddresses, net.IP(addr.AsSlice()))
 		}
@@ -109,30 +112,10 @@ func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	keyPEM, err := encodeKey(key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	return key, keyPEM, err
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
 func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func unique[T comparable](in []T) []T {
-	var out []T
-	seen := map[T]bool{}
-	for _, v := range in {
-		if !seen[v] {
-			seen[v] = true
-			out = append(out, v)
-		}
-	}
-	return out
 }

@@ -3,7 +3,6 @@ package pki
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 
 	"k8s.io/client-go/rest"
@@ -52,13 +51,7 @@ func (p *PKI) EtcdClientTLS() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(client.CertData, client.KeyData)
-	if err != nil {
-		return nil, fmt.Errorf("failed to load an etcd client certificate: %w", err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(client.CAData)
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+	return rest.TLSConfigFor(&rest.Config{TLSClientConfig: client})
 }
 
 // EtcdClient returns the TLS configuration of an etcd client, PEM encoded.

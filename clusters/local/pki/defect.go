@@ -3,12 +3,12 @@ package pki
 import (
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -32,14 +32,11 @@ func (p *PKI) Defective(file string, certificate []byte, defect framework.Certif
 // balancer is the name that a certificate with framework.CertificateNoBalancerName does not
 // contain.
 func (a *Authority) Defective(certificate []byte, defect framework.CertificateDefect, balancer string) ([]byte, error) {
-	block, _ := pem.Decode(certificate)
-	if block == nil {
-		return nil, errors.New("it holds no certificate now")
-	}
-	old, err := x509.ParseCertificate(block.Bytes)
+	all, err := cert.ParseCertsPEM(certificate)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to read the one it holds now: %w", err)
 	}
+	old := all[0]
 	template := &x509.Certificate{
 		Subject:     old.Subject,
 		NotBefore:   old.NotBefore,

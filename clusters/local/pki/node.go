@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 // WriteNode writes the files of a control-plane node into dir, which it creates if needed.
@@ -66,7 +68,7 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr) error {
 		files[want.cert], files[want.key] = cert, key
 	}
 
-	saKey, err := encodeKey(p.serviceAccount)
+	saKey, err := keyutil.MarshalPrivateKeyToPEM(p.serviceAccount)
 	if err != nil {
 		return err
 	}

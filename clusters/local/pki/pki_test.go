@@ -201,7 +201,11 @@ func TestEtcdClientTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Certificates[0].Leaf.Verify(x509.VerifyOptions{Roots: pool(p.EtcdCA()), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	pair, err := config.GetClientCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool(p.EtcdCA()), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // APIConfig says where the proxy in front of an API server listens, and where
@@ -58,9 +60,9 @@ func startAPI(c APIConfig) (*apiProxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the client certificate of the API proxy: %w", err)
 	}
-	pool, err := readPool(c.CA)
+	pool, err := cert.NewPool(c.CA)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to read the CA of the API proxy: %w", err)
 	}
 	// Without credentials an API server closes an HTTP/2 connection after each request.
 	transport := func(certs ...tls.Certificate) *http.Transport {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 )
@@ -83,17 +84,17 @@ func server(t *testing.T) (*upstream, *apiProxy, *http.Client, string) {
 	t.Helper()
 	authorities, dir := certificates(t)
 	file := func(name string) string { return filepath.Join(dir, name) }
-	cert, err := tls.LoadX509KeyPair(file(pki.APIServerCert), file(pki.APIServerKey))
+	pair, err := tls.LoadX509KeyPair(file(pki.APIServerCert), file(pki.APIServerKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := readPool(file(pki.FrontProxyCACert))
+	front, err := cert.NewPool(file(pki.FrontProxyCACert))
 	if err != nil {
 		t.Fatal(err)
 	}
 	u := &upstream{}
 	u.Server = httptest.NewUnstartedServer(u)
-	u.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: front, ClientAuth: tls.VerifyClientCertIfGiven}
+	u.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: front, ClientAuth: tls.VerifyClientCertIfGiven}
 	u.EnableHTTP2 = true
 	u.StartTLS()
 	t.Cleanup(u.Close)

@@ -3,13 +3,11 @@ package tamper
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"k8s.io/client-go/util/cert"
 )
 
 // EtcdConfig says where the proxy in front of an etcd member listens, and where
@@ -66,30 +65,18 @@ func (frames) Unmarshal(data []byte, v any) error {
 	return proto.Unmarshal(data, v.(proto.Message))
 }
 
-func readPool(path string) (*x509.CertPool, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read a CA: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("%s holds no certificate", path)
-	}
-	return pool, nil
-}
-
 func startEtcd(c EtcdConfig) (*etcdProxy, error) {
-	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the certificate of the etcd proxy: %w", err)
 	}
-	pool, err := readPool(c.CA)
+	pool, err := cert.NewPool(c.CA)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to read the CA of the etcd proxy: %w", err)
 	}
 	p := &etcdProxy{desk: &desk{modes: etcdModes}}
 	p.member, err = grpc.NewClient("passthrough:///"+c.Member,
-		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool, MinVersion: tls.VersionTLS12})),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12})),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(frames{}), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
 		// A member that is back must be reached immediately, as without a proxy.
@@ -104,7 +91,7 @@ func startEtcd(c EtcdConfig) (*etcdProxy, error) {
 	}
 	p.addr = l.Addr()
 	p.server = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12})),
+		grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12})),
 		grpc.ForceServerCodec(frames{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.UnknownServiceHandler(p.serve),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
 	go func() { _ = p.server.Serve(l) }()
