@@ -300,7 +300,9 @@ func (h *Handle) askChange(ctx context.Context, r ChangeRequest, progress func(s
 	if err != nil {
 		return nil, err
 	}
-	resp, err := h.call(ctx, http.MethodPost, "change", bytes.NewReader(body))
+	c := h.server()
+	defer c.Close()
+	resp, err := c.Send(ctx, http.MethodPost, "change", bytes.NewReader(body))
 	if err != nil && ctx.Err() != nil {
 		return nil, unfinished(ctx, r, nil, err) // the server may have received it
 	}

@@ -171,9 +171,9 @@ func (h *Handle) end(ctx context.Context) error {
 	}
 	grace, cancel := context.WithTimeout(ctx, h.access.EndLimit())
 	defer cancel()
-	if resp, err := h.call(grace, http.MethodPost, "down", nil); err == nil {
-		_ = resp.Body.Close()
-	}
+	c := h.server()
+	defer c.Close()
+	_ = c.Call(grace, http.MethodPost, "down", nil, nil)
 	ended := func(context.Context) error {
 		if now, err := h.PID(); err == nil && now == pid { // a later cluster of the name has another keeper
 			return fmt.Errorf("cluster %s still runs", h.Name)

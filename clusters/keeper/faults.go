@@ -1,18 +1,16 @@
 package keeper
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -38,36 +36,27 @@ type faultAnswer struct {
 }
 
 func (s *server) handleFaults(mux *http.ServeMux) {
-	mux.HandleFunc("POST /inject", func(w http.ResponseWriter, r *http.Request) {
-		var req InjectRequest
-		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("failed to read the request: %w", err)})
-			return
-		}
+	agenthttp.Answer(mux, "POST /inject", func(ctx context.Context, r InjectRequest) (any, error) {
 		// The request's context ends with the connection, so an injection is undone if its
 		// client has disconnected.
-		e, err := s.board.Inject(r.Context(), req.Fault, req.On, fault.Params{TTL: req.For, Values: req.Params})
-		answerFaults(w, []fault.Entry{e}, err)
+		e, err := s.board.Inject(ctx, r.Fault, r.On, fault.Params{TTL: r.For, Values: r.Params})
+		return faultsOf([]fault.Entry{e}, err), nil
 	})
-	mux.HandleFunc("POST /heal", func(w http.ResponseWriter, r *http.Request) {
-		var ids []string
-		if err := json.NewDecoder(r.Body).Decode(&ids); err != nil {
-			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("failed to read the request: %w", err)})
-			return
-		}
+	agenthttp.Answer(mux, "POST /heal", func(ctx context.Context, ids []string) (any, error) {
 		// Healing continues after the client has disconnected.
-		entries, err := s.board.Heal(context.WithoutCancel(r.Context()), ids...)
-		answerFaults(w, entries, err)
+		entries, err := s.board.Heal(context.WithoutCancel(ctx), ids...)
+		return faultsOf(entries, err), nil
 	})
 }
 
-func answerFaults(w http.ResponseWriter, entries []fault.Entry, err error) {
+// faultsOf returns the answer about injections, which has an error of one as well.
+func faultsOf(entries []fault.Entry, err error) faultAnswer {
 	a := faultAnswer{Entries: entries}
 	if err != nil {
 		a.Error = err.Error()
 		a.Refused = errors.As(err, new(*fault.Refused))
 	}
-	_ = json.NewEncoder(w).Encode(a)
+	return a
 }
 
 // noteFault logs a change of an injection in the cluster's log of faults.
@@ -116,22 +105,11 @@ func (h *Handle) Heal(ctx context.Context, ids ...string) ([]fault.Entry, error)
 }
 
 func (h *Handle) faults(ctx context.Context, path string, request any) ([]fault.Entry, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := h.call(ctx, http.MethodPost, path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
+	c := h.server()
+	defer c.Close()
 	var a faultAnswer
-	b, err := io.ReadAll(resp.Body)
-	if err == nil {
-		err = json.Unmarshal(b, &a)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("failed to ask cluster %s to %s: %w (status %d: %.200s)", h.Name, path, err, resp.StatusCode, strings.TrimSpace(string(b)))
+	if err := c.Call(ctx, http.MethodPost, path, request, &a); err != nil {
+		return nil, fmt.Errorf("failed to ask cluster %s to %s: %w", h.Name, path, err)
 	}
 	switch {
 	case a.Refused:

@@ -3,12 +3,10 @@ package keeper
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +18,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -210,34 +209,19 @@ func (h *Handle) Log(ctx context.Context, host, component string, follow bool, o
 
 // Status requests the cluster's state.
 func (h *Handle) Status(ctx context.Context) (*Status, error) {
-	resp, err := h.call(ctx, http.MethodGet, "status", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
+	c := h.server()
+	defer c.Close()
 	var status Status
-	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+	if err := c.Call(ctx, http.MethodGet, "status", nil, &status); err != nil {
 		return nil, fmt.Errorf("failed to ask cluster %s for its state: %w", h.Name, err)
 	}
 	status.Kubeconfig = h.Kubeconfig()
 	return &status, nil
 }
 
-func (h *Handle) call(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", filepath.Join(h.dir, controlSocket))
-		}}}
-	req, err := http.NewRequestWithContext(ctx, method, "http://cluster/"+path, body)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("failed to reach cluster %s: %w", h.Name, err)
-	}
-	return resp, nil
+// server returns a client of the server, which the caller closes.
+func (h *Handle) server() *agenthttp.Client {
+	return agenthttp.NewUnix("cluster "+h.Name, filepath.Join(h.dir, controlSocket))
 }
 
 // PID returns the PID of the keeper, which has the lock.
