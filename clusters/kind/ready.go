@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
@@ -26,7 +27,16 @@ const readyLimit = 5 * time.Minute
 func (c *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
-	if err := readiness.Serving(ctx, c.Entrances()); err != nil {
+	g, gctx := errgroup.WithContext(ctx)
+	for _, e := range c.Entrances() {
+		g.Go(func() error {
+			if _, err := await.API(gctx, e, "/readyz", await.Anything); err != nil {
+				return fmt.Errorf("%s %s is not ready: %w", e.Kind, e.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	e := c.Entrances()[0]

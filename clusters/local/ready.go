@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/readiness"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
@@ -47,8 +49,17 @@ func (c *Cluster) ready(ctx context.Context) error {
 	began := time.Now()
 	since := func() string { return time.Since(began).Round(10 * time.Millisecond).String() }
 
-	if err := readiness.Serving(ctx, c.Entrances()); err != nil {
-		return fmt.Errorf("%w; see %s", err, c.o.LogDir)
+	g, gctx := errgroup.WithContext(ctx)
+	for _, e := range c.Entrances() {
+		g.Go(func() error {
+			if _, err := await.API(gctx, e, "/readyz", await.Anything); err != nil {
+				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.LogDir)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	c.o.Progress("API servers ready after " + since())
 	if err := c.startWorkers(ctx); err != nil {

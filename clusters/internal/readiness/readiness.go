@@ -1,11 +1,10 @@
-// Package readiness waits for API servers, and says which nodes of a cluster are not ready, and why. It is not part of await, since
+// Package readiness says which nodes of a cluster are not ready, and why. It is not part of await, since
 // that is built into the node agent, which the types of k8s.io/api would make a fifth larger.
 //
 // Its tests have no requirements: go test ./clusters/internal/readiness
 package readiness
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,26 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"golang.org/x/sync/errgroup"
-
-	"github.com/holdfast-ha/holdfast/clusters/internal/await"
-	"github.com/holdfast-ha/holdfast/framework"
 )
-
-// Serving returns when the API servers are ready, through each of these entrances.
-func Serving(ctx context.Context, entrances []framework.Entrance) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, e := range entrances {
-		g.Go(func() error {
-			if _, err := await.API(ctx, e, "/readyz", await.Anything); err != nil {
-				return fmt.Errorf("%s %s is not ready: %w", e.Kind, e.Name, err)
-			}
-			return nil
-		})
-	}
-	return g.Wait()
-}
 
 // Listed returns which of these nodes in a list of the API are not ready, and why; if names is nil, of
 // all in the list.
