@@ -113,7 +113,8 @@ func (s *server) handleChange(mux *http.ServeMux) {
 				}
 			}
 		}
-		defer s.changing.Unlock()
+		over := sync.OnceFunc(s.changing.Unlock)
+		defer over()
 		var mu sync.Mutex
 		say := func(e changeEvent) {
 			mu.Lock()
@@ -129,6 +130,7 @@ func (s *server) handleChange(mux *http.ServeMux) {
 		})
 		refused, err := s.change(ctx, req)
 		s.listen(nil)
+		over() // before the client learns of it, and requests the next change
 		switch {
 		case err == nil:
 			say(changeEvent{Done: true})
