@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 const (
@@ -82,7 +81,17 @@ func (all All) First(ctx context.Context, ask func(context.Context, Member) erro
 func (all All) Insist(ctx context.Context, ask func(context.Context, Member) error) error {
 	ctx, cancel := context.WithTimeout(ctx, insistLimit)
 	defer cancel()
-	return client.Until(ctx, insistPause, func(ctx context.Context) error { return all.First(ctx, ask) })
+	for {
+		err := all.First(ctx, ask)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(insistPause):
+		}
+	}
 }
 
 // List returns the members of the cluster from the first one that answers. The list is
