@@ -35,6 +35,9 @@ func (r *run) reconnect(ctx context.Context, from time.Time) (settled func() err
 		}
 		close(steady)
 		s := <-outcome
+		if !s.OK {
+			r.reporters, r.peerings = nil, nil // what is lost for good is not waited for again
+		}
 		switch {
 		case s.Phase == "" || ctx.Err() != nil:
 			return nil
@@ -71,6 +74,8 @@ func (r *run) followConnections(ctx context.Context, from time.Time, steady <-ch
 			s.OK, s.Took, s.Problems = false, took, left
 		case known && !s.OK:
 			s.OK, s.Took, s.Problems = true, took, nil
+		case !known && !s.OK:
+			s.First = r.w.Now()
 		}
 		over := took >= s.Limit
 		if last && (known && s.OK || over) || !client.Pause(ctx, conditionPause) {

@@ -46,16 +46,19 @@ func (r *run) settle(ctx context.Context, from time.Time, limit time.Duration) {
 	}
 }
 
-// follow checks a part until it is steady. Each check shows the state at its start, and the last one
-// starts when the limit is over.
+// follow checks a part until it is steady. The last check starts when the limit is over, and may take as
+// long as the margin.
 func (r *run) follow(ctx context.Context, p part, from time.Time) {
-	s := record.Steady{Phase: record.SteadyPart, Part: p.name, Limit: p.limit}
+	s := record.Steady{Phase: record.SteadyPart, Part: p.name, Limit: p.limit, First: r.w.Now()}
 	for ctx.Err() == nil {
 		s.Took = time.Since(from)
-		look, done := ctx, context.CancelFunc(func() {})
+		last := s.Took
 		if s.Took < p.limit {
-			look, done = context.WithDeadline(ctx, from.Add(p.limit))
+			last = p.limit
+		} else {
+			last += r.cluster.Settings().Margin
 		}
+		look, done := context.WithDeadline(ctx, from.Add(last))
 		err := p.missing(look)
 		done()
 		if s.OK = err == nil; !s.OK && ctx.Err() == nil && s.Took >= p.limit {

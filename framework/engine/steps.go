@@ -264,8 +264,12 @@ func (r *run) damage(how string) {
 func (r *run) booted(nodes []string, since time.Time) map[string]record.Nanos {
 	all := map[string]record.Nanos{}
 	for _, n := range r.cluster.Nodes() {
-		if b, ok := n.(framework.BootReporter); ok && slices.Contains(nodes, n.Name()) && b.Booted().After(since) {
-			all[n.Name()] = r.w.Since(b.Booted())
+		b, ok := n.(framework.BootReporter)
+		if !ok || !slices.Contains(nodes, n.Name()) {
+			continue
+		}
+		if at := b.Booted(); at.After(since) {
+			all[n.Name()] = r.w.Since(at)
 		}
 	}
 	return all

@@ -27,7 +27,7 @@ var Isolate = network(&Fault{
 // isolates returns the effects of an isolation. One that flaps, or that keeps the links to another
 // node, leaves the target a peer.
 func isolates(values map[string]string) []record.Effect {
-	hosts := []string{"", framework.HarnessHost, framework.BalancerHost, "workers"}
+	hosts := []string{"", framework.HarnessHost, framework.BalancerHost, framework.WorkersHost}
 	for party := range strings.SplitSeq(values["keep"], ",") {
 		if values["flap"] != "" || !slices.Contains(hosts, strings.TrimSpace(party)) {
 			return []record.Effect{record.EffectNetwork, record.EffectPartitioned}

@@ -266,6 +266,9 @@ func TestTakeoverCoordinated(t *testing.T) {
 			})
 		}
 	}
+	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M", Params: map[string]string{"component": "kube-scheduler"}}, []ruling{
+		{name: "the election controller is lost, too, and the bound is short", want: Pass, took: "34s", says: "within 35.8s (L + P + M + coordinated election + election controller,", story: nodeLost(44, 15*time.Second)},
+	})
 	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + 4.4P + M", Params: map[string]string{"component": "kube-scheduler"}}, []ruling{
 		{name: "the election controller is lost, too", want: Pass, took: "34s", says: "within 35.8s (L + 4.4P + M + coordinated election,", story: nodeLost(44, 15*time.Second)},
 		{name: "the election controller is lost, too, and it takes too long", want: Fail, took: "36s", says: "within 35.8s", story: nodeLost(46, 15*time.Second)},

@@ -47,6 +47,7 @@ func TestIsolatedMember(t *testing.T) {
 		{name: "named groups that leave the member alone", want: Fail, says: "acknowledged one at 15.100s", story: splitWith("groups", "node-2,node-1+node-3")},
 		{name: "a split that leaves the member a majority", want: Inconclusive, says: "the split of node-2 may leave the etcd member on node-2 a quorum", story: splitWith("shape", "2-1")},
 		{name: "named groups that leave the member a majority", want: Inconclusive, says: "a quorum", story: splitWith("groups", "2+1,3")},
+		{name: "named groups of zones", want: Inconclusive, says: "a quorum", story: splitWith("groups", "zone/a,zone/b")},
 		{name: "a bridge", want: Inconclusive, says: "a quorum", story: splitWith("shape", "bridge")},
 		{name: "a split that flaps", want: Inconclusive, says: "a quorum", story: splitWith("flap", "1s/4s")},
 		{name: "a split of another port", want: Inconclusive, says: "a quorum", story: splitWith("port", "apiserver")},

@@ -403,8 +403,9 @@ type Steady struct {
 	// Unbounded is the limit without the catalogue's ceiling, if that shortens it: after a long
 	// fault, connections may back off for as long.
 	Unbounded time.Duration `json:"unbounded,omitempty"`
-	// Since is from when Took counts, and First when the state was first checked; for
-	// PartConnections.
+	// Since is from when Took counts, for PartConnections. First is when a part was first checked, or
+	// for connections when a node did not report them the last time before the part was steady. Both
+	// are 0 in records from before they were kept.
 	Since    Nanos    `json:"since,omitempty"`
 	First    Nanos    `json:"first,omitempty"`
 	Problems []string `json:"problems,omitempty"`

@@ -112,8 +112,8 @@ func retryAfter(h http.Header) int {
 const dialTimeout = 5 * time.Second
 
 // NewAPI returns a client for a configuration, which it does not change. Rate limits, timeouts
-// and proxies from the environment do not apply; a proxy, dialer, transport or wrapper in the
-// configuration does.
+// and proxies from the environment do not apply; a proxy, dialer or wrapper in the configuration
+// does, and so does a transport, whatever the options say of connections.
 func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	cfg = rest.CopyConfig(cfg)
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -168,8 +168,8 @@ func bareTransport(cfg *rest.Config, opts Options) (http.RoundTripper, error) {
 }
 
 // Dialer returns the dial function for a configuration: its own dialer, if it has one, or one with
-// a limit, if that is above 0. A dial outlives the request that it was for, until the transport is closed: without a limit, dials
-// would pile up while packets are lost.
+// a limit, if that is above 0. A dial outlives the request that it was for, until the transport is
+// closed: without a limit, dials would pile up while packets are lost.
 func Dialer(cfg *rest.Config, limit time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := cfg.Dial
 	if dial == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -137,7 +138,7 @@ func (i *Injection) Nodes() []string {
 func (i *Injection) What() string {
 	f := i.Injected
 	name := f.Name
-	if f.Has(record.EffectIsolated) { // of a node or of etcd: the component follows
+	if f.Has(record.EffectIsolated) || strings.HasPrefix(name, "isolate") { // of a node or of etcd: the component follows
 		name = "isolation"
 	}
 	switch {

@@ -48,15 +48,15 @@ func (m *Case) Coordinated(b verdict.Bound) verdict.Bound {
 	if !m.coordinates() || m.Check.Params["kept"] == "true" || m.Check.Params["component"] == "further" {
 		return b
 	}
+	expires := time.Duration(0) // what the bound has for the lease to expire and a standby to see it
+	if s := m.Settings(Subject(m.Check, m.Fault)); b.Inputs["L"] > 0 {
+		expires = min(TakeoverTime(s), b.Limit-s["M"])
+	}
 	b = b.Plus("coordinated election", record.CoordinatedElection)
 	if len(in.Group) > 0 || !slices.Contains(text.SplitList(DefaultElected), in.Component) {
 		// It may have hit the API server that runs the controller. Another one takes that over
 		// while the lease of the component expires.
-		longer := record.ElectionController
-		if b.Inputs["L"] > 0 {
-			longer -= TakeoverTime(m.Settings(Subject(m.Check, m.Fault)))
-		}
-		if longer > 0 {
+		if longer := record.ElectionController - expires; longer > 0 {
 			b = b.Plus("election controller", longer)
 		}
 	}

@@ -120,6 +120,9 @@ func neglected(m *facts.Case, d facts.Actions, t tenure, e errand, by []facts.Ac
 	if e.until > 0 {
 		to = min(to, e.until)
 	}
+	if m.UnreadLog(facts.Gap{From: limit, To: to}) != "" {
+		to = limit
+	}
 	if by := about(d, e, to); len(by) > 0 {
 		to = by[0].Received
 	}

@@ -71,7 +71,8 @@ func alone(f *record.Fault) bool {
 	if f.Has(record.EffectIsolated) {
 		return true
 	}
-	if f.Params["flap"] != "" || f.Params["keep"] != "" || f.Params["port"] != "" && f.Params["port"] != "all" {
+	if f.Params["flap"] != "" || f.Params["keep"] != "" || f.Params["port"] != "" && f.Params["port"] != "all" ||
+		strings.Contains(f.Params["groups"], "/") { // a zone, of any number of nodes
 		return false
 	}
 	var sizes []int // of the groups, that of the target first

@@ -116,7 +116,7 @@ func partsOutstanding(run *record.Run) (outstanding []string, since, last record
 // partsUnseen describes the parts that were not checked until their limits were over.
 func partsUnseen(run *record.Run) (unseen []string) {
 	for _, s := range run.Steadies {
-		if s.V.Phase == record.SteadyPart && s.V.OK && s.V.Took > s.V.Limit+run.Meta.Settings["M"] {
+		if s.V.Phase == record.SteadyPart && s.V.First > 0 && s.V.OK && s.V.Took > s.V.Limit+run.Meta.Settings["M"] {
 			unseen = append(unseen, fmt.Sprintf("%s was steady when it was checked after %s, later than %s", s.V.Part, text.Short(s.V.Took), text.Short(s.V.Limit)))
 		}
 	}
