@@ -12,10 +12,11 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/kind"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/remote"
 	"github.com/holdfast-ha/holdfast/suites"
 )
 
-var options = &suites.Options{Providers: []clusters.Provider{local.Provider{}, kind.Provider{}}}
+var options = &suites.Options{Providers: []clusters.Provider{local.Provider{}, kind.Provider{}, remote.Provider{}}}
 
 func TestMain(m *testing.M) {
 	if err := options.AddFlags(flag.CommandLine); err != nil {

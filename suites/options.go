@@ -2,6 +2,7 @@ package suites
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +34,10 @@ type Options struct {
 	// ClusterFile replaces it.
 	Cluster     *clusters.Cluster
 	ClusterFile string
+	// Attach is an existing cluster that the suite takes over instead, and releases at the end: what
+	// the provider's clusters.Attacher describes, such as the name of a kind cluster or, for the
+	// provider remote, the file of an inventory.
+	Attach string
 	// Scenarios are registered in addition to those of the catalogue and those in Files.
 	Scenarios []*scenarios.Scenario
 	Files     []string
@@ -59,10 +64,10 @@ type Options struct {
 const own = "own"
 
 // AddFlags adds the flags of a suite, each of which can also be set by an environment variable:
-// --provider (HOLDFAST_PROVIDER), --cluster (HOLDFAST_CLUSTER), --file (HOLDFAST_FILE), --profile
-// (HOLDFAST_PROFILE), --out (HOLDFAST_OUT), --seed (HOLDFAST_SEED), --intensity
-// (HOLDFAST_INTENSITY). A flag overrides its variable, and both override the field. Call it
-// before the flags are parsed, as in TestMain. An error names a variable with an invalid value.
+// --provider (HOLDFAST_PROVIDER), --cluster (HOLDFAST_CLUSTER), --attach (HOLDFAST_ATTACH), --file
+// (HOLDFAST_FILE), --profile (HOLDFAST_PROFILE), --out (HOLDFAST_OUT), --seed (HOLDFAST_SEED),
+// --intensity (HOLDFAST_INTENSITY). A flag overrides its variable, and both override the field. Call
+// it before the flags are parsed, as in TestMain. An error names a variable with an invalid value.
 func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	var problems []error
 	add := func(name, usage string, set func(string) error) {
@@ -80,6 +85,7 @@ func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	names := framework.Names(o.Providers, clusters.Provider.Name)
 	add("provider", "provider of the clusters: "+strings.Join(names, ", "), text(&o.Provider))
 	add("cluster", "`file` that describes the cluster under test", text(&o.ClusterFile))
+	add("attach", "existing `cluster` to take over: the name of a kind cluster or, with --provider remote, the file of an inventory", text(&o.Attach))
 	add("file", "scenario `files` of your own, separated by commas", func(v string) error { o.Files = strings.Split(v, ","); return nil })
 	add("profile", "only the scenarios of a profile: "+strings.Join(scenarios.Profiles, ", "), text(&o.Profile))
 	add("out", "results `directory`; default results/DATE-TIME", text(&o.Out))
@@ -108,7 +114,29 @@ func (o *Options) provider() (clusters.Provider, error) {
 	return o.Providers[i], nil
 }
 
-func (o *Options) cluster() (*clusters.Cluster, error) {
+// cluster returns the description of the cluster under test: of one to create, or of the existing one.
+func (o *Options) cluster(ctx context.Context, provider clusters.Provider) (*clusters.Cluster, error) {
+	if o.Attach != "" {
+		a, ok := provider.(clusters.Attacher)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("--attach %s: the provider %s creates its clusters and cannot take one over", o.Attach, provider.Name())
+		case o.ClusterFile != "" || o.Cluster != nil:
+			return nil, fmt.Errorf("--attach %s: a cluster that is taken over keeps its settings; leave out the description of a cluster", o.Attach)
+		}
+		return a.Describe(ctx, o.Attach)
+	}
+	c, err := o.described()
+	if err != nil {
+		return nil, err
+	}
+	if why := provider.Lacks(c); why != "" {
+		return nil, fmt.Errorf("the provider %s cannot create the cluster: %s", provider.Name(), why)
+	}
+	return c, nil
+}
+
+func (o *Options) described() (*clusters.Cluster, error) {
 	switch {
 	case o.ClusterFile != "":
 		return clusters.Load(o.ClusterFile)

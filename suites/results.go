@@ -29,6 +29,28 @@ func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 	if len(s.plan.Scenarios) == 0 { // only other specs of the test binary run
 		return nil
 	}
+	gomega.Expect(s.ready(ctx)).To(gomega.Succeed())
+	dir, err := newDir(s.options.Out)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	if s.plan.Parallel = 1; !s.plan.Attach {
+		s.plan.Parallel = run.Parallel(s.provider, s.plan.Cluster)
+	}
+	gomega.Expect(s.plan.Save(dir)).To(gomega.Succeed())
+	b, err := json.Marshal(dir)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	return b
+}
+
+// ready fetches what clusters need that the suite creates. One that it takes over must be safe for
+// the faults of the plan, with its owner's consent.
+func (s *suite) ready(ctx context.Context) error {
+	if s.plan.Attach {
+		owner, ok := s.provider.(clusters.Permitter)
+		if !ok {
+			return nil
+		}
+		return owner.Permit(ctx, s.plan.Cluster, s.plan.Effects()...)
+	}
 	var shown time.Time // the last status
 	err := s.provider.Prepare(ctx, clusters.Preparation{Progress: progress, Release: release.Options{Progress: func(e release.Event) {
 		if e.Lasting || time.Since(shown) > 10*time.Second {
@@ -36,14 +58,10 @@ func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 			progress(e.String())
 		}
 	}}}, s.plan.Clusters()...)
-	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to prepare for the clusters")
-	dir, err := newDir(s.options.Out)
-	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	s.plan.Parallel = run.Parallel(s.provider, s.plan.Cluster)
-	gomega.Expect(s.plan.Save(dir)).To(gomega.Succeed())
-	b, err := json.Marshal(dir)
-	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	return b
+	if err != nil {
+		return fmt.Errorf("failed to prepare for the clusters: %w", err)
+	}
+	return nil
 }
 
 // progress prints a line immediately, since the work takes long.

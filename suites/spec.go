@@ -30,8 +30,8 @@ type onCluster struct {
 	broke map[string]bool // scenarios in which a requirement failed
 }
 
-// create creates the cluster before the first spec of the container. The suite deletes it after
-// the last spec, or when it is interrupted.
+// create creates the cluster before the first spec of the container, or takes it over. The suite
+// deletes or releases it after the last spec, or when it is interrupted.
 func (on *onCluster) create(ctx ginkgo.SpecContext) {
 	s := on.suite
 	on.host = s.plan.Host(s.provider, s.dir, on.part, func(line string) { ginkgo.By(strings.TrimSpace(line)) })
@@ -44,20 +44,29 @@ func (on *onCluster) create(ctx ginkgo.SpecContext) {
 	on.part.Problem = on.left
 	if err != nil {
 		on.part.Problem = redact.New().Text(err.Error())
-		gomega.ExpectWithOffset(1, err).NotTo(gomega.HaveOccurred(), "failed to create the cluster")
+		gomega.ExpectWithOffset(1, err).NotTo(gomega.HaveOccurred(), "failed to "+s.verb("create", "take over")+" the cluster")
 	}
 }
 
 func (on *onCluster) delete(ctx ginkgo.SpecContext) {
-	err := on.host.Close(ctx)
+	s := on.suite
+	err := errors.Join(on.host.Close(ctx), s.plan.LetGo(ctx, s.provider))
 	if on.slot != nil {
 		_ = on.slot.Close()
 	}
 	if err != nil { // which does not fail a spec that was skipped: see report
 		on.note(redact.New().Text(err.Error()))
 	}
-	gomega.Expect(on.suite.note(on.part)).To(gomega.Succeed())
-	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to delete the cluster")
+	gomega.Expect(s.note(on.part)).To(gomega.Succeed())
+	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to "+s.verb("delete", "release")+" the cluster")
+}
+
+// verb returns what the suite does to a cluster of its own, or to one that it takes over.
+func (s *suite) verb(own, attached string) string {
+	if s.plan.Attach {
+		return attached
+	}
+	return own
 }
 
 // note adds a problem to those that the report shows.
@@ -78,15 +87,22 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 		}
 	}
 	var settled run.Settled
-	once := func() (err error) {
-		// A cluster that a scenario spoiled was deleted.
-		if err = on.host.Create(ctx); err == nil {
+	created := false
+	once := func() error {
+		// A cluster that a scenario spoiled was deleted; one that was taken over is not used again.
+		err := on.host.Create(ctx)
+		if created = err == nil; created {
 			settled, err = on.host.Run(ctx, scenario)
 		}
 		return err
 	}
 	err := s.beside(ctx, once)
-	if err == nil && ctx.Err() == nil && len(run.Starved(settled.Results)) > 0 {
+	if err != nil && ctx.Err() == nil && s.plan.Attach && !created {
+		why := redact.New().Text(err.Error())
+		on.note(why)
+		ginkgo.Skip(inconclusive + why)
+	}
+	if err == nil && ctx.Err() == nil && !s.plan.Attach && len(run.Starved(settled.Results)) > 0 {
 		ginkgo.By("the machine was overloaded: the scenario is repeated alone")
 		settled, err = repeated(s.dir, scenario, settled, func() (run.Settled, error) {
 			err := s.alone(ctx, once)

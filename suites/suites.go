@@ -21,6 +21,7 @@ package suites
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func Main(m *testing.M, o *Options) int {
 func RunSpecs(t *testing.T, o *Options, description string) {
 	t.Helper()
 	config, _ := ginkgo.GinkgoConfiguration()
-	s, err := newSuite(o, config)
+	s, err := newSuite(t.Context(), o, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,17 +78,14 @@ type suite struct {
 	dir      string                // results directory, once it exists
 }
 
-func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
+func newSuite(ctx context.Context, o *Options, config types.SuiteConfig) (*suite, error) {
 	provider, err := o.provider()
 	if err != nil {
 		return nil, err
 	}
-	spec, err := o.cluster()
+	spec, err := o.cluster(ctx, provider)
 	if err != nil {
 		return nil, err
-	}
-	if why := provider.Lacks(spec); why != "" {
-		return nil, fmt.Errorf("the provider %s cannot create the cluster: %s", provider.Name(), why)
 	}
 	all, err := o.scenarios()
 	if err == nil {
@@ -97,12 +95,16 @@ func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
 		return nil, err
 	}
 	all = run.Here(provider, spec, all)
-	if o.ClusterFile != "" || o.Cluster != nil {
+	switch {
+	case o.Attach != "":
+		all = run.AsItIs(ctx, provider, spec, all)
+	case o.ClusterFile != "" || o.Cluster != nil:
 		all = run.AsDescribed(spec, all)
 	}
 	all = run.InTurn(spec, all, 1, (*scenarios.Scenario).MissesNodes)
 	s := &suite{options: o, provider: provider, all: all}
 	s.plan = run.New(provider, spec, s.all, cmp.Or(o.Seed, uint64(ginkgo.GinkgoRandomSeed())), o.harness())
+	s.plan.Attach = o.Attach != ""
 	s.plan.Profile, s.plan.Intensity = o.Profile, cmp.Or(o.Intensity, run.Intensity(o.Profile))
 	// An error names a scenario that asks for an impossible cluster.
 	_, err = run.Divide(spec, s.all, 1, 0)
@@ -112,7 +114,11 @@ func newSuite(o *Options, config types.SuiteConfig) (*suite, error) {
 // parts divides scenarios into parts for up to parallel clusters at a time. The result is the
 // same in all processes of a suite.
 func (s *suite) parts(some []*scenarios.Scenario, parallel int) []run.Part {
-	parts, _ := run.Divide(s.plan.Cluster, some, parallel, clusters.Creation(s.provider)) // newSuite has tried it
+	creation := clusters.Creation(s.provider)
+	if s.plan.Attach {
+		parallel, creation = 1, 0
+	}
+	parts, _ := run.Divide(s.plan.Cluster, some, parallel, creation) // newSuite has tried it
 	return parts
 }
 

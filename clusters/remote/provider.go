@@ -48,7 +48,7 @@ func (Provider) Main() {
 	agent.Main()
 }
 
-const cannotCreate = "it takes over existing clusters and does not create any: describe one in an inventory (holdfast inventory init) and name it with --inventory"
+const cannotCreate = "it takes over existing clusters and does not create any: describe one in an inventory (holdfast inventory init) and name it with --inventory (in the Ginkgo suite: --attach)"
 
 // Lacks implements clusters.Provider.
 func (Provider) Lacks(c *clusters.Cluster) string {

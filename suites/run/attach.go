@@ -119,7 +119,7 @@ func (p *Plan) unchanged(ctx context.Context, provider clusters.Provider) error 
 	}
 	now, err := describe()
 	if err != nil && ctx.Err() == nil { // faults of a run that was killed may be why
-		if err := p.letGo(ctx, provider); err != nil {
+		if err := p.LetGo(ctx, provider); err != nil {
 			return err
 		}
 		now, err = describe()
@@ -180,8 +180,8 @@ func changes(planned, now *clusters.Cluster) (all []string, err error) {
 // heal active faults.
 const letGoLimit = 3 * time.Minute
 
-// letGo releases a taken-over cluster if its worker died before doing so.
-func (p *Plan) letGo(ctx context.Context, provider clusters.Provider) error {
+// LetGo releases a taken-over cluster if its worker died before doing so.
+func (p *Plan) LetGo(ctx context.Context, provider clusters.Provider) error {
 	a, ok := provider.(clusters.Attacher)
 	if !ok || !p.Attach {
 		return nil

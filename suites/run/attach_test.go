@@ -98,11 +98,11 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	p := &Plan{Cluster: spec}
-	if err := p.letGo(ctx, l); err != nil || len(l.detached) > 0 {
+	if err := p.LetGo(ctx, l); err != nil || len(l.detached) > 0 {
 		t.Errorf("let go of a cluster that was made: %v, %v", l.detached, err)
 	}
 	p.Attach = true
-	if err := p.letGo(ctx, l); err != nil || len(l.detached) != 1 || l.detached[0] != spec.Metadata.Name {
+	if err := p.LetGo(ctx, l); err != nil || len(l.detached) != 1 || l.detached[0] != spec.Metadata.Name {
 		t.Errorf("let go of %v: %v", l.detached, err)
 	}
 }

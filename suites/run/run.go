@@ -140,7 +140,7 @@ var ErrBusy = errors.New("busy")
 // finish judges the records, repeats scenarios that an overloaded machine spoiled, and writes the
 // plan and the reports. The problem is why some scenarios did not run.
 func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error, own []judge.Judge) (*Verdicts, error) {
-	problem = errors.Join(problem, p.letGo(ctx, provider))
+	problem = errors.Join(problem, p.LetGo(ctx, provider))
 	judged := func() *Verdicts {
 		if p.Ended.IsZero() {
 			p.Ended = time.Now()
