@@ -185,9 +185,11 @@ func (s *suite) report(_ ginkgo.SpecContext, r ginkgo.Report) {
 	if r.SuiteConfig.DryRun || s.dir == "" {
 		return
 	}
-	locks, err := filepath.Glob(filepath.Join(s.dir, ".*.lock"))
-	for _, l := range locks {
-		err = errors.Join(err, os.Remove(l))
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") && strings.HasSuffix(e.Name(), ".lock") {
+			err = errors.Join(err, os.Remove(filepath.Join(s.dir, e.Name())))
+		}
 	}
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	p, err := run.Load(s.dir)

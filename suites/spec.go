@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -25,9 +24,8 @@ type onCluster struct {
 	suite *suite
 	part  *run.Part
 	host  *run.Host
-	slot  *flock.Flock    // nil if there is only one process
-	left  string          // problems to report beside the verdicts, such as a cluster that could not be deleted
-	broke map[string]bool // scenarios in which a requirement failed
+	slot  *flock.Flock // nil if there is only one process
+	left  string       // problems to report beside the verdicts, such as a cluster that could not be deleted
 }
 
 // create creates the cluster before the first spec of the container, or takes it over. The suite
@@ -77,57 +75,67 @@ func (on *onCluster) note(problem string) {
 	on.part.Problem = on.left
 }
 
-// spec runs a scenario and reports its verdicts.
+// spec runs a scenario and reports its verdicts: those on its record, which may be whole even if the
+// worker died later, or the cluster could not be deleted.
 func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	s := on.suite
-	if ginkgo.CurrentSpecReport().NumAttempts > 1 { // --flake-attempts, --repeat of the spec
-		gomega.Expect(run.PutAside(s.dir, scenario, run.EarlierDir)).To(gomega.Succeed())
-		if on.broke[scenario] {
-			on.note("a requirement failed in an earlier attempt of " + scenario)
-		}
-	}
-	var settled run.Settled
 	created := false
 	once := func() error {
 		// A cluster that a scenario spoiled was deleted; one that was taken over is not used again.
 		err := on.host.Create(ctx)
 		if created = err == nil; created {
-			settled, err = on.host.Run(ctx, scenario)
+			_, err = on.host.Run(ctx, scenario)
 		}
 		return err
 	}
-	err := s.beside(ctx, once)
-	if err != nil && ctx.Err() == nil && s.plan.Attach && !created {
-		why := redact.New().Text(err.Error())
+	beside := func() error { return s.beside(ctx, once) }
+	var err error
+	if ginkgo.CurrentSpecReport().NumAttempts > 1 { // --flake-attempts, --repeat of the spec
+		if run.Failed(s.settled(scenario).Results) {
+			on.note("a requirement failed in an earlier attempt of " + scenario)
+		}
+		err = s.repeated(scenario, run.EarlierDir, beside)
+	} else {
+		err = beside()
+	}
+	if err == nil && ctx.Err() == nil && !s.plan.Attach && len(run.Starved(s.settled(scenario).Results)) > 0 {
+		ginkgo.By("the machine was overloaded: the scenario is repeated alone")
+		err = s.repeated(scenario, run.OverloadedDir, func() error { return s.alone(ctx, once) })
+	}
+	settled := s.settled(scenario)
+	switch why := redact.New().Text(fmt.Sprint(err)); {
+	case err == nil:
+	case run.Failed(settled.Results):
+		on.note(why)
+	case ctx.Err() == nil && s.plan.Attach && !created:
 		on.note(why)
 		ginkgo.Skip(inconclusive + why)
+	default:
+		gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")
 	}
-	if err == nil && ctx.Err() == nil && !s.plan.Attach && len(run.Starved(settled.Results)) > 0 {
-		ginkgo.By("the machine was overloaded: the scenario is repeated alone")
-		settled, err = repeated(s.dir, scenario, settled, func() (run.Settled, error) {
-			err := s.alone(ctx, once)
-			return settled, err
-		})
-	}
-	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")
 	s.proofs(scenario)
-	on.broke[scenario] = run.Failed(settled.Results)
 	verdicts(settled)
 }
 
-// repeated repeats a scenario that lost verdicts to overload. The first record and its verdicts stay,
-// unless the repetition is whole or a requirement failed in it.
-func repeated(dir, scenario string, first run.Settled, again func() (run.Settled, error)) (run.Settled, error) {
-	if err := run.PutAside(dir, scenario, run.OverloadedDir); err != nil {
-		return first, err
+// repeated repeats a scenario. Its record is put aside, and comes back unless the repetition leaves a
+// whole one, or one in which a requirement failed.
+func (s *suite) repeated(scenario, aside string, again func() error) error {
+	if err := run.PutAside(s.dir, scenario, aside); err != nil {
+		return err
 	}
-	second, err := again()
-	if err == nil && (second.Problem == "" || run.Failed(second.Results)) {
-		return second, nil
+	return errors.Join(again(), s.plan.Restore(s.dir, scenario, aside, s.options.Judges...))
+}
+
+// settled judges the record of a scenario.
+func (s *suite) settled(scenario string) run.Settled {
+	one, err := s.plan.Scenario(scenario)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	results, seen := s.plan.JudgeScenario(s.dir, one, s.options.Judges...)
+	settled := run.Settled{Scenario: scenario, Results: results}
+	if seen != nil {
+		settled.Problem = seen.End.Error
 	}
-	err = errors.Join(err, os.RemoveAll(record.Dir(dir, scenario)))
-	_, back := run.BringBack(dir, scenario, run.OverloadedDir)
-	return first, errors.Join(err, back)
+	return settled
 }
 
 // proofs adds the effects of faults to the report.

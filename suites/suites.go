@@ -180,7 +180,7 @@ const patience = ginkgo.GracePeriod(2 * time.Minute)
 // container declares the specs that share a cluster.
 func (s *suite) container(part *run.Part) {
 	ginkgo.Describe(topology(part.Cluster), ginkgo.Ordered, ginkgo.ContinueOnFailure, func() {
-		on := &onCluster{suite: s, part: part, broke: map[string]bool{}}
+		on := &onCluster{suite: s, part: part}
 		ginkgo.BeforeAll(on.create, patience)
 		for _, name := range part.Scenarios {
 			i := slices.IndexFunc(s.all, func(one *scenarios.Scenario) bool { return one.Metadata.Name == name })

@@ -373,6 +373,9 @@ func (c *evaluator) origins(bound *Bound) []string {
 	var all []string
 	for _, symbol := range slices.Sorted(maps.Keys(bound.Inputs)) {
 		from := c.run.Meta.Origins[symbol]
+		if longest, ok := c.run.Meta.Settings[symbol]; ok && from != "" && bound.Inputs[symbol] != longest {
+			from = "of the component's own election" // the record has the origin of the longest
+		}
 		if slices.Contains(c.run.Meta.Assumed, symbol) {
 			from = "assumed, since nothing shows it"
 		}

@@ -3,6 +3,7 @@ package judge
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -30,5 +31,20 @@ func TestOrigins(t *testing.T) {
 	}
 	if got := evidence(func(*record.Run) {}); slices.ContainsFunc(got, func(line string) bool { return len(line) > 8 && line[:8] == "settings" }) {
 		t.Errorf("a record of an earlier version: %q", got)
+	}
+}
+
+// TestOriginsOfOwnElection: the record has the origin of the longest election alone, which is not that
+// of a shorter one.
+func TestOriginsOfOwnElection(t *testing.T) {
+	c := &evaluator{run: &record.Run{Meta: record.Meta{Settings: map[string]time.Duration{"L": 15 * time.Second},
+		Origins: map[string]string{"L": "leader-elect-lease-duration of kube-scheduler"}}}}
+	for lease, want := range map[time.Duration]string{
+		15 * time.Second: "settings of the bound: L = 15s: leader-elect-lease-duration of kube-scheduler",
+		4 * time.Second:  "settings of the bound: L = 4s: of the component's own election",
+	} {
+		if got := c.origins(&Bound{Inputs: map[string]time.Duration{"L": lease}}); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

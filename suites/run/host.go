@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -50,8 +52,8 @@ func (h *Host) Create(ctx context.Context) error {
 	return err
 }
 
-// Run runs a scenario on the cluster and returns its outcome. An error means that there is
-// nothing to judge.
+// Run runs a scenario on the cluster and returns its outcome. After an error, as when the worker died
+// or the cluster could not be deleted, the record may still be whole.
 func (h *Host) Run(ctx context.Context, scenario string) (Settled, error) {
 	var s Settled
 	if h.worker == nil {
@@ -118,18 +120,14 @@ func sweep(ctx context.Context, provider clusters.Provider) error {
 
 // removeData removes remaining data on disk, which exists only if the worker died.
 func (one *Part) removeData(dir string) error {
-	var left []string
-	for _, pattern := range []string{one.Name, one.Name + ".*"} {
-		found, err := filepath.Glob(filepath.Join(dir, dataPrefix+pattern))
-		if err != nil {
-			return err
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if name := dataPrefix + one.Name; e.Name() == name || strings.HasPrefix(e.Name(), name+".") {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
-		left = append(left, found...)
 	}
-	for _, data := range left {
-		if err := os.RemoveAll(data); err != nil {
-			return fmt.Errorf("failed to remove what is left of a cluster: %w", err)
-		}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("failed to remove what is left of a cluster: %w", err)
 	}
 	return nil
 }

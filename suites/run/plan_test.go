@@ -193,19 +193,28 @@ func TestRepeats(t *testing.T) {
 }
 
 func TestRemoveData(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"data-cluster-1/node-1", "data-cluster-1.2", "data-cluster-10", "logs/cluster-1"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+	for _, out := range []string{"out", "an[odd one", "run[1]"} { // not patterns
+		above := t.TempDir()
+		dir := filepath.Join(above, out)
+		for _, name := range []string{"data-cluster-1/node-1", "data-cluster-1.2", "data-cluster-10", "logs/cluster-1", "../run1/data-cluster-1"} {
+			if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := planned()
+		if err := p.Parts[0].removeData(dir); err != nil {
 			t.Fatal(err)
 		}
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) != 2 || left[0].Name() != "data-cluster-10" || left[1].Name() != "logs" {
+			t.Errorf("%s: left: %v, %v", out, left, err)
+		}
+		if _, err := os.Stat(filepath.Join(above, "run1", "data-cluster-1")); err != nil {
+			t.Errorf("%s: the data of another run: %v", out, err)
+		}
 	}
-	p := planned()
-	if err := p.Parts[0].removeData(dir); err != nil {
-		t.Fatal(err)
-	}
-	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "data-cluster-10" || filepath.Base(left[1]) != "logs" {
-		t.Errorf("left: %v, %v", left, err)
+	if err := planned().Parts[0].removeData(filepath.Join(t.TempDir(), "none")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -75,6 +75,12 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 	}
 	defer unlock()
 	names := p.Unsettled(dir, own...)
+	for _, name := range names { // it may have been killed while it repeated scenarios
+		if err := p.Restore(dir, name, OverloadedDir, own...); err != nil {
+			return nil, err
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return p.settled(dir, name, own...) })
 	if len(names) > 0 {
 		if err := p.unchanged(ctx, provider); err != nil {
 			return nil, err
@@ -104,15 +110,17 @@ const interruptedDir = "interrupted"
 // that nothing later can explain is settled: that verdict stands.
 func (p *Plan) Unsettled(dir string, own ...judge.Judge) (names []string) {
 	for _, s := range p.Scenarios {
-		if s.NotFor(p.Part(s).Cluster.Size()) != "" {
-			continue
-		}
-		seen, err := record.Read(record.Dir(dir, s.Metadata.Name))
-		if err != nil || !seen.Complete || seen.Meta.Run != p.Run || seen.End.Error != "" && !Failed(judge.Evaluate(seen, own...)) {
+		if s.NotFor(p.Part(s).Cluster.Size()) == "" && !p.settled(dir, s.Metadata.Name, own...) {
 			names = append(names, s.Metadata.Name)
 		}
 	}
 	return names
+}
+
+// settled reports whether a scenario has a complete record, as for Unsettled.
+func (p *Plan) settled(dir, scenario string, own ...judge.Judge) bool {
+	seen, err := record.Read(record.Dir(dir, scenario))
+	return err == nil && seen.Complete && seen.Meta.Run == p.Run && (seen.End.Error == "" || Failed(judge.Evaluate(seen, own...)))
 }
 
 // Failed reports whether a requirement failed.
@@ -281,16 +289,12 @@ func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string
 	}
 	problem := again.parts(ctx, provider, dir, show)
 	p.Parts = append(p.Parts[:before], again.Parts...)
-	unsettled := p.Unsettled(dir, own...)
 	for _, name := range names {
-		if aside == OverloadedDir && slices.Contains(unsettled, name) {
-			problem = errors.Join(problem, os.RemoveAll(record.Dir(dir, name)))
+		if aside == OverloadedDir {
+			problem = errors.Join(problem, p.Restore(dir, name, aside, own...))
+		} else {
+			problem = errors.Join(problem, p.bringBack(dir, name, aside))
 		}
-		back, err := BringBack(dir, name, aside)
-		if part := p.partOf(name); back && part != nil { // the record is of the part before it
-			part.Scenarios = slices.DeleteFunc(part.Scenarios, func(s string) bool { return s == name })
-		}
-		problem = errors.Join(problem, err)
 	}
 	return problem
 }

@@ -58,16 +58,39 @@ func PutAside(results, scenario, to string) error {
 	return nil
 }
 
-// BringBack moves the record of a scenario that PutAside has moved back, unless the scenario has
-// another one. It reports whether it did.
-func BringBack(results, scenario, from string) (bool, error) {
+// Restore brings back the record that PutAside has moved, if there is one and the repetition left none
+// that is settled (see Unsettled).
+func (p *Plan) Restore(results, scenario, from string, own ...judge.Judge) error {
+	_, err := os.Stat(filepath.Join(results, from, scenario))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && p.settled(results, scenario, own...) {
+		return nil
+	}
+	if err == nil {
+		err = os.RemoveAll(record.Dir(results, scenario))
+	}
+	if err != nil {
+		return fmt.Errorf("failed to bring back what was not repeated: %w", err)
+	}
+	return p.bringBack(results, scenario, from)
+}
+
+// bringBack moves the record of a scenario that PutAside has moved back, unless the scenario has another
+// one. It is of the part before the one that was to repeat it.
+func (p *Plan) bringBack(results, scenario, from string) error {
 	kept := record.Dir(results, scenario)
 	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return err
 	}
 	err := os.Rename(filepath.Join(results, from, scenario), kept)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("failed to bring back what was not repeated: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return err == nil, nil
+	if err != nil {
+		return fmt.Errorf("failed to bring back what was not repeated: %w", err)
+	}
+	last := p.partOf(scenario)
+	if slices.ContainsFunc(p.Parts, func(one Part) bool { return slices.Contains(one.Scenarios, scenario) && one.Name != last.Name }) {
+		last.Scenarios = slices.DeleteFunc(last.Scenarios, func(s string) bool { return s == scenario })
+	}
+	return nil
 }

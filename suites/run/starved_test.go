@@ -72,12 +72,50 @@ func TestPutAside(t *testing.T) {
 			t.Errorf("after %q a record is left", step.left)
 		}
 	}
-	for _, first := range []bool{true, false} { // once more does nothing
-		if back, err := BringBack(dir, "tiny", EarlierDir); err != nil || back != first {
-			t.Errorf("brought back: %t, %v", back, err)
+	for range 2 { // once more does nothing
+		if err := new(Plan).Restore(dir, "tiny", EarlierDir); err != nil {
+			t.Error(err)
 		}
 		if got, err := os.ReadFile(filepath.Join(record.Dir(dir, "tiny"), record.FileName)); string(got) != "second" {
 			t.Errorf("brought back: %q, %v", got, err)
+		}
+	}
+}
+
+// TestKilledWhileRepeating: a run that was killed while it repeated scenarios has put their whole records
+// aside. They come back when it is resumed, whatever becomes of the repetition.
+func TestKilledWhileRepeating(t *testing.T) {
+	dir := t.TempDir()
+	all := []*scenarios.Scenario{asking("a", 20, scenarios.Topology{}), asking("b", 20, scenarios.Topology{})}
+	p := New(refuser{}, clusters.Default(), all, 7, "test")
+	p.Parts = []Part{{Name: "cluster-1", Cluster: p.Cluster, Scenarios: []string{"a", "b"}}, {Name: "cluster-2", Cluster: p.Cluster, Scenarios: []string{"a", "b"}}}
+	write := func(name string, cutShort bool) {
+		t.Helper()
+		w, err := record.Create(record.Dir(dir, name), record.Meta{Run: p.Run, Scenario: name})
+		if err == nil && !cutShort {
+			err = w.Close(record.End{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range all {
+		write(s.Metadata.Name, false)
+		if err := PutAside(dir, s.Metadata.Name, OverloadedDir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a", true)
+	if left := p.Unsettled(dir); len(left) != 2 {
+		t.Fatalf("unsettled: %q", left)
+	}
+	v, err := p.Resume(t.Context(), refuser{}, dir, shown)
+	if err != nil || p.Problem != "" || len(v.records) != 2 {
+		t.Errorf("%d records, %q, %v", len(v.records), p.Problem, err)
+	}
+	for _, s := range all {
+		if on := p.Part(s).Name; on != "cluster-1" {
+			t.Errorf("the record of %s is of %s", s.Metadata.Name, on)
 		}
 	}
 }

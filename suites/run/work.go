@@ -199,13 +199,19 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 	}
 	harmless := w.plan.Attach && w.plan.Harmless() // it is left as it was found, healthy or not
 	if err != nil || !harmless && !LeftAsFound(run, w.cluster) {
-		end := "is deleted"
+		end := "deleted"
 		if w.plan.Attach {
-			end = "is released"
-			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so everything was healed and the run stopped: find out what is wrong, and continue with --resume once the cluster is healthy", name, w.cluster.Name())
+			end = "released"
 		}
-		progress(name + " did not leave the cluster in its steady state: the cluster " + end)
-		err = errors.Join(err, w.Close(context.WithoutCancel(ctx)))
+		progress(name + " did not leave the cluster in its steady state: the cluster is " + end)
+		cluster, ending := w.cluster.Name(), w.Close(context.WithoutCancel(ctx))
+		if err = errors.Join(err, ending); w.plan.Attach {
+			healed := "everything was healed and "
+			if ending != nil {
+				healed = ""
+			}
+			w.stopped = fmt.Errorf("%s did not leave cluster %s in its steady state, so %sthe run stopped: find out what is wrong; once the cluster is healthy, run the rest (holdfast run: continue with --resume)", name, cluster, healed)
+		}
 	}
 	if run == nil {
 		err = errors.Join(problem, err)

@@ -35,7 +35,7 @@ const (
 // leaseKinds are the kinds of clusters for the requirements on elected components.
 func leaseKinds(elections map[string]string) map[string]kind {
 	scaled := with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections})
-	scaled.Spec.Leases = map[framework.Component]framework.Election{autoscaler: {LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second}}
+	scaled.Spec.Leases = map[framework.Component]framework.Election{autoscaler: {LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond}}
 	throughProxy := clusters.ExtraArgs{framework.ControllerManager: {"master": "https://127.0.0.1:16443"}}
 	return map[string]kind{
 		unledSchedulers: {with(clusters.ExtraArgs{framework.Scheduler: {"leader-elect": "false"}}), false},
