@@ -98,11 +98,12 @@ func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
 	} else {
 		err = beside()
 	}
-	if err == nil && ctx.Err() == nil && !s.plan.Attach && len(run.Starved(s.settled(scenario).Results)) > 0 {
+	settled := s.settled(scenario)
+	if err == nil && ctx.Err() == nil && !s.plan.Attach && len(run.Starved(settled.Results)) > 0 {
 		ginkgo.By("the machine was overloaded: the scenario is repeated alone")
 		err = s.repeated(scenario, run.OverloadedDir, func() error { return s.alone(ctx, once) })
+		settled = s.settled(scenario)
 	}
-	settled := s.settled(scenario)
 	switch why := redact.New().Text(fmt.Sprint(err)); {
 	case err == nil:
 	case run.Failed(settled.Results):
